@@ -1,0 +1,151 @@
+"""What was found: the values that the analysis hands to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, RunRecord, Rung, Sample
+
+
+class Answer(StrEnum):
+    """What became of a published number."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT_REPRODUCED = "not reproduced"
+    UNTESTABLE = "untestable here"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Verdict(StrEnum):
+    """How a treatment compares with another."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its bounds.
+
+    Attributes:
+        center: the estimate; for a censored rate the upper bound stands in `high` and center is 0.
+        low, high: bounds; `high` may be infinite, `low` may be 0.
+        confidence: the coverage, in (0, 1).
+        method: how it was made, in a few words.
+        warnings: doubts to print beside the number, each naming the remedy still untried.
+    """
+
+    low: float
+    center: float
+    high: float
+    confidence: float
+    method: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One treatment against another: how many times *slower* (over 1) or faster (under 1) it is.
+
+    Attributes:
+        slowdown: throughput of the reference divided by that of the treatment.
+        detectable: the smallest slowdown (as a ratio over 1) that these trials could have told
+            from noise; infinite where nothing could.
+    """
+
+    verdict: Verdict
+    slowdown: Interval
+    detectable: float
+
+
+@dataclass(frozen=True)
+class ClaimFinding:
+    """A published ratio beside the one found here; ratios say how many times slower."""
+
+    answer: Answer
+    published: float | None
+    found: Interval | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How one observation moved from the reference rung to this one.
+
+    Attributes:
+        size: distance on the observation's own scale (|log ratio|, or |log odds ratio| for ratios).
+        direction: "up", "down" or "unmoved".
+        expected: what the claimed mechanism said, or None where it said nothing.
+        sentence: "buffer hit ratio fell from 99.9 % to 70.5 %".
+    """
+
+    name: str
+    before: Observation
+    after: Observation
+    size: float
+    direction: str
+    expected: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class RungFinding:
+    """All that is known of one rung.
+
+    Attributes:
+        tps: committed transactions/s; None where no trial of it was measured.
+        to_baseline, to_previous: None for the baseline itself, and where a side has no number.
+        previous: name of the rung that `to_previous` refers to (the nearest one with a number).
+        untested: settings of this rung that this server does not have, with the reason.
+        overrides: sentences such as "sets shared_buffers back to 8MB, which A2 had set to 2MB".
+        inert: sentences on settings that changed nothing effective.
+        movements: against the rung before, largest first.
+        sentence: what moved most, in one sentence, or why that cannot be said.
+        drift: sentence with the slope where throughput had a trend within the window, else "".
+    """
+
+    rung: Rung
+    outcome: Outcome
+    reason: str
+    trials: int
+    tps: Interval | None
+    to_baseline: Comparison | None
+    to_previous: Comparison | None
+    previous: str
+    total_claim: ClaimFinding | None
+    step_claim: ClaimFinding | None
+    counts: Counts | None
+    latency: dict[str, Latency]
+    errors: tuple[tuple[str, str, str, int], ...]
+    samples: tuple[Sample, ...]
+    applied: tuple[Applied, ...]
+    evidence: tuple[Observation, ...]
+    movements: tuple[Movement, ...]
+    untested: tuple[str, ...]
+    overrides: tuple[str, ...]
+    inert: tuple[str, ...]
+    sentence: str
+    drift: str
+    driver_cpu_share: float | None  # driver's CPU seconds per second of window
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a run found, ready to print.
+
+    Attributes:
+        answer: the study's question answered in one or two sentences.
+        noise_floor: ratio of two trials of the same treatment that this run saw (over 1), or None.
+        warnings: doubts about the run as a whole.
+    """
+
+    run: RunRecord
+    rungs: tuple[RungFinding, ...]
+    answer: str
+    noise_floor: float | None
+    warnings: tuple[str, ...]
