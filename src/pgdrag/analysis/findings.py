@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, RunRecord, Rung, Sample
+from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, Rung, RunRecord, Sample
 
 
 class Answer(StrEnum):
