@@ -1,0 +1,60 @@
+"""Which treatments next? One file a design; the laboratory adds replicates, order, seeds and storage.
+
+A design only *asks* for the next block of treatments and is *told* what came of it, so that fixed
+and adaptive designs look alike to the laboratory. It knows no clock, no server and no journal. It
+is registered by being a concrete subclass of `Design` in a module of this folder.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from pgdrag import registry
+from pgdrag.plan import Result, Rung, Treatment
+
+
+class DesignParameters(BaseModel):
+    """The `[design]` table of an experiment file, without `kind`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Design(ABC):
+    """Decides which treatments are run.
+
+    Life cycle: `ask()` returns a block, `tell(results)` hands back one result for each trial of
+    it, in the order run, and so on until `ask()` returns an empty block. The same results told in
+    the same order lead to the same next block: that is how a run is resumed.
+
+    Args:
+        rungs: the experiment's named treatments; the first is the baseline.
+        parameters: an instance of the class's `Parameters`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `pgdrag list`
+    Parameters: ClassVar[type[DesignParameters]] = DesignParameters
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        assert rungs, "a design needs a baseline"
+        self.rungs = tuple(rungs)
+        self.parameters = parameters
+
+    @abstractmethod
+    def ask(self) -> tuple[Treatment, ...]:
+        """Return the next block; a treatment may stand in it more than once; empty: done."""
+
+    @abstractmethod
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results of the block asked for last (all replicates of it)."""
+
+
+def all_designs() -> dict[str, type[Design]]:
+    """Return every registered design, by name."""
+    import pgdrag.designs as package
+
+    return registry.registered(package, Design)  # type: ignore[type-abstract]

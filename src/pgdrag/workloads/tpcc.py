@@ -1,0 +1,63 @@
+"""TPC-C as BenchBase runs it: its schema, its mix, its population; the driver does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pgdrag.workloads import Workload
+
+# Measured on PostgreSQL 18 with all indexes, after VACUUM ANALYZE.
+BYTES_PER_WAREHOUSE = 110_000_000
+BYTES_WITHOUT_WAREHOUSES = 60_000_000
+
+
+class Mix(BaseModel):
+    """Weights of the five transactions; BenchBase's are 45, 43, 4, 4, 4."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    new_order: Annotated[float, Field(ge=0)] = 45
+    payment: Annotated[float, Field(ge=0)] = 43
+    order_status: Annotated[float, Field(ge=0)] = 4
+    delivery: Annotated[float, Field(ge=0)] = 4
+    stock_level: Annotated[float, Field(ge=0)] = 4
+
+    @model_validator(mode="after")
+    def _has_weight(self) -> Mix:
+        if not sum(self.model_dump().values()) > 0:
+            raise ValueError("at least one weight must be over 0")
+        return self
+
+
+class Tpcc(Workload):
+    """TPC-C's five transactions on BenchBase's schema."""
+
+    name = "tpcc"
+    summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
+    transactions: ClassVar[tuple[str, ...]] = tuple(Mix.model_fields)
+
+    warehouses: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1, description="Scale: about 110 MB of tables and indexes each"
+    )
+    isolation: Literal["read committed", "repeatable read", "serializable"] = Field(
+        default="read committed", description="Transaction isolation level"
+    )
+    max_retries: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=3, description="Retries after a serialization failure or deadlock"
+    )
+    mix: Mix = Field(default_factory=Mix, description="Weights of the transaction types")
+
+    def dataset(self) -> Mapping[str, object]:
+        """Return the warehouses and the version of the population."""
+        return {"kind": self.name, "data_version": 1, "warehouses": self.warehouses}
+
+    def dataset_bytes(self) -> int:
+        """Return about how many bytes the loaded tables and indexes take."""
+        return BYTES_WITHOUT_WAREHOUSES + BYTES_PER_WAREHOUSE * self.warehouses
+
+    def job(self) -> dict[str, object]:
+        """Return the driver's `workload` object."""
+        return {"kind": self.name, **self.model_dump(mode="json")}
