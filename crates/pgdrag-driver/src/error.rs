@@ -1,0 +1,98 @@
+//! What went wrong between the driver and the server?
+
+use std::{fmt, io};
+
+use pgwire::backend::{Malformed, Report};
+use pgwire::frontend::Unsendable;
+
+/// A failed exchange with the server.
+#[derive(Debug)]
+pub enum Error {
+    /// The server reported an error.
+    Server {
+        /// The five characters of the SQLSTATE.
+        sqlstate: String,
+        /// `ERROR`, `FATAL` or `PANIC`; after the latter two the connection is gone.
+        severity: String,
+        /// The primary message.
+        message: String,
+        /// The detail; empty where the server gave none.
+        detail: String,
+    },
+    /// The connection broke, or could not be made.
+    Io(io::Error),
+    /// The server said what the protocol does not allow, or the driver cannot understand.
+    Protocol(String),
+    /// The server answered, but not with what the workload's own rules promise.
+    Workload(String),
+}
+
+impl Error {
+    /// The SQLSTATE that this error counts under.
+    ///
+    /// Errors that no server reported have the standard's closest state: 08006 (connection
+    /// failure), 08P01 (protocol violation) and 02000 (no data).
+    #[must_use]
+    pub fn sqlstate(&self) -> &str {
+        match self {
+            Self::Server { sqlstate, .. } => sqlstate,
+            Self::Io(_) => "08006",
+            Self::Protocol(_) => "08P01",
+            Self::Workload(_) => "02000",
+        }
+    }
+
+    /// Whether the same transaction may succeed when it is tried again: a serialization failure or
+    /// a deadlock.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        matches!(self.sqlstate(), "40001" | "40P01")
+    }
+
+    pub(crate) fn closed_by_server() -> Self {
+        Self::Io(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "server closed the connection unexpectedly",
+        ))
+    }
+
+    pub(crate) fn from_report(report: Report) -> Self {
+        Self::Server {
+            sqlstate: report.sqlstate,
+            severity: report.severity,
+            message: report.message,
+            detail: report.detail,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server { message, detail, .. } if detail.is_empty() => f.write_str(message),
+            Self::Server { message, detail, .. } => write!(f, "{message} ({detail})"),
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Protocol(message) | Self::Workload(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(error: Malformed) -> Self {
+        Self::Protocol(error.0)
+    }
+}
+
+impl From<Unsendable> for Error {
+    fn from(error: Unsendable) -> Self {
+        Self::Protocol(error.0)
+    }
+}

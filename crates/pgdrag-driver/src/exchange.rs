@@ -1,0 +1,154 @@
+//! How do messages get to the server and back, with two buffers that are never given up?
+//!
+//! [`Exchange`] sends what was queued and gathers the answer, in place, up to the message that the
+//! caller waits for. It never builds up more than one answer.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use pgwire::backend::{self, MESSAGE_BYTES_MAX, Tag};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::error::Error;
+use crate::stream::Stream;
+
+/// What a receive buffer starts with, and how much room a read has at least.
+const RECEIVE_BYTES: usize = 16 * 1024;
+
+pub(crate) struct Exchange {
+    stream: Stream,
+    /// Messages that the next [`Exchange::send`] sends.
+    pub(crate) out: BytesMut,
+    received: Vec<u8>,
+    /// `received[..filled]` is what has arrived, `received[..parsed]` what was looked at.
+    filled: usize,
+    parsed: usize,
+}
+
+/// One message: its tag, and where its body is; see [`Exchange::body`].
+#[derive(Debug, Clone)]
+pub(crate) struct Arrived {
+    pub(crate) tag: Tag,
+    pub(crate) body: Range<usize>,
+}
+
+impl Exchange {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            out: BytesMut::with_capacity(4096),
+            received: vec![0; RECEIVE_BYTES],
+            filled: 0,
+            parsed: 0,
+        }
+    }
+
+    /// Forgets the messages that were looked at; ranges given out before are void.
+    pub(crate) fn forget_parsed(&mut self) {
+        self.received.copy_within(self.parsed..self.filled, 0);
+        self.filled -= self.parsed;
+        self.parsed = 0;
+    }
+
+    /// Sends everything queued.
+    pub(crate) async fn send(&mut self) -> Result<(), Error> {
+        let mut sent = 0;
+        let result = poll_fn(|context| self.poll_send(context, &mut sent)).await;
+        self.out.clear();
+        result
+    }
+
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        sent: &mut usize,
+    ) -> Poll<Result<(), Error>> {
+        while *sent < self.out.len() {
+            match Pin::new(&mut self.stream).poll_write(context, &self.out[*sent..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::closed_by_server())),
+                Poll::Ready(Ok(count)) => *sent += count,
+                // A server that ends says why before it closes: what it said is read next.
+                Poll::Ready(Err(error)) if is_disconnect(&error) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                // Take in what the server has to say meanwhile, or both sides could wait for ever.
+                Poll::Pending => match self.poll_receive(context) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::closed_by_server())),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The next message; waits for it if need be.
+    pub(crate) async fn next(&mut self) -> Result<Arrived, Error> {
+        loop {
+            if let Some(message) = self.next_buffered()? {
+                return Ok(message);
+            }
+            if poll_fn(|context| self.poll_receive(context)).await? == 0 {
+                return Err(Error::closed_by_server());
+            }
+        }
+    }
+
+    /// The next message if all of it is here already.
+    pub(crate) fn next_buffered(&mut self) -> Result<Option<Arrived>, Error> {
+        let Some(message) = backend::decode(&self.received[self.parsed..self.filled])? else {
+            return Ok(None);
+        };
+        let (tag, end) = (message.tag, self.parsed + message.wire_bytes());
+        let body = self.parsed + backend::HEADER_BYTES..end;
+        self.parsed = end;
+        Ok(Some(Arrived { tag, body }))
+    }
+
+    /// The body of a message that has not been forgotten.
+    pub(crate) fn body(&self, message: &Arrived) -> &[u8] {
+        &self.received[message.body.clone()]
+    }
+
+    /// All messages that were looked at and not forgotten.
+    pub(crate) fn parsed(&self) -> &[u8] {
+        &self.received[..self.parsed]
+    }
+
+    /// Says goodbye, if the socket has room for it.
+    pub(crate) fn terminate(&mut self) {
+        self.out.clear();
+        pgwire::frontend::terminate(&mut self.out);
+        let _ = self.stream.try_write(&self.out);
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Error>> {
+        if self.received.len() - self.filled < RECEIVE_BYTES / 4 {
+            // Room grows with what has arrived, never with what a length field promises.
+            let bytes = self.received.len() * 2;
+            if bytes > 2 * MESSAGE_BYTES_MAX {
+                let message = format!("answer is longer than {MESSAGE_BYTES_MAX} bytes");
+                return Poll::Ready(Err(Error::Protocol(message)));
+            }
+            self.received.resize(bytes, 0);
+        }
+        let mut room = ReadBuf::new(&mut self.received[self.filled..]);
+        match Pin::new(&mut self.stream).poll_read(context, &mut room) {
+            Poll::Ready(Ok(())) => {
+                let count = room.filled().len();
+                self.filled += count;
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn is_disconnect(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
+}

@@ -1,0 +1,173 @@
+//! How do values get into a statement, and out of its rows, without a heap allocation each?
+//!
+//! [`Params`] is a buffer that already has the form that the wire wants. [`Rows`] and [`Row`] read
+//! in place what the connection received.
+
+use pgwire::backend::{self, RawRow, Tag};
+use pgwire::value;
+
+use crate::error::Error;
+
+/// Values for a statement's parameters, in order. Sending them empties it, and keeps its memory.
+#[derive(Debug, Default)]
+pub struct Params {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+}
+
+macro_rules! puts {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) = $put:ident;)*) => {
+        $($(#[$doc])*
+        pub fn $name(&mut self, $($argument: $type),*) -> &mut Self {
+            value::$put(&mut self.bytes, $($argument),*);
+            self.count += 1;
+            self
+        })*
+    };
+}
+
+impl Params {
+    /// No values yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the values, and keeps the memory.
+    pub fn clear(&mut self) -> &mut Self {
+        self.bytes.clear();
+        self.count = 0;
+        self
+    }
+
+    puts! {
+        /// Adds NULL.
+        null() = put_null;
+        /// Adds a `smallint`.
+        int2(value: i16) = put_int2;
+        /// Adds an `integer`.
+        int4(value: i32) = put_int4;
+        /// Adds a `bigint`.
+        int8(value: i64) = put_int8;
+        /// Adds a `double precision`.
+        float8(value: f64) = put_float8;
+        /// Adds a `text`, `varchar` or `char`.
+        text(value: &str) = put_text;
+        /// Adds a `timestamp`: microseconds since 2000-01-01 00:00.
+        timestamp(us_since_2000: i64) = put_timestamp;
+        /// Adds a `numeric` of `unscaled` / 10^`scale`.
+        numeric(unscaled: i64, scale: u8) = put_numeric;
+    }
+}
+
+/// The rows of an answer, in place.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(messages: &'a [u8]) -> Self {
+        Self { rest: messages }
+    }
+
+    /// The next row, read forward; `None` after the last one.
+    #[allow(clippy::should_implement_trait)] // it is an iterator as well, with errors inside
+    pub fn next(&mut self) -> Result<Option<Row<'a>>, Error> {
+        while let Some(message) = backend::decode(self.rest)? {
+            self.rest = &self.rest[message.wire_bytes()..];
+            if message.tag == Tag::DataRow {
+                return Ok(Some(Row(RawRow::parse(message.body)?)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first row, where there is one; the others are not looked at.
+    pub fn first(mut self) -> Result<Option<Row<'a>>, Error> {
+        self.next()
+    }
+
+    /// Number of rows that [`Rows::next`] still has to return. Walks over them.
+    #[must_use]
+    pub fn count(mut self) -> usize {
+        let mut count = 0;
+        while let Ok(Some(_)) = self.next() {
+            count += 1;
+        }
+        count
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Result<Row<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Rows::next(self).transpose()
+    }
+}
+
+/// One row; columns are counted from 0. Reading NULL as a value is an error: ask
+/// [`Row::is_null`] first.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a>(RawRow<'a>);
+
+impl<'a> Row<'a> {
+    /// Number of columns.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // a row without columns is of no use
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the value is NULL.
+    #[must_use]
+    pub fn is_null(&self, column: usize) -> bool {
+        column < self.0.len() && self.0.get(column).is_none()
+    }
+
+    /// The value's bytes, whatever its type.
+    pub fn bytes(&self, column: usize) -> Result<&'a [u8], Error> {
+        self.0.get(column).ok_or_else(|| {
+            let columns = self.0.len();
+            Error::Protocol(format!("column {column} of {columns} is NULL or does not exist"))
+        })
+    }
+
+    /// A `smallint`, `integer` or `bigint`.
+    pub fn integer(&self, column: usize) -> Result<i64, Error> {
+        Ok(value::as_integer(self.bytes(column)?)?)
+    }
+
+    /// A `smallint` or `integer`, or a `bigint` that fits.
+    pub fn int4(&self, column: usize) -> Result<i32, Error> {
+        let integer = self.integer(column)?;
+        i32::try_from(integer)
+            .map_err(|_| Error::Protocol(format!("{integer} in column {column} is no integer")))
+    }
+
+    /// A `smallint`, `integer` or `bigint`.
+    pub fn int8(&self, column: usize) -> Result<i64, Error> {
+        self.integer(column)
+    }
+
+    /// A `double precision`.
+    pub fn float8(&self, column: usize) -> Result<f64, Error> {
+        Ok(value::as_float8(self.bytes(column)?)?)
+    }
+
+    /// A `text`, `varchar` or `char`; a `char(n)` keeps its trailing spaces.
+    pub fn text(&self, column: usize) -> Result<&'a str, Error> {
+        Ok(value::as_text(self.bytes(column)?)?)
+    }
+
+    /// A `timestamp`: microseconds since 2000-01-01 00:00.
+    pub fn timestamp(&self, column: usize) -> Result<i64, Error> {
+        Ok(value::as_timestamp(self.bytes(column)?)?)
+    }
+
+    /// A `numeric`, times 10^`scale`; one that is not exact in that form is an error.
+    pub fn numeric(&self, column: usize, scale: u8) -> Result<i64, Error> {
+        Ok(value::as_numeric(self.bytes(column)?, scale)?)
+    }
+}

@@ -1,0 +1,102 @@
+//! What must a workload offer so that the driver can load it, run it and check it?
+//!
+//! The engine knows transactions by their index only; a workload gives the indexes names and a
+//! meaning. [`Workload`] is shared by all threads, a [`Terminal`] belongs to one client.
+
+use std::future::Future;
+
+use crate::connection::{Connection, Error, Target};
+
+/// How far a phase of loading has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// `schema`, `populate`, `index`, `foreign_keys` or `analyze`.
+    pub phase: &'static str,
+    /// Rows in `populate`, statements in the other phases.
+    pub done: u64,
+    /// What `done` will be at the end of the phase.
+    pub total: u64,
+}
+
+/// What loading did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSummary {
+    /// Rows in all tables.
+    pub rows: u64,
+    /// Bytes sent through COPY.
+    pub bytes: u64,
+    /// Seconds by phase, in the order in which they ran.
+    pub phases: Vec<(&'static str, f64)>,
+}
+
+/// A consistency condition that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The condition's name.
+    pub condition: String,
+    /// What was found, in one line.
+    pub message: String,
+    /// How many rows or groups break it.
+    pub count: u64,
+}
+
+/// How an attempt at a transaction ended when the server raised no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The server confirmed COMMIT.
+    Committed,
+    /// Rolled back because the workload says so.
+    RolledBack,
+}
+
+/// What the clients do.
+pub trait Workload: Send + Sync + 'static {
+    /// One client's part of it.
+    type Terminal: Terminal;
+
+    /// The names of the transactions; their indexes are what [`Terminal::draw`] returns.
+    fn transactions(&self) -> &'static [&'static str];
+
+    /// How often each transaction is drawn, in proportion.
+    fn weights(&self) -> Vec<f64>;
+
+    /// Makes client number `client` of `clients` ready to run on `conn`.
+    fn terminal(
+        &self,
+        client: u32,
+        clients: u32,
+        conn: &mut Connection,
+    ) -> impl Future<Output = Result<Self::Terminal, Error>>;
+}
+
+/// One client's stream of transactions.
+pub trait Terminal: 'static {
+    /// Draws the next transaction and its inputs, so that a retry repeats them.
+    fn draw(&mut self) -> usize;
+
+    /// Tries the transaction that was drawn, once, from BEGIN to COMMIT.
+    fn attempt(&mut self, conn: &mut Connection) -> impl Future<Output = Result<Ended, Error>>;
+
+    /// Makes the client ready to go on with a new connection.
+    fn reconnect(&mut self, conn: &mut Connection) -> impl Future<Output = Result<(), Error>>;
+}
+
+/// Where a load reports how far it has come.
+pub type OnProgress<'a> = &'a mut dyn FnMut(Progress);
+
+/// Fills a server with a workload's tables, and looks whether they are consistent.
+pub trait Dataset {
+    /// Makes and fills the tables over `parallelism` connections.
+    fn load(
+        &self,
+        target: &Target,
+        parallelism: usize,
+        progress: OnProgress<'_>,
+    ) -> impl Future<Output = Result<LoadSummary, Error>>;
+
+    /// Looks for violated consistency conditions, reading only.
+    fn check(&self, conn: &mut Connection) -> impl Future<Output = Result<Vec<Violation>, Error>>;
+
+    /// The names of the conditions that [`Dataset::check`] looks at.
+    fn conditions(&self) -> Vec<String>;
+}

@@ -1,0 +1,160 @@
+//! What does the client say, byte by byte?
+//!
+//! Each function appends one message to `out`. A hot statement's Bind is made once, as a
+//! [`BindTemplate`], and then only copied, so that nothing is built or looked up per execution.
+
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+
+/// The text handed over cannot be sent: it holds a zero byte or is too long for the protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsendable(pub String);
+
+impl std::fmt::Display for Unsendable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsendable {}
+
+#[allow(clippy::needless_pass_by_value)] // the signature that map_err wants
+fn unsendable(error: std::io::Error) -> Unsendable {
+    Unsendable(format!("cannot send a message: {error}"))
+}
+
+/// Asks for a session with these settings; `user` and `database` are among them.
+pub fn startup(out: &mut BytesMut, settings: &[(&str, &str)]) -> Result<(), Unsendable> {
+    frontend::startup_message(settings.iter().copied(), out).map_err(unsendable)
+}
+
+/// Answers a request for a password, in clear text or as an MD5 hash.
+pub fn password(out: &mut BytesMut, answer: &[u8]) -> Result<(), Unsendable> {
+    frontend::password_message(answer, out).map_err(unsendable)
+}
+
+/// Starts a SASL exchange.
+pub fn sasl_first(out: &mut BytesMut, mechanism: &str, answer: &[u8]) -> Result<(), Unsendable> {
+    frontend::sasl_initial_response(mechanism, answer, out).map_err(unsendable)
+}
+
+/// Goes on with a SASL exchange.
+pub fn sasl_next(out: &mut BytesMut, answer: &[u8]) -> Result<(), Unsendable> {
+    frontend::sasl_response(answer, out).map_err(unsendable)
+}
+
+/// Runs one or more statements given as text.
+pub fn query(out: &mut BytesMut, sql: &str) -> Result<(), Unsendable> {
+    frontend::query(sql, out).map_err(unsendable)
+}
+
+/// Prepares a statement whose parameter types the server infers.
+pub fn parse(out: &mut BytesMut, name: &str, sql: &str) -> Result<(), Unsendable> {
+    frontend::parse(name, sql, std::iter::empty(), out).map_err(unsendable)
+}
+
+/// Asks for a prepared statement's parameters and columns.
+pub fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), Unsendable> {
+    frontend::describe(b'S', name, out).map_err(unsendable)
+}
+
+/// Forgets a prepared statement.
+pub fn close_statement(out: &mut BytesMut, name: &str) -> Result<(), Unsendable> {
+    frontend::close(b'S', name, out).map_err(unsendable)
+}
+
+/// Runs the unnamed portal to its end.
+pub fn execute(out: &mut BytesMut) {
+    out.extend_from_slice(b"E\0\0\0\x09\0\0\0\0\0");
+}
+
+/// Ends a batch of messages: the server answers `ReadyForQuery`, whatever happened before.
+pub fn sync(out: &mut BytesMut) {
+    frontend::sync(out);
+}
+
+/// Sends bytes of a COPY.
+///
+/// # Panics
+/// When `rows` is a gigabyte or longer.
+pub fn copy_data(out: &mut BytesMut, rows: &[u8]) {
+    let length = i32::try_from(rows.len() + 4).expect("a COPY message stays below 1 GiB");
+    out.reserve(rows.len() + 5);
+    out.extend_from_slice(b"d");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(rows);
+}
+
+/// Ends a COPY.
+pub fn copy_done(out: &mut BytesMut) {
+    frontend::copy_done(out);
+}
+
+/// Gives up a COPY.
+pub fn copy_fail(out: &mut BytesMut, reason: &str) -> Result<(), Unsendable> {
+    frontend::copy_fail(reason, out).map_err(unsendable)
+}
+
+/// Asks, on a connection of its own, to cancel what another session is doing.
+pub fn cancel_request(out: &mut BytesMut, process_id: i32, secret_key: i32) {
+    frontend::cancel_request(process_id, secret_key, out);
+}
+
+/// Says goodbye.
+pub fn terminate(out: &mut BytesMut) {
+    frontend::terminate(out);
+}
+
+/// A Bind message without its values: binary parameters, binary results, the unnamed portal.
+#[derive(Debug, Clone)]
+pub struct BindTemplate {
+    head: Vec<u8>,
+    parameters: u16,
+}
+
+/// What follows the values: all results are binary.
+const BIND_TAIL: &[u8] = &[0, 1, 0, 1];
+
+impl BindTemplate {
+    /// Prepares to bind `parameters` values to the statement `name`.
+    pub fn new(name: &str, parameters: u16) -> Result<Self, Unsendable> {
+        let mut message = BytesMut::new();
+        frontend::bind(
+            "",
+            name,
+            [1],
+            0..0,
+            |_: u8, _: &mut BytesMut| Ok(IsNull::Yes),
+            [1],
+            &mut message,
+        )
+        .map_err(|_| Unsendable(format!("cannot bind to statement \"{name}\"")))?;
+        // The count of values, which is zero here, and the tail are added for each execution.
+        message.truncate(message.len() - BIND_TAIL.len() - 2);
+        Ok(Self { head: message.to_vec(), parameters })
+    }
+
+    /// Number of values that each execution takes.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        usize::from(self.parameters)
+    }
+
+    /// Binds values that are already in wire form: see [`crate::value`].
+    ///
+    /// # Panics
+    /// When `values` is a gigabyte or longer.
+    pub fn bind(&self, out: &mut BytesMut, values: &[u8]) {
+        // The length counts itself, but not the tag.
+        let length = self.head.len() - 1 + 2 + values.len() + BIND_TAIL.len();
+        let length = i32::try_from(length).expect("a Bind message stays below 1 GiB");
+        out.reserve(values.len() + self.head.len() + 2 + BIND_TAIL.len());
+        out.extend_from_slice(&self.head[..1]);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.head[5..]);
+        out.extend_from_slice(&self.parameters.to_be_bytes());
+        out.extend_from_slice(values);
+        out.extend_from_slice(BIND_TAIL);
+    }
+}

@@ -1,0 +1,97 @@
+//! What is a value's binary form?
+//!
+//! A parameter of Bind and a field of binary COPY look alike: a length, then that many bytes; NULL
+//! is the length -1. Each `put_` function appends one such value. Each `as_` function reads the
+//! bytes of one value of a row.
+
+use crate::backend::Malformed;
+use crate::numeric;
+
+/// Appends NULL.
+pub fn put_null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&(-1_i32).to_be_bytes());
+}
+
+/// Appends a value that is in its binary form already.
+///
+/// # Panics
+/// When the value is 2 GiB or longer.
+pub fn put_bytes(out: &mut Vec<u8>, value: &[u8]) {
+    let length = i32::try_from(value.len()).expect("a value stays below 2 GiB");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+/// Appends a `smallint`.
+pub fn put_int2(out: &mut Vec<u8>, value: i16) {
+    put_bytes(out, &value.to_be_bytes());
+}
+
+/// Appends an `integer`.
+pub fn put_int4(out: &mut Vec<u8>, value: i32) {
+    put_bytes(out, &value.to_be_bytes());
+}
+
+/// Appends a `bigint`.
+pub fn put_int8(out: &mut Vec<u8>, value: i64) {
+    put_bytes(out, &value.to_be_bytes());
+}
+
+/// Appends a `double precision`.
+pub fn put_float8(out: &mut Vec<u8>, value: f64) {
+    put_bytes(out, &value.to_be_bytes());
+}
+
+/// Appends a `text`, `varchar` or `char`.
+pub fn put_text(out: &mut Vec<u8>, value: &str) {
+    put_bytes(out, value.as_bytes());
+}
+
+/// Appends a `timestamp` or `timestamptz`: microseconds since 2000-01-01 00:00.
+pub fn put_timestamp(out: &mut Vec<u8>, us_since_2000: i64) {
+    put_int8(out, us_since_2000);
+}
+
+/// Appends a `numeric` of `unscaled` / 10^`scale`.
+pub fn put_numeric(out: &mut Vec<u8>, unscaled: i64, scale: u8) {
+    let form = numeric::encode(unscaled, scale);
+    put_bytes(out, form.as_bytes());
+}
+
+/// Reads a `smallint`, an `integer` or a `bigint`.
+pub fn as_integer(value: &[u8]) -> Result<i64, Malformed> {
+    match *value {
+        [a, b] => Ok(i64::from(i16::from_be_bytes([a, b]))),
+        [a, b, c, d] => Ok(i64::from(i32::from_be_bytes([a, b, c, d]))),
+        [a, b, c, d, e, f, g, h] => Ok(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        _ => Err(Malformed(format!("an integer has {} bytes", value.len()))),
+    }
+}
+
+/// Reads a `double precision`.
+pub fn as_float8(value: &[u8]) -> Result<f64, Malformed> {
+    let bytes = value
+        .try_into()
+        .map_err(|_| Malformed(format!("a double precision has {} bytes", value.len())))?;
+    Ok(f64::from_be_bytes(bytes))
+}
+
+/// Reads a `text`, `varchar` or `char`.
+pub fn as_text(value: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(value).map_err(|_| Malformed("a text is not UTF-8".into()))
+}
+
+/// Reads a `timestamp` or `timestamptz`: microseconds since 2000-01-01 00:00.
+pub fn as_timestamp(value: &[u8]) -> Result<i64, Malformed> {
+    let bytes = value
+        .try_into()
+        .map_err(|_| Malformed(format!("a timestamp has {} bytes", value.len())))?;
+    Ok(i64::from_be_bytes(bytes))
+}
+
+/// Reads a `numeric` as the integer that is it times 10^`scale`.
+///
+/// A value that this integer cannot hold exactly is an error.
+pub fn as_numeric(value: &[u8], scale: u8) -> Result<i64, Malformed> {
+    numeric::decode(value, scale)
+}
