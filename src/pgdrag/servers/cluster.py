@@ -1,0 +1,451 @@
+"""How is a throw-away PostgreSQL cluster made, configured, started, stopped and removed?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from pgdrag.conf import write_conf
+from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
+from pgdrag.servers.binaries import Binaries, executable_binaries
+from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
+from pgdrag.servers.processes import (
+    ServerProcess,
+    kill_processes,
+    send_signal,
+    server_processes,
+    wait_until,
+)
+from pgdrag.servers.scratch import (
+    OwnedDirectory,
+    Scratch,
+    full_disk,
+    remove_tree,
+    storage_errors,
+)
+from pgdrag.servers.server_log import ServerLog
+from pgdrag.servers.shared_memory import free_shared_memory
+from pgdrag.servers.spawn import run, spawn
+
+StopMethod = Literal["fast", "immediate", "killed", "gone"]
+
+CLUSTER_PREFIX = "cluster-"
+SOCKET_ROOT = Path("/tmp")
+SOCKET_PREFIX = "pgdrag-"
+# sockaddr_un.sun_path has 108 bytes, the last of them zero.
+_SOCKET_PATH_BYTES = 107
+# unix_socket_directories and libpq's host are lists with their own quoting: avoid all of it.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
+_FIRST_PORT = 5432
+_PORTS = 100
+_INITDB_TIMEOUT_S = 180.0
+_INITDB_BYTES = 64 * 2**20
+_POLL_S = 0.02
+_HEADER = "Written by pgdrag; the server's place and port are on its command line."
+
+
+class Cluster:
+    """One data directory and at most one server process tree, which dies with this process.
+
+    Leaving it as a context manager, or `remove`, stops the server and deletes everything.
+
+    Attributes:
+        directory: all that belongs to the cluster.
+        data_directory: what initdb made.
+        socket_directory: the host to connect to; only root and the server's user can enter.
+        port: part of the socket's name; no TCP port is opened. It may change at `start`.
+    """
+
+    superuser = "pgdrag"
+    database = "pgdrag"
+
+    def __init__(
+        self,
+        scratch: Scratch,
+        binaries: Binaries,
+        owned: OwnedDirectory,
+        socket_directory: Path,
+    ) -> None:
+        self.scratch = scratch
+        self.binaries = binaries
+        self.directory = owned.path
+        self.data_directory = owned.path / "data"
+        self.socket_directory = socket_directory
+        self.port = _FIRST_PORT
+        self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
+        self._owned = owned
+        self._postmaster: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def create(cls, scratch: Scratch, binaries: Binaries) -> Cluster:
+        """An empty cluster directory; `initdb` or a snapshot's `restore` fills it.
+
+        Raises:
+            ServerError: the server's user cannot execute the binaries.
+            StorageError: the directories cannot be made.
+        """
+        binaries = executable_binaries(binaries, scratch)
+        owned = scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
+        try:
+            with storage_errors("make a cluster directory", owned.path):
+                socket_directory = _socket_directory(owned.path)
+                # Written first, so that a sweep finds whatever is made from here on.
+                (owned.path / "owner.json").write_text(
+                    json.dumps(
+                        {
+                            "pid": os.getpid(),
+                            "postgres": str(binaries.postgres),
+                            "socket_directory": str(socket_directory),
+                        }
+                    )
+                )
+                scratch.make_private(socket_directory)
+                scratch.make_private(owned.path / "data")
+                scratch.make_private(owned.path / "log")
+        except BaseException:
+            owned.remove()
+            raise
+        return cls(scratch, binaries, owned, socket_directory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    @property
+    def log_directory(self) -> Path:
+        """Where the logging collector writes; outside of the data directory."""
+        return self.log.directory
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last `lines` that the server wrote since its last start, as text."""
+        return self.log.tail(lines)
+
+    def jsonlog_files(self) -> list[Path]:
+        """The server's log in JSON, oldest first; empty before the first start."""
+        return self.log.json_files()
+
+    def channel(self) -> dict[str, str]:
+        """The settings that `configure` adds, the same for all treatments."""
+        return channel_settings(self.log_directory)
+
+    def initdb(self, *, options: Sequence[str] = ()) -> None:
+        """Make a new cluster with the database `pgdrag`, and configure it with nothing more.
+
+        Locale C and UTF-8 whatever the environment says, so that machines are comparable.
+
+        Raises:
+            ServerError: initdb refused, with its words as detail.
+            StorageError: the disk is full.
+        """
+        self.scratch.require_free(_INITDB_BYTES, "make a cluster")
+        # "trust" lets every connection in as superuser. Connections can only come through a
+        # socket in a directory that nobody but root and the server's user can enter, and those
+        # two can read the data directory anyhow: a password would protect nothing.
+        self._run_tool(
+            "initdb",
+            *("--pgdata", str(self.data_directory), "--username", self.superuser),
+            *("--auth", "trust", "--encoding", "UTF8", "--locale", "C"),
+            # Not yet worth a flush: a snapshot flushes what it copies.
+            *("--no-sync", "--no-instructions", *options),
+        )
+        # Without a server: single-user mode takes a fraction of a start and stop.
+        self._run_tool(
+            "postgres",
+            *("--single", "-D", str(self.data_directory), "-c", "exit_on_error=on", "postgres"),
+            text=f"CREATE DATABASE {self.database}\n",
+        )
+        self.configure({})
+
+    def configure(self, settings: Mapping[str, str]) -> list[ChannelNote]:
+        """Write the whole configuration: the observation channel, then `settings`.
+
+        Earlier configurations are gone, including what ALTER SYSTEM set, so that a treatment is all
+        there is. It takes effect with the next start or `reload`.
+
+        Returns:
+            A note for each setting that the channel overrules.
+        """
+        merged, notes = merge_channel(settings, self.channel())
+        text = write_conf(merged, header=_HEADER)
+        self.scratch.write_private(self.data_directory / "postgresql.conf", text)
+        self.scratch.write_private(self.data_directory / "postgresql.auto.conf", "")
+        return notes
+
+    def start(self, *, timeout_s: float = 60.0) -> None:
+        """Start the server and wait until it accepts connections.
+
+        Raises:
+            ServerDidNotStart: it ended, or was not ready in time (it is stopped then); the message
+                has its reason, the detail the end of its log.
+            StorageError: the disk is full.
+        """
+        assert not self.is_running(), "a cluster has at most one server"
+        self._clear_leftovers()
+        self.port = self._free_port()
+        self.log.mark_start()
+        deadline = time.monotonic() + timeout_s
+        with (
+            storage_errors("start the server", self.directory),
+            self.log.startup_file.open("ab") as output,
+        ):
+            self._postmaster = spawn(
+                self._command(),
+                user=self.scratch.user,
+                cwd=self.directory,
+                # Immediate shutdown: the server still frees its shared memory.
+                death_signal=signal.SIGQUIT,
+                output=output,
+            )
+        while not self._is_ready():
+            if self._postmaster.poll() is not None:
+                raise self._refusal(self._postmaster.returncode)
+            if time.monotonic() >= deadline:
+                self.stop(fast_timeout_s=0)
+                raise ServerDidNotStart(
+                    f"server was not ready after {timeout_s:g} s", detail=self._detail()
+                )
+            time.sleep(_POLL_S)
+
+    def stop(
+        self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
+    ) -> StopMethod:
+        """Stop the server within the two times (and a moment), whatever state it is in.
+
+        A time of 0 skips that way. The server itself kills children that ignore an immediate
+        shutdown after 5 s.
+
+        Returns:
+            How it ended: "fast" (with a checkpoint; the only clean one), "immediate", "killed", or
+            "gone" when it was not running. No process and no shared memory is left in any case.
+        """
+        method = self._end_postmaster(fast_timeout_s, immediate_timeout_s)
+        self._clear_leftovers()
+        self._postmaster = None
+        return method
+
+    def restart(self, *, timeout_s: float = 60.0) -> StopMethod:
+        """Stop and start; the answer is how it was stopped.  Raises what `start` raises."""
+        method = self.stop()
+        self.start(timeout_s=timeout_s)
+        return method
+
+    def reload(self, *, timeout_s: float = 10.0) -> None:
+        """Make the running server read its configuration again, and wait until it has.
+
+        A value that the server refuses is left as it was, with a line in the log: read back.
+
+        Raises:
+            ServerLost: it is not running, or does not react.
+        """
+        pid = self.postmaster_pid
+        if pid is None:
+            raise ServerLost("the server to reload is not running", detail=self._detail())
+        with self.connect() as connection:
+
+            def load_time() -> object:
+                row = connection.execute("SELECT pg_conf_load_time()").fetchone()
+                return row and row[0]
+
+            before = load_time()
+            send_signal(pid, signal.SIGHUP)
+            if not wait_until(lambda: load_time() != before, timeout_s):
+                raise ServerLost(
+                    f"the server did not reload within {timeout_s:g} s", detail=self._detail()
+                )
+
+    def is_running(self) -> bool:
+        """Whether the server's first process lives; it may be mute all the same."""
+        return self._postmaster is not None and self._postmaster.poll() is None
+
+    @property
+    def postmaster_pid(self) -> int | None:
+        """The server's first process, or None when it does not run."""
+        return self._postmaster.pid if self._postmaster and self.is_running() else None
+
+    def server_pids(self) -> list[ServerProcess]:
+        """Every process of the server now, postmaster first, with its kind."""
+        return server_processes(self.data_directory, self.binaries.postgres)
+
+    def connect(
+        self,
+        *,
+        application_name: str = "pgdrag",
+        autocommit: bool = True,
+        connect_timeout_s: int = 10,
+    ) -> psycopg.Connection:
+        """A new connection of the superuser to the database `pgdrag`.
+
+        Raises:
+            ServerLost: the server does not answer in time, or refuses.
+        """
+        try:
+            return psycopg.connect(
+                self.conninfo(
+                    application_name=application_name, connect_timeout_s=connect_timeout_s
+                ),
+                autocommit=autocommit,
+            )
+        except psycopg.OperationalError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise ServerLost(
+                f"could not connect to the server: {reason}", detail=self._detail()
+            ) from error
+
+    def conninfo(self, *, application_name: str = "pgdrag", connect_timeout_s: int = 10) -> str:
+        """The libpq connection string; there is no password."""
+        return make_conninfo(
+            host=str(self.socket_directory),
+            port=self.port,
+            user=self.superuser,
+            dbname=self.database,
+            application_name=application_name,
+            connect_timeout=connect_timeout_s,
+            # Given, so that the environment's PG* variables and files do not decide.
+            options="",
+            passfile=str(self.socket_directory / "no-passwords"),
+            sslmode="disable",
+            gssencmode="disable",
+            client_encoding="utf8",
+            target_session_attrs="any",
+        )
+
+    def remove(self) -> None:
+        """Stop the server without a checkpoint and delete the cluster; again is fine."""
+        if self._owned.lock_fd < 0:
+            return
+        self.stop(fast_timeout_s=0)
+        with storage_errors("remove a cluster", self.directory.parent):
+            remove_tree(self.socket_directory)
+            self._owned.remove()
+
+    def _command(self) -> list[str | Path]:
+        return [
+            self.binaries.bin_dir / "postgres",
+            *("-D", self.data_directory),
+            *("-k", self.socket_directory),
+            *("-p", str(self.port)),
+            *("-c", "listen_addresses="),
+        ]
+
+    def _is_ready(self) -> bool:
+        # Line 8 of postmaster.pid; the file may still be that of an earlier server.
+        try:
+            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        if len(lines) < 8 or lines[0] != str(self.postmaster_pid):
+            return False
+        if lines[7].strip() not in ("ready", "standby"):
+            return False
+        # As pg_ctl does: a refusal such as "too many clients" is an answer, too.
+        info = self.conninfo(connect_timeout_s=2).encode()
+        return psycopg.pq.PGconn.ping(info) == psycopg.pq.Ping.OK
+
+    def _refusal(self, status: int) -> PgdragError:
+        self._clear_leftovers()
+        self._postmaster = None
+        reason = self.log.refusal()
+        # Shared memory has its own limits; those are the treatment's doing.
+        if reason and "No space left on device" in reason and "shared memory" not in reason:
+            return full_disk("start the server", self.directory)
+        if reason is None:
+            ended = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
+            reason = f"the postmaster {ended} without a word"
+        return ServerDidNotStart(f"server did not start: {reason}", detail=self._detail())
+
+    def _end_postmaster(self, fast_timeout_s: float, immediate_timeout_s: float) -> StopMethod:
+        postmaster = self._postmaster
+        if postmaster is None or postmaster.poll() is not None:
+            return "gone"
+        ways: list[tuple[StopMethod, signal.Signals, float]] = [
+            ("fast", signal.SIGINT, fast_timeout_s),
+            ("immediate", signal.SIGQUIT, immediate_timeout_s),
+        ]
+        for method, number, timeout_s in ways:
+            if timeout_s <= 0:
+                continue
+            postmaster.send_signal(number)
+            try:
+                postmaster.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                continue
+            return method
+        # Together with its children, which might otherwise recover in the middle of this.
+        kill_processes(self.data_directory, self.binaries.postgres)
+        postmaster.wait(immediate_timeout_s or None)
+        return "killed"
+
+    def _clear_leftovers(self) -> None:
+        kill_processes(self.data_directory, self.binaries.postgres)
+        uid = os.geteuid() if self.scratch.user is None else self.scratch.user.uid
+        free_shared_memory(self.data_directory, uid)
+
+    def _free_port(self) -> int:
+        """The first port whose socket nobody serves; what a killed server left is removed."""
+        for port in range(_FIRST_PORT, _FIRST_PORT + _PORTS):
+            path = self.socket_directory / f".s.PGSQL.{port}"
+            if not _is_served(path):
+                path.unlink(missing_ok=True)
+                path.with_name(path.name + ".lock").unlink(missing_ok=True)
+                return port
+        raise ServerError(f'all {_PORTS} sockets in "{self.socket_directory}" are served')
+
+    def _detail(self) -> str | None:
+        return self.log_tail() or None
+
+    def _run_tool(self, name: str, *arguments: str, text: str = "") -> None:
+        finished = run(
+            [self.binaries.bin_dir / name, *arguments],
+            user=self.scratch.user,
+            cwd=self.directory,
+            timeout_s=_INITDB_TIMEOUT_S,
+            text=text,
+        )
+        if finished.status == 0:
+            return
+        if "No space left on device" in finished.output:
+            raise full_disk("make a cluster", self.directory)
+        raise ServerError(
+            f"{name} ended with status {finished.status}",
+            detail="\n".join(finished.output.strip().splitlines()[-20:]) or None,
+        )
+
+
+def _socket_directory(directory: Path) -> Path:
+    near = directory / "socket"
+    longest = f"{near}/.s.PGSQL.{_FIRST_PORT + _PORTS}.lock"
+    if len(os.fsencode(longest)) <= _SOCKET_PATH_BYTES and _PLAIN_PATH.fullmatch(str(near)):
+        return near
+    return SOCKET_ROOT / f"{SOCKET_PREFIX}{secrets.token_hex(8)}"
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:  # a full backlog or no answer: somebody is there
+            return True
+    return True

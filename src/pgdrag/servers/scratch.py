@@ -1,0 +1,296 @@
+"""Where does everything throw-away live, who may reach it, and who still needs it?
+
+::
+
+    <root>/                 0711: the server's user passes through, nobody lists it
+        lock                held for a moment while an owned directory is made or judged
+        clusters/NAME/      an owned directory: its `lock` is held while its process lives
+        snapshots/KEY/      finished datasets; half-made-NAME/ are owned directories
+        binaries/IDENTITY/  copies for a user who cannot read the originals
+        settings/           what each server version says of its settings
+
+Ownership is a kernel lock (flock), so it ends with its process, even after kill -9, and a process
+number that is used again means nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.errors import ServerError, StorageError
+from pgdrag.servers.spawn import ServerUser
+
+SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
+SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
+_LOCK = "lock"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def server_user(environment: Mapping[str, str] = os.environ) -> ServerUser | None:
+    """The user that servers run as, or None when that is whoever runs pgdrag.
+
+    PostgreSQL refuses to run as root. For root: $PGDRAG_SERVER_USER, else `postgres`, else `nobody`.
+
+    Raises:
+        ServerError: the user does not exist, or is root itself.
+    """
+    if os.geteuid() != 0:
+        return None
+    asked = environment.get(SERVER_USER_VARIABLE)
+    for name in [asked] if asked else ["postgres", "nobody"]:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid == 0:
+            raise ServerError(
+                f'PostgreSQL cannot run as user "{name}", who is root',
+                hint=f"Set {SERVER_USER_VARIABLE} to an unprivileged user.",
+            )
+        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        return ServerUser(name, entry.pw_uid, entry.pw_gid, groups)
+    raise ServerError(
+        f'there is no user "{asked or "nobody"}" to run the server as',
+        detail="PostgreSQL refuses to run as root.",
+        hint=f"Set {SERVER_USER_VARIABLE} to an unprivileged user, or run pgdrag as one.",
+    )
+
+
+@dataclass
+class OwnedDirectory:
+    """A directory that this process owns until `release` or its death."""
+
+    path: Path
+    lock_fd: int
+
+    def release(self) -> None:
+        """Give it up; what is left in it will be swept."""
+        if self.lock_fd >= 0:
+            os.close(self.lock_fd)
+            self.lock_fd = -1
+
+    def remove(self) -> None:
+        """Delete it with all it contains, then give it up."""
+        remove_tree(self.path)
+        self.release()
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The root directory of everything throw-away, and the user that servers run as."""
+
+    root: Path
+    user: ServerUser | None
+
+    @classmethod
+    def open(
+        cls, root: Path | None = None, *, environment: Mapping[str, str] = os.environ
+    ) -> Scratch:
+        """Use `root`, else $PGDRAG_SCRATCH, else /var/tmp/pgdrag-UID; it is made when missing.
+
+        Raises:
+            StorageError: it cannot be made, belongs to somebody else, or the server's user cannot
+                pass through to it.
+        """
+        asked = environment.get(SCRATCH_VARIABLE)
+        if root is None:
+            root = Path(asked) if asked else Path(f"/var/tmp/pgdrag-{os.geteuid()}")
+        scratch = cls(Path(os.path.abspath(root)), server_user(environment))  # noqa: PTH100
+        with storage_errors("make the scratch directory", scratch.root):
+            scratch.root.parent.mkdir(parents=True, exist_ok=True)
+            scratch._make(scratch.root)
+            scratch._check_owner()
+            for kind in ("clusters", "snapshots", "binaries"):
+                scratch._make(scratch.root / kind)
+            (scratch.root / "settings").mkdir(mode=0o700, exist_ok=True)
+        scratch._check_reach()
+        return scratch
+
+    @property
+    def clusters(self) -> Path:
+        """The directory of all clusters, of this and other pgdrag processes."""
+        return self.root / "clusters"
+
+    @property
+    def snapshots(self) -> Path:
+        """The directory of dataset snapshots."""
+        return self.root / "snapshots"
+
+    @property
+    def binaries(self) -> Path:
+        """The directory of programs copied for the server's user."""
+        return self.root / "binaries"
+
+    @property
+    def settings(self) -> Path:
+        """The directory of cached settings catalogues."""
+        return self.root / "settings"
+
+    def free_bytes(self) -> int:
+        """Bytes that can still be written on the scratch file system."""
+        return shutil.disk_usage(self.root).free
+
+    def require_free(self, wanted_bytes: int, purpose: str) -> None:
+        """Raise StorageError unless `wanted_bytes` are free; `purpose` completes "cannot …"."""
+        if self.free_bytes() < wanted_bytes:
+            raise full_disk(purpose, self.root, wanted_bytes=wanted_bytes)
+
+    def own_directory(self, parent: Path, prefix: str) -> OwnedDirectory:
+        """Make a directory `parent`/`prefix`RANDOM that this process owns."""
+        with storage_errors("make a directory", parent), self._judging():
+            path = parent / f"{prefix}{secrets.token_hex(4)}"
+            self._make(path, exist_ok=False)
+            lock_fd = _open_lock(path)
+            fcntl.flock(lock_fd, fcntl.LOCK_EX)
+            return OwnedDirectory(path, lock_fd)
+
+    def abandoned_directories(self, parent: Path, prefix: str) -> list[OwnedDirectory]:
+        """Take over those directories whose owner has died."""
+        taken = []
+        with self._judging():
+            for path in sorted(parent.glob(f"{prefix}*")):
+                lock_fd = _open_lock(path)
+                try:
+                    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(lock_fd)
+                else:
+                    taken.append(OwnedDirectory(path, lock_fd))
+        return taken
+
+    def make_private(self, path: Path) -> None:
+        """Make a directory (0700) that belongs to the server's user."""
+        path.mkdir(mode=0o700)
+        self.give(path)
+
+    def give(self, path: Path) -> None:
+        """Make the server's user the owner of one file or directory."""
+        if self.user is not None:
+            os.chown(path, self.user.uid, self.user.gid, follow_symlinks=False)
+
+    def write_private(self, path: Path, text: str) -> None:
+        """Write a file (0600) for the server's user, whole or not at all.
+
+        Root writes into a directory of a lesser user here, so an existing file, which may be a
+        link to anywhere, is replaced and never opened.
+        """
+        with storage_errors(f'write "{path.name}"', path.parent):
+            fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+            try:
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    if self.user is not None:
+                        os.fchown(fd, self.user.uid, self.user.gid)
+                    file.write(text)
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+
+    def _make(self, path: Path, *, exist_ok: bool = True) -> None:
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if not exist_ok:
+                raise
+        else:
+            path.chmod(0o700 if self.user is None else 0o711)
+
+    def _check_owner(self) -> None:
+        # The default lies in a directory where anybody may have made it first.
+        found = self.root.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise StorageError(
+                f'scratch directory "{self.root}" is not a directory of user {os.geteuid()}',
+                detail=f"It belongs to user {found.st_uid}.",
+                hint=f"Set {SCRATCH_VARIABLE} to a directory of your own.",
+            )
+        if found.st_mode & 0o022:
+            raise StorageError(
+                f'scratch directory "{self.root}" can be written by others',
+                hint=f'Run chmod go-w "{self.root}".',
+            )
+
+    def _check_reach(self) -> None:
+        if self.user is None:
+            return
+        barrier = unreachable_part(self.clusters, self.user)
+        if barrier is not None:
+            raise StorageError(
+                f'user "{self.user.name}", who runs the server, cannot pass through "{barrier}"',
+                hint=f'Run chmod o+x "{barrier}", or set {SCRATCH_VARIABLE} to another directory.',
+            )
+
+    @contextlib.contextmanager
+    def _judging(self) -> Iterator[None]:
+        # Without it a directory could be judged abandoned between its making and its locking.
+        fd = _open_lock(self.root)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def unreachable_part(path: Path, user: ServerUser) -> Path | None:
+    """The first directory on the way to `path` (itself included) that `user` cannot enter."""
+    for part in [*reversed(path.parents), path]:
+        found = part.stat()
+        shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in user.groups else 0
+        if not found.st_mode >> shift & 0o1:
+            return part
+    return None
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a directory and all it contains; one that is already gone is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def storage_errors(purpose: str, path: Path) -> Iterator[None]:
+    """Turn an OSError inside the block into a StorageError; `purpose` completes "could not …"."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise full_disk(purpose, path) from error
+        raise StorageError(
+            f'could not {purpose} in "{path}": {(error.strerror or str(error)).lower()}',
+            hint=f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
+        ) from error
+
+
+def full_disk(purpose: str, path: Path, *, wanted_bytes: int | None = None) -> StorageError:
+    """The error for a file system without room, naming it and what it still has."""
+    free = shutil.disk_usage(path).free
+    needed = "" if wanted_bytes is None else f" of the {_megabytes(wanted_bytes)} needed"
+    return StorageError(
+        f'could not {purpose}: the file system of "{path}" is full',
+        detail=f'It is mounted at "{_mount_point(path)}" and has {_megabytes(free)} free{needed}.',
+        hint=f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
+    )
+
+
+def _mount_point(path: Path) -> Path:
+    here = path.resolve()
+    return next((part for part in [here, *here.parents] if part.is_mount()), Path("/"))
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 2**20:,.0f} MB"
+
+
+def _open_lock(directory: Path) -> int:
+    return os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

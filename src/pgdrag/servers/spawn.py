@@ -1,0 +1,173 @@
+"""How does pgdrag start a program that must not outlive it, as a user that is not root?
+
+The kernel ends a child when the *thread* that forked it ends (prctl(2), PR_SET_PDEATHSIG), not
+the process. Callers may be on any thread, so one thread that lives as long as the process forks all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pgdrag.errors import ServerError
+
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork: the child of a threaded process must not load libraries.
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The unprivileged user that runs servers for root."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A program that ended: its status (negative: the signal) and what it wrote, both streams."""
+
+    status: int
+    output: str
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    user: ServerUser | None,
+    cwd: Path,
+    death_signal: signal.Signals,
+    output: IO[bytes] | int,
+    stdin: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """Start a program in its own session, which gets `death_signal` when this process dies."""
+    parent = os.getpid()
+
+    def tie_to_parent() -> None:
+        # Runs after the change of user, which would have cleared the setting.
+        _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+        if os.getppid() != parent:  # it died before the line above: no signal will come
+            os._exit(127)
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [str(part) for part in argv],
+            stdin=stdin,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=server_environment(os.environ),
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # two system calls, nothing that takes a lock
+            user=None if user is None else user.uid,
+            group=None if user is None else user.gid,
+            extra_groups=None if user is None else list(user.groups),
+            umask=0o077,
+        )
+
+    return _on_starter_thread(start)
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    user: ServerUser | None,
+    cwd: Path = Path("/"),
+    timeout_s: float,
+    text: str = "",
+) -> Finished:
+    """Run a program to its end with `text` on its standard input.
+
+    Raises:
+        ServerError: it cannot be executed, or did not end within `timeout_s` (it is killed then).
+    """
+    program = Path(argv[0])
+    try:
+        process = spawn(
+            argv,
+            user=user,
+            cwd=cwd,
+            death_signal=signal.SIGKILL,
+            output=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServerError(f'cannot execute "{program}": {error}') from error
+    try:
+        output, _ = process.communicate(text.encode(), timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise ServerError(f"{program.name} did not end within {timeout_s:g} s") from error
+    finally:
+        if process.returncode is None:
+            # The whole session: a grandchild would keep the pipe open.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            _close_pipes(process)
+    return Finished(process.returncode, output.decode(errors="replace"))
+
+
+def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would change a server's or a client's behaviour.
+
+    PG* variables name other servers and options; the locale changes the words of messages.
+    """
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(("PG", "LC_")) and name not in {"LANG", "LANGUAGE", "TZ"}
+    }
+    return {**kept, "LC_ALL": "C"}
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+_Start = Callable[[], "subprocess.Popen[bytes]"]
+_Request = tuple[_Start, "Future[subprocess.Popen[bytes]]"]
+
+
+class _Starter:
+    """The thread that forks; made again in a forked copy of this process, which has no threads."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        # A daemon, so that it is still there while exit handlers stop their servers.
+        threading.Thread(target=self._serve, name="pgdrag-starter", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            start, answer = self.requests.get()
+            try:
+                answer.set_result(start())
+            except BaseException as error:
+                answer.set_exception(error)
+
+
+_starter: _Starter | None = None
+_starter_lock = threading.Lock()
+
+
+def _on_starter_thread(start: _Start) -> subprocess.Popen[bytes]:
+    global _starter
+    with _starter_lock:
+        if _starter is None or _starter.pid != os.getpid():
+            _starter = _Starter()
+    answer: Future[subprocess.Popen[bytes]] = Future()
+    _starter.requests.put((start, answer))
+    return answer.result()
