@@ -1,0 +1,299 @@
+"""How many times slower is one treatment than another, and could these trials have told?
+
+All on logarithms of throughput: the range is five orders of magnitude, and a factor of two up is
+as far as a factor of two down. Which of four intervals is used depends on what there is:
+
+| trials | interval | what its confidence covers |
+|---|---|---|
+| several on both sides, same blocks | t on paired log ratios | further blocks on this machine |
+| several on a side, other blocks | Welch's t on logarithms | further trials on this machine |
+| one on each side | delta method, noise of repeats added | this pair, or repeats of it |
+| under 30 commits on a side | exact conditional | the chance in counting commits |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import optimize, stats
+
+from pgdrag.analysis.counts import POWER, conditional_ratio, detectable_ratio
+from pgdrag.analysis.findings import Comparison, Interval, Verdict
+from pgdrag.analysis.rates import FEW_COMMITS, TrialRate, within_spread
+
+EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
+_LOG_MAX = 700.0  # exp() of more is not a float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much trials of one treatment differ from each other in this run.
+
+    Attributes:
+        log_sd: standard deviation of log throughput between trials.
+        dof: degrees of freedom of that estimate: trials less one.
+    """
+
+    log_sd: float
+    dof: int
+
+
+@dataclass(frozen=True)
+class _LogRatio:
+    """An estimate of log slowdown: its standard error and degrees of freedom."""
+
+    center: float
+    se: float
+    dof: float
+    floor_se: float  # from within the trials alone: the interval is never narrower than this
+    method: str
+    warnings: tuple[str, ...] = ()
+    has_between: bool = True  # the error includes what differs from trial to trial
+
+
+def repeat_noise(trials: Sequence[TrialRate]) -> Noise | None:
+    """Estimate the noise between trials of one treatment; None with fewer than two that committed."""
+    logs = [math.log(trial.per_s) for trial in trials if trial.committed]
+    if len(logs) < 2:
+        return None
+    return Noise(float(np.std(logs, ddof=1)), len(logs) - 1)
+
+
+def slowdown(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    *,
+    noise: Noise | None = None,
+    confidence: float = 0.95,
+    equivalence: float = EQUIVALENCE,
+) -> Comparison:
+    """Estimate how many times slower the treatment is than the reference.
+
+    Args:
+        reference: trials of the reference; those with the `block` of a treatment's trial ran
+            close to it, and pair with it.
+        treatment: trials of the treatment.
+        noise: what repeats of one treatment differed by in this run; used where a treatment was
+            not repeated itself.
+        confidence: coverage of the interval. The verdict *equivalent* rests on two one-sided tests
+            at that confidence, which is the interval at `2 * confidence - 1` (0.90 for 0.95).
+        equivalence: slowdowns within 1/(1 + equivalence) … 1 + equivalence count as equal.
+
+    Returns:
+        *slower* or *faster* where the interval excludes 1; *equivalent* where the 90 % interval
+        lies within the margin (never from single trials whose repeats are unknown: they cannot
+        show that nothing differs); else *inconclusive*. A treatment that committed nothing has a
+        one-sided bound in `low`, and `center` and `high` are infinite; a reference that committed
+        nothing has its bound in `high`, and `center` and `low` are 0.
+
+    Source: two one-sided tests, Schuirmann 1987; Welch 1947 with Satterthwaite's degrees of freedom.
+    """
+    assert reference, "no reference trial"
+    assert treatment, "no treatment trial"
+    sides = (reference, treatment)
+    if any(sum(trial.committed for trial in side) < FEW_COMMITS for side in sides) or any(
+        trial.committed == 0 for side in sides for trial in side
+    ):
+        return _compare_counts(reference, treatment, confidence, equivalence)
+    ratio = _log_ratio(reference, treatment, noise)
+    interval = _interval(ratio, confidence)
+    narrow = _interval(ratio, 2 * confidence - 1)
+    return Comparison(
+        _verdict(interval, narrow if ratio.has_between else None, equivalence),
+        interval,
+        _detectable(ratio, confidence),
+    )
+
+
+def _log_ratio(
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
+) -> _LogRatio:
+    pairs = _pairs(reference, treatment)
+    if len(pairs) >= 2:
+        return _paired(pairs)
+    if len(reference) >= 2 and len(treatment) >= 2:
+        return _welch(reference, treatment)
+    return _unrepeated(reference, treatment, noise)
+
+
+def _pairs(
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate]
+) -> list[tuple[TrialRate, TrialRate]]:
+    """Pair the trials of equal blocks in order; empty where some trial would stay alone."""
+    if sorted(trial.block for trial in reference) != sorted(trial.block for trial in treatment):
+        return []
+    by_block = [sorted(side, key=lambda trial: trial.block) for side in (reference, treatment)]
+    return list(zip(*by_block, strict=True))
+
+
+def _paired(pairs: Sequence[tuple[TrialRate, TrialRate]]) -> _LogRatio:
+    logs = np.array([math.log(before.per_s / after.per_s) for before, after in pairs])
+    within = [_within_variance(trial) for pair in pairs for trial in pair]
+    return _LogRatio(
+        center=float(logs.mean()),
+        se=float(logs.std(ddof=1)) / math.sqrt(len(pairs)),
+        dof=len(pairs) - 1,
+        floor_se=math.sqrt(sum(within)) / len(pairs),
+        method=f"t interval on log ratios of {len(pairs)} pairs",
+        warnings=_few_replicates(len(pairs), "pairs"),
+    )
+
+
+def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _LogRatio:
+    logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
+    variances = [float(side.var(ddof=1)) / len(side) for side in logs]
+    dofs = [len(side) - 1 for side in logs]
+    within = sum(
+        _within_variance(trial) / len(side) ** 2
+        for side in (reference, treatment)
+        for trial in side
+    )
+    return _LogRatio(
+        center=float(logs[0].mean() - logs[1].mean()),
+        se=math.sqrt(sum(variances)),
+        dof=_satterthwaite(variances, dofs),
+        floor_se=math.sqrt(within),
+        method=f"Welch's t on logarithms, {len(reference)} and {len(treatment)} trials",
+        warnings=_few_replicates(min(len(reference), len(treatment)), "trials of a side"),
+    )
+
+
+def _unrepeated(
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
+) -> _LogRatio:
+    sides = (reference, treatment)
+    center = float(
+        np.mean([math.log(trial.per_s) for trial in reference])
+        - np.mean([math.log(trial.per_s) for trial in treatment])
+    )
+    within = [within_spread(trial) for side in sides for trial in side]
+    weights = [1 / len(side) ** 2 for side in sides for _ in side]
+    variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
+    dof = _satterthwaite(variances, [spread.dof for spread in within])
+    inside = _LogRatio(
+        center,
+        math.sqrt(sum(variances)),
+        dof,
+        0.0,
+        "delta method within single trials",
+        (
+            "one trial each: what differs from trial to trial is not in the interval; "
+            "run 3 or more replicates",
+        ),
+        has_between=False,
+    )
+    # A side that was repeated tells the noise of the side that was not.
+    noise = noise or repeat_noise(reference) or repeat_noise(treatment)
+    if noise is None:
+        return inside
+    between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
+    warning = (
+        f"one trial: what differs from trial to trial is taken from {noise.dof + 1} repeats of "
+        "another treatment; run 3 or more replicates"
+    )
+    if between <= inside.se:
+        return _LogRatio(
+            center, inside.se, dof, 0.0, "delta method, repeats differ less", (warning,)
+        )
+    return _LogRatio(
+        center,
+        between,
+        noise.dof,
+        inside.se,
+        f"t interval with the noise of {noise.dof + 1} repeats",
+        (warning,),
+    )
+
+
+def _interval(ratio: _LogRatio, confidence: float) -> Interval:
+    half = max(
+        _t_quantile(confidence, ratio.dof) * ratio.se,
+        # Replicates that agree by luck know no more than their own counts do.
+        float(stats.norm.ppf((1 + confidence) / 2)) * ratio.floor_se,
+    )
+    return Interval(
+        _exp(ratio.center - half),
+        _exp(ratio.center),
+        _exp(ratio.center + half),
+        confidence,
+        ratio.method,
+        ratio.warnings,
+    )
+
+
+def _verdict(interval: Interval, narrow: Interval | None, equivalence: float) -> Verdict:
+    if interval.low > 1:
+        return Verdict.SLOWER
+    if interval.high < 1:
+        return Verdict.FASTER
+    if narrow is not None and 1 / (1 + equivalence) < narrow.low <= narrow.high < 1 + equivalence:
+        return Verdict.EQUIVALENT
+    return Verdict.INCONCLUSIVE
+
+
+def _compare_counts(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    confidence: float,
+    equivalence: float,
+) -> Comparison:
+    """Compare pooled counts: given their sum, the treatment's share is binomial."""
+    before, after = (sum(trial.committed for trial in side) for side in (reference, treatment))
+    times = [sum(trial.elapsed_s for trial in side) for side in (reference, treatment)]
+    exposure = times[1] / times[0]
+    interval = conditional_ratio(before, after, exposure, confidence)
+    narrow = conditional_ratio(before, after, exposure, 2 * confidence - 1)
+    detectable = detectable_ratio(before, exposure, confidence)
+    return Comparison(_verdict(interval, narrow, equivalence), interval, detectable)
+
+
+def _detectable(ratio: _LogRatio, confidence: float) -> float:
+    # The power of the t test at a true log ratio of `shift` standard errors is a noncentral t.
+    between = _noncentrality(ratio.dof, confidence) * ratio.se
+    within = _noncentrality(math.inf, confidence) * ratio.floor_se
+    return _exp(max(between, within))
+
+
+@lru_cache(maxsize=256)
+def _noncentrality(dof: float, confidence: float) -> float:
+    quantile = _t_quantile(confidence, dof)
+    if not math.isfinite(dof) or dof > 200:
+        return quantile + float(stats.norm.ppf(POWER))
+
+    def missing(shift: float) -> float:
+        return float(stats.nct.sf(quantile, dof, shift)) - POWER
+
+    # t quantile plus its POWER quantile overshoots for few degrees of freedom, so it brackets.
+    top = 2 * (quantile + float(stats.t.ppf(POWER, dof)))
+    return float(optimize.brentq(missing, 0.0, top, xtol=1e-3))
+
+
+def _within_variance(trial: TrialRate) -> float:
+    return within_spread(trial).log_se ** 2
+
+
+def _satterthwaite(variances: Sequence[float], dofs: Sequence[float]) -> float:
+    """Degrees of freedom of a sum of variances; those of the poorest part where all are zero."""
+    total = sum(variances)
+    parts = sum(v**2 / dof for v, dof in zip(variances, dofs, strict=True) if math.isfinite(dof))
+    if total == 0:
+        return min(dofs)
+    return math.inf if parts == 0 else total**2 / parts
+
+
+def _few_replicates(count: int, noun: str) -> tuple[str, ...]:
+    if count >= 3:
+        return ()
+    return (f"{count} {noun} make a wide interval; run 3 or more replicates",)
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(max(log, -_LOG_MAX), _LOG_MAX))
+
+
+def _t_quantile(confidence: float, dof: float) -> float:
+    return float(stats.t.ppf((1 + confidence) / 2, dof))
