@@ -351,6 +351,7 @@ class Study:
     load: LoadProfile
     replicates: int
     notes: tuple[str, ...] = ()
+    design_parameters: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""What is going on? The events that a run tells whoever listens: a terminal, a test, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdrag.plan import Result, Study, Trial
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """A run begins or goes on: `finished` of its results are there already."""
+
+    run_id: str
+    study: Study
+    finished: int
+
+
+@dataclass(frozen=True)
+class BlockPlanned:
+    """The next trials are known; `finished` of them were run before."""
+
+    trials: tuple[Trial, ...]
+    finished: int
+
+
+@dataclass(frozen=True)
+class TrialStarted:
+    """A trial begins."""
+
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class PhaseStarted:
+    """Something that takes time begins; `expected_s` is how long at most, or None if unknown."""
+
+    name: str
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the phase has come: `done` of `total` in `unit`."""
+
+    done: float
+    total: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What the workload does now: in the last interval, and since the phase began."""
+
+    elapsed_s: float
+    committed: int
+    last_per_s: float
+    mean_per_s: float
+
+
+@dataclass(frozen=True)
+class TrialFinished:
+    """A trial has ended and is in the journal."""
+
+    result: Result
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence that the user should read."""
+
+    text: str
+
+
+Event = (
+    RunStarted
+    | BlockPlanned
+    | TrialStarted
+    | PhaseStarted
+    | Progress
+    | Throughput
+    | TrialFinished
+    | Notice
+)
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""

@@ -1,0 +1,90 @@
+"""A server setting, as postgresql.conf takes it: checked by pg_settings, read back from pg_settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pgdrag.errors import SettingError
+from pgdrag.factors import Factor, Here, Problem
+from pgdrag.plan import Applied, Level
+from pgdrag.settings import SettingsCatalog, UnknownSetting
+from pgdrag.units import same_value
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+READ_BACK_SQL = "SELECT name, setting, unit, vartype FROM pg_settings WHERE name = ANY (%s)"
+
+
+class Setting(Factor):
+    """PostgreSQL's own settings, by their own names."""
+
+    name = "setting"
+    summary = "a server setting (postgresql.conf)"
+
+    def __init__(self) -> None:
+        self._notes: dict[str, str] = {}
+
+    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+        """Return typos and values out of every range as mistakes, the rest as untestable here."""
+        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+
+    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
+        """Write the whole postgresql.conf, so that no other value is left from an earlier trial."""
+        notes = cluster.configure(levels)
+        self._notes = {note.name: note.why for note in notes}
+
+    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+        """Return what pg_settings shows, with its unit."""
+        names = [name.lower() for name in levels]
+        with cluster.connect(application_name="pgdrag read back") as connection:
+            rows = {row[0].lower(): row for row in connection.execute(READ_BACK_SQL, [names])}
+        return [
+            self._applied(Level(self.name, name, value), rows.get(name.lower()))
+            for name, value in levels.items()
+        ]
+
+    def _applied(self, level: Level, row: tuple[str, str, str | None, str] | None) -> Applied:
+        why = self._notes.get(level.name.lower(), "")
+        if row is None:
+            return Applied(level, None, why or "the running server does not show this setting")
+        _, shown, unit, vartype = row
+        is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
+        note = why if why or is_same else "the server runs with another value than it was asked for"
+        return Applied(level, _with_unit(shown, unit), note)
+
+
+def _problem(level: Level, here: Here) -> Problem | None:
+    refusal = _refusal(level, here.settings)
+    if refusal is None:
+        return None
+    is_mistake = _refusal(level, here.newest_settings) is not None
+    return Problem(
+        level,
+        is_mistake,
+        refusal.message,
+        refusal.hint if is_mistake and refusal.hint else _hint(level, here, refusal),
+    )
+
+
+def _refusal(level: Level, catalog: SettingsCatalog) -> SettingError | None:
+    try:
+        catalog.check(level.name, level.value)
+    except SettingError as error:
+        return error
+    return None
+
+
+def _hint(level: Level, here: Here, refusal: SettingError) -> str:
+    newest = here.newest_settings.server_version_num // 10000
+    what = "has it" if isinstance(refusal, UnknownSetting) else "accepts it"
+    return f"PostgreSQL {newest} {what}."
+
+
+def _with_unit(shown: str, unit: str | None) -> str:
+    # "16384" in units of "8kB" reads better as what it means; "5" in "s" as "5s".
+    if not unit or not shown.lstrip("-").isdigit() or int(shown) < 0:
+        return shown
+    digits = unit.rstrip("kMGTBmsuinhd")
+    return f"{int(shown) * int(digits or 1)}{unit[len(digits) :]}"

@@ -1,0 +1,275 @@
+"""One trial, as one readable function: what happens between asking for a treatment and its result.
+
+provision → restore the dataset → apply → read back → warm up → measure → collect → check → undo
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pgdrag.collectors import Collector, Observer, Window, all_collectors
+from pgdrag.datasets import provide_snapshot, target
+from pgdrag.driver import Driver, IntervalLine, Line
+from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
+from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
+from pgdrag.factors import Factor, Here, Problem, all_factors
+from pgdrag.plan import (
+    Applied,
+    Level,
+    LoadProfile,
+    Measurement,
+    Observation,
+    Outcome,
+    Result,
+    Study,
+    Trial,
+)
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
+from pgdrag.workloads import Workload, all_workloads
+
+CHECK_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
+# crash_shutdown: the server restarted all of its processes because one of them had died.
+CRASH_SQLSTATE = "57P02"
+
+
+@dataclass
+class ServerBench:
+    """Runs trials on throw-away clusters of one PostgreSQL."""
+
+    scratch: Scratch
+    binaries: Binaries
+    driver: Driver
+    here: Here
+    _snapshots: dict[str, Snapshot] = field(default_factory=dict)
+
+    def check(self, levels: Sequence[Level]) -> list[Problem]:
+        """Return which levels cannot be had here, and why."""
+        return [
+            problem
+            for kind, factor in all_factors().items()
+            for problem in factor().check([x for x in levels if x.kind == kind], self.here)
+        ]
+
+    def prepare(self, study: Study, listen: Listener) -> None:
+        """Load the dataset, or find its snapshot."""
+        self.snapshot(_workload(study.workload.kind, study.workload.parameters), listen)
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        """Run one trial."""
+        return run_trial(trial, self, listen)
+
+    def snapshot(self, workload: Workload, listen: Listener) -> Snapshot:
+        """Return the snapshot of a workload's dataset."""
+        key = repr(workload.dataset())
+        if key not in self._snapshots:
+            self._snapshots[key] = provide_snapshot(
+                workload, self.scratch, self.binaries, self.driver, listen
+            )
+        return self._snapshots[key]
+
+
+def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Result:
+    """Run one trial and return what came of it; whatever the treatment breaks is an outcome.
+
+    Raises:
+        StorageError: the disk is full or cannot be written.
+    """
+    notes = _Notes(trial, bench, listen)
+    try:
+        with notes.provision() as cluster, notes.applied_factors(cluster):
+            notes.warm_up(cluster)
+            with notes.collecting(cluster):
+                notes.measure(cluster)
+            notes.check(cluster)
+    except ServerDidNotStart as error:
+        return notes.result(Outcome.DID_NOT_START, error)
+    except ServerLost as error:
+        return notes.result(Outcome.CRASHED, error)
+    except DriverError as error:
+        # A server that answers, but with nothing but errors, has committed nothing.
+        refused = error.sqlstate is not None
+        return notes.result(Outcome.STALLED if refused else Outcome.INVALID, error)
+    return notes.result(notes.outcome())
+
+
+class _Notes:
+    """What is known of a trial so far: kept when it breaks off."""
+
+    def __init__(self, trial: Trial, bench: ServerBench, listen: Listener) -> None:
+        self.trial = trial
+        self.bench = bench
+        self.listen = listen
+        self.started_unix_s = time.time()
+        self.workload = _workload(trial.workload.kind, trial.workload.parameters)
+        self.applied: list[Applied] = []
+        self.measurement: Measurement | None = None
+        self.evidence: list[Observation] = []
+        self.violations: tuple[str, ...] = ()
+        self.warnings: list[str] = []
+        self.phases_s: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
+        self.listen(PhaseStarted(name, expected_s))
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases_s[name] = round(time.monotonic() - start, 3)
+
+    @contextmanager
+    def provision(self) -> Iterator[Cluster]:
+        """Provide a cluster of the trial's own, with the dataset as it was loaded."""
+        snapshot = self.bench.snapshot(self.workload, self.listen)
+        with self.phase("restore"):
+            cluster = snapshot.restore(self.bench.scratch, self.bench.binaries).cluster
+        try:
+            yield cluster
+        finally:
+            with self.phase("remove"):
+                cluster.remove()
+
+    @contextmanager
+    def applied_factors(self, cluster: Cluster) -> Iterator[None]:
+        """Apply the treatment, start the server, read every level back; undo at the end."""
+        kinds = {name: kind() for name, kind in all_factors().items()}
+        problems = {p.level: p for p in self.bench.check(self.trial.treatment.levels)}
+        levels = [x for x in self.trial.treatment.levels if x not in problems]
+        self.applied = [Applied(p.level, None, p.message) for p in problems.values()]
+
+        def each(do: Callable[[Factor, dict[str, str]], None]) -> None:
+            for name, factor in kinds.items():
+                do(factor, {x.name: x.value for x in levels if x.kind == name})
+
+        try:
+            each(lambda factor, own: factor.before_start(cluster, own))
+            with self.phase("start"):
+                cluster.start(timeout_s=START_TIMEOUT_S)
+                each(lambda factor, own: factor.after_start(cluster, own))
+                each(lambda factor, own: self.applied.extend(factor.read_back(cluster, own)))
+            yield
+        finally:
+            for factor in kinds.values():
+                factor.undo(cluster)
+
+    def warm_up(self, cluster: Cluster) -> None:
+        """Drive the workload before the measured window, with other transactions than in it."""
+        warm_s = self.trial.load.warm_up_s
+        if warm_s > 0:
+            load = replace(self.trial.load, measure_s=warm_s, budget_s=warm_s, min_commits=0)
+            # Not the window's own seed: the same transactions would be cheaper the second time.
+            self._drive(cluster, "warm up", load, self.trial.seed ^ 1)
+
+    def measure(self, cluster: Cluster) -> None:
+        """Drive the workload for the measured window."""
+        self.measurement = self._drive(cluster, "measure", self.trial.load, self.trial.seed)
+
+    def _drive(self, cluster: Cluster, phase: str, load: LoadProfile, seed: int) -> Measurement:
+        with self.phase(phase, load.measure_s):
+            found = self.bench.driver.run(
+                target(cluster),
+                self.workload.job(),
+                load,
+                seed=seed,
+                listen=_throughput(self.listen),
+            )
+        if found.total.failed_by_sqlstate.get(CRASH_SQLSTATE) or not cluster.is_running():
+            raise ServerLost("the server crashed under load", detail=cluster.log_tail())
+        return found
+
+    @contextmanager
+    def collecting(self, cluster: Cluster) -> Iterator[None]:
+        """Let every collector look before and after, on a connection of their own."""
+        collectors: list[Collector] = [kind() for kind in all_collectors().values()]
+        with cluster.connect(application_name="pgdrag collectors") as connection:
+            observer = Observer(cluster, connection)
+            started_unix_s = time.time()
+            for collector in collectors:
+                collector.before(observer)
+            try:
+                yield
+            finally:
+                with self.phase("collect"):
+                    for collector in collectors:
+                        collector.after(observer)
+        assert self.measurement is not None, "the measured window has ended without an exception"
+        window = Window(
+            self.measurement.elapsed_s,
+            self.measurement.total.committed,
+            started_unix_s,
+            time.time(),
+        )
+        self.evidence = [seen for one in collectors for seen in one.observations(window)]
+
+    def check(self, cluster: Cluster) -> None:
+        """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""
+        with self.phase("check", CHECK_TIMEOUT_S):
+            try:
+                self.violations = self.bench.driver.check(
+                    target(cluster), self.workload.job(), timeout_s=CHECK_TIMEOUT_S
+                )
+            except DriverError as error:
+                self.warnings.append(f"the dataset's consistency was not checked: {error.message}")
+
+    def outcome(self) -> Outcome:
+        assert self.measurement is not None
+        if self.violations or self.measurement.stopped_by == "signal":
+            return Outcome.INVALID
+        return Outcome.MEASURED if self.measurement.total.committed else Outcome.STALLED
+
+    def result(self, outcome: Outcome, error: PgdragError | None = None) -> Result:
+        return Result(
+            trial=self.trial,
+            outcome=outcome,
+            started_unix_s=self.started_unix_s,
+            reason=_reason(error) if error else self._why(outcome),
+            server_version=self.bench.binaries.version,
+            applied=tuple(self.applied),
+            measurement=self.measurement,
+            evidence=tuple(self.evidence),
+            violations=self.violations,
+            warnings=tuple(self.warnings),
+            phases_s=self.phases_s,
+        )
+
+    def _why(self, outcome: Outcome) -> str:
+        assert self.measurement is not None
+        if outcome is Outcome.INVALID:
+            return "; ".join(self.violations) or "the driver was stopped by a signal"
+        if outcome is Outcome.STALLED:
+            first = next(iter(self.measurement.errors), None)
+            seen = f"; first error: {first[2]} (SQLSTATE {first[1]})" if first else ""
+            return f"nothing was committed in {self.measurement.elapsed_s:.0f} s{seen}"
+        return ""
+
+
+def _workload(kind: str, parameters: object) -> Workload:
+    return all_workloads()[kind].model_validate(parameters)
+
+
+def _reason(error: PgdragError) -> str:
+    last = error.detail.strip().splitlines()[-1].strip() if error.detail else ""
+    return f"{error.message}: {last}" if last and last not in error.message else error.message
+
+
+def _throughput(listen: Listener) -> Callable[[Line], None]:
+    committed = 0
+    elapsed_s = 0.0
+
+    def note(line: Line) -> None:
+        nonlocal committed, elapsed_s
+        if isinstance(line, IntervalLine):
+            committed += line.committed
+            elapsed_s += line.duration_s
+            last_per_s = line.committed / line.duration_s if line.duration_s else 0.0
+            mean_per_s = committed / elapsed_s if elapsed_s else 0.0
+            listen(Throughput(elapsed_s, committed, last_per_s, mean_per_s))
+
+    return note
