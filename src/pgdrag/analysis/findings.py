@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, Rung, RunRecord, Sample
 
+NOT_RUN = "not run yet"
+
 
 class Answer(StrEnum):
     """What became of a published number."""
@@ -32,7 +34,9 @@ class Interval:
     """An estimate with its bounds.
 
     Attributes:
-        center: the estimate; for a censored rate the upper bound stands in `high` and center is 0.
+        center: the estimate; for a censored rate the upper bound stands in `high` and center is 0;
+            for a slowdown to a treatment that committed nothing the bound stands in `low` and
+            center is infinite.
         low, high: bounds; `high` may be infinite, `low` may be 0.
         confidence: the coverage, in (0, 1).
         method: how it was made, in a few words.
@@ -97,13 +101,23 @@ class RungFinding:
     """All that is known of one rung.
 
     Attributes:
+        outcome: of its trials together: measured where one of them was. With `trials` 0 it means
+            nothing, and `state` says "not run yet".
+        reason: why there is no number, or ""; "not run yet" where no trial was run.
+        trials: trials with a number; where none has one, all that were run.
+        counts, errors: over the trials with a number.
+        latency, samples, applied: of the trial in the middle by throughput.
+        evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
-        previous: name of the rung that `to_previous` refers to (the nearest one with a number).
+        previous: name of the rung that `to_previous` refers to: the nearest one with a number in a
+            ladder, the baseline in any other design; "" where there is none.
         untested: settings of this rung that this server does not have, with the reason.
         overrides: sentences such as "sets shared_buffers back to 8MB, which A2 had set to 2MB".
         inert: sentences on settings that changed nothing effective.
-        movements: against the rung before, largest first.
+        movements: against the rung of `previous`, those claimed first, each largest first.
+        step_share: part of the last rung's log slowdown that this step makes, in a ladder where
+            every rung has a number; None elsewhere. Shares sum to 1, and may be negative.
         sentence: what moved most, in one sentence, or why that cannot be said.
         drift: sentence with the slope where throughput had a trend within the window, else "".
     """
@@ -132,6 +146,12 @@ class RungFinding:
     drift: str
     driver_cpu_share: float | None  # driver's CPU seconds per second of window
     warnings: tuple[str, ...]
+    step_share: float | None = None
+
+    @property
+    def state(self) -> str:
+        """How the rung ended, in words; "not run yet" before its first trial."""
+        return self.outcome.value if self.trials else NOT_RUN
 
 
 @dataclass(frozen=True)

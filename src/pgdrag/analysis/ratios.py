@@ -112,46 +112,43 @@ def slowdown(
 def _log_ratio(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
 ) -> _LogRatio:
-    pairs = _pairs(reference, treatment)
-    if len(pairs) >= 2:
-        return _paired(pairs)
+    paired = _paired(reference, treatment)
+    if paired is not None:
+        return paired
     if len(reference) >= 2 and len(treatment) >= 2:
         return _welch(reference, treatment)
     return _unrepeated(reference, treatment, noise)
 
 
-def _pairs(
-    reference: Sequence[TrialRate], treatment: Sequence[TrialRate]
-) -> list[tuple[TrialRate, TrialRate]]:
-    """Pair the trials of equal blocks in order; empty where some trial would stay alone."""
-    if sorted(trial.block for trial in reference) != sorted(trial.block for trial in treatment):
-        return []
-    by_block = [sorted(side, key=lambda trial: trial.block) for side in (reference, treatment)]
-    return list(zip(*by_block, strict=True))
-
-
-def _paired(pairs: Sequence[tuple[TrialRate, TrialRate]]) -> _LogRatio:
-    logs = np.array([math.log(before.per_s / after.per_s) for before, after in pairs])
-    within = [_within_variance(trial) for pair in pairs for trial in pair]
+def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _LogRatio | None:
+    """Pair by block, several trials of a block as their mean; None where a block has no partner."""
+    before, after = _by_block(reference), _by_block(treatment)
+    if before.keys() != after.keys() or len(before) < 2:
+        return None
+    logs = np.array([_mean_log(before[block]) - _mean_log(after[block]) for block in before])
+    within = sum(_mean_variance(side[block]) for side in (before, after) for block in side)
     return _LogRatio(
         center=float(logs.mean()),
-        se=float(logs.std(ddof=1)) / math.sqrt(len(pairs)),
-        dof=len(pairs) - 1,
-        floor_se=math.sqrt(sum(within)) / len(pairs),
-        method=f"t interval on log ratios of {len(pairs)} pairs",
-        warnings=_few_replicates(len(pairs), "pairs"),
+        se=float(logs.std(ddof=1)) / math.sqrt(len(logs)),
+        dof=len(logs) - 1,
+        floor_se=math.sqrt(within) / len(logs),
+        method=f"t interval on log ratios of {len(logs)} pairs",
+        warnings=_few_replicates(len(logs), "pairs"),
     )
+
+
+def _by_block(trials: Sequence[TrialRate]) -> dict[int, list[TrialRate]]:
+    blocks: dict[int, list[TrialRate]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.block):
+        blocks.setdefault(trial.block, []).append(trial)
+    return blocks
 
 
 def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _LogRatio:
     logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
     variances = [float(side.var(ddof=1)) / len(side) for side in logs]
     dofs = [len(side) - 1 for side in logs]
-    within = sum(
-        _within_variance(trial) / len(side) ** 2
-        for side in (reference, treatment)
-        for trial in side
-    )
+    within = _mean_variance(reference) + _mean_variance(treatment)
     return _LogRatio(
         center=float(logs[0].mean() - logs[1].mean()),
         se=math.sqrt(sum(variances)),
@@ -166,10 +163,7 @@ def _unrepeated(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
 ) -> _LogRatio:
     sides = (reference, treatment)
-    center = float(
-        np.mean([math.log(trial.per_s) for trial in reference])
-        - np.mean([math.log(trial.per_s) for trial in treatment])
-    )
+    center = _mean_log(reference) - _mean_log(treatment)
     within = [within_spread(trial) for side in sides for trial in side]
     weights = [1 / len(side) ** 2 for side in sides for _ in side]
     variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
@@ -272,8 +266,13 @@ def _noncentrality(dof: float, confidence: float) -> float:
     return float(optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 
-def _within_variance(trial: TrialRate) -> float:
-    return within_spread(trial).log_se ** 2
+def _mean_log(trials: Sequence[TrialRate]) -> float:
+    return sum(math.log(trial.per_s) for trial in trials) / len(trials)
+
+
+def _mean_variance(trials: Sequence[TrialRate]) -> float:
+    """Variance of the mean log throughput that comes from within the trials."""
+    return sum(within_spread(trial).log_se ** 2 for trial in trials) / len(trials) ** 2
 
 
 def _satterthwaite(variances: Sequence[float], dofs: Sequence[float]) -> float:

@@ -1,0 +1,135 @@
+"""Does a published number hold here?
+
+A published ratio came from another machine, so its size is compared loosely (a factor of two) and
+its direction strictly (the interval must exclude "no change").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdrag.analysis.findings import Answer, ClaimFinding, Comparison, Interval, Verdict
+from pgdrag.analysis.wording import detectable_words, listed, ratio_words, slowdown_words
+from pgdrag.plan import Claim
+
+SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
+NO_CHANGE = 1.02  # a published ratio nearer to 1 than this claims that nothing changes
+
+
+def answer_total(
+    baseline: Claim, rung: Claim, comparison: Comparison | None, *, why_untestable: str = ""
+) -> ClaimFinding | None:
+    """Answer the claim that all steps up to this rung together slow the baseline down.
+
+    Args:
+        baseline: the published number of the baseline.
+        rung: the published number of this rung.
+        comparison: this rung against the baseline; None where a side has no number here.
+        why_untestable: why the rung cannot answer the claim, as words that finish a sentence:
+            "not run yet", "io_workers is unknown to this server"; "" where it can.
+
+    Returns:
+        None where one of the two has no published number, else see `_answer`.
+    """
+    return _answer(baseline.tps, rung.tps, comparison, why_untestable)
+
+
+def answer_step(
+    previous: Claim, rung: Claim, comparison: Comparison | None, *, why_untestable: str = ""
+) -> ClaimFinding | None:
+    """Answer the claim that this rung slows the rung before it down; arguments as `answer_total`."""
+    return _answer(previous.tps, rung.tps, comparison, why_untestable)
+
+
+def untestable_words(untested: Sequence[str]) -> str:
+    """Return why a rung that ran without some of its settings cannot answer; "" without such."""
+    return f"run without {listed(untested)}" if untested else ""
+
+
+def _answer(
+    published_before: float | None,
+    published_after: float | None,
+    comparison: Comparison | None,
+    why_untestable: str,
+) -> ClaimFinding | None:
+    """Answer a published ratio; the rules, in this order.
+
+    *untestable here*: there is no number, or it was got without some of the settings.
+    *inconclusive*: our interval includes 1, and could hold the published effect as well.
+    *not reproduced*: the opposite direction; or no effect where the published one lies outside our
+    interval and would have been seen.
+    *reproduced*: the same direction, and our interval reaches the published ratio within a factor
+    of two either way. *partly*: the same direction, another size.
+    """
+    published = _ratio(published_before, published_after)
+    if published is None:
+        return None
+    found = comparison.slowdown if comparison is not None else None
+    if why_untestable or comparison is None or found is None:
+        why = why_untestable or "there is no number to compare"
+        shown = f"; found {slowdown_words(found)} nevertheless" if found is not None else ""
+        return ClaimFinding(
+            Answer.UNTESTABLE, published, found, f"published {ratio_words(published)}; {why}{shown}"
+        )
+    answer, reason = _judge(published, comparison)
+    why = f"published {ratio_words(published)}, found {slowdown_words(found)}: {reason}"
+    return ClaimFinding(answer, published, found, why)
+
+
+def _ratio(before: float | None, after: float | None) -> float | None:
+    """Return the published ratio; None where one of the two is unknown or not a rate."""
+    if before is None or after is None or before <= 0 or after <= 0:
+        return None
+    ratio = before / after
+    return ratio if 0 < ratio < math.inf else None
+
+
+def _judge(published: float, comparison: Comparison) -> tuple[Answer, str]:
+    found, verdict = comparison.slowdown, comparison.verdict
+    if 1 / NO_CHANGE < published < NO_CHANGE:
+        return _judge_no_change(comparison)
+    if not _excludes_one(found):
+        return _judge_unseen(published, comparison)
+    if (found.low > 1) != (published > 1):
+        return Answer.NOT_REPRODUCED, f"{verdict.value} here, the opposite direction"
+    if not _reaches(found, published):
+        return Answer.PARTLY, "the same direction, but another size"
+    if math.isinf(found.center) and found.low < published / SAME_SIZE:
+        return Answer.PARTLY, "the same direction; nothing committed, so the size is only bounded"
+    return Answer.REPRODUCED, "the same direction, and the size within a factor of 2"
+
+
+def _judge_no_change(comparison: Comparison) -> tuple[Answer, str]:
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return Answer.REPRODUCED, "no change here either"
+    if _excludes_one(comparison.slowdown):
+        return Answer.NOT_REPRODUCED, f"{comparison.verdict.value} here"
+    return Answer.INCONCLUSIVE, f"no change was seen, but only {_seen(comparison)}"
+
+
+def _judge_unseen(published: float, comparison: Comparison) -> tuple[Answer, str]:
+    found = comparison.slowdown
+    is_ruled_out = not found.low <= published <= found.high
+    would_show = abs(math.log(published)) >= _log(comparison.detectable)
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return Answer.NOT_REPRODUCED, f"no change here; {_seen(comparison)}"
+    if is_ruled_out and would_show:
+        return Answer.NOT_REPRODUCED, f"no change seen here; {_seen(comparison)}"
+    return Answer.INCONCLUSIVE, f"these trials cannot tell; {_seen(comparison)}"
+
+
+def _reaches(found: Interval, published: float) -> bool:
+    return found.low <= published * SAME_SIZE and found.high >= published / SAME_SIZE
+
+
+def _excludes_one(found: Interval) -> bool:
+    return found.low > 1 or found.high < 1
+
+
+def _seen(comparison: Comparison) -> str:
+    return detectable_words(comparison.detectable)
+
+
+def _log(ratio: float) -> float:
+    return math.log(ratio) if math.isfinite(ratio) else math.inf

@@ -1,0 +1,100 @@
+"""How do numbers read in a sentence? One way for all findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdrag.analysis.findings import Interval
+from pgdrag.plan import Observation
+from pgdrag.units import (
+    format_bytes,
+    format_duration,
+    format_interval,
+    format_number,
+    format_rate,
+    format_ratio,
+)
+
+
+def slowdown_words(found: Interval) -> str:
+    """Return `2× slower (1.9× to 2.1×)`, `1.2× faster (…)` or `at least 2,000× slower`.
+
+    Where the treatment is the faster one, estimate and bounds are turned round together.
+    """
+    if math.isinf(found.center):
+        return f"at least {format_ratio(found.low)} slower"
+    if found.center == 0:
+        return f"at least {format_ratio(_inverse(found.high))} faster"
+    if found.center >= 1:
+        return _words(found.low, found.center, found.high, "slower")
+    return _words(_inverse(found.high), _inverse(found.center), _inverse(found.low), "faster")
+
+
+def ratio_words(ratio: float) -> str:
+    """Return a bare slowdown as `2× slower` or `1.2× faster`, `no change` at exactly 1."""
+    if ratio == 1:
+        return "no change"
+    if ratio > 1:
+        return f"{format_ratio(ratio)} slower"
+    return f"{format_ratio(_inverse(ratio))} faster"
+
+
+def detectable_words(detectable: float) -> str:
+    """Say which slowdown the trials would have shown."""
+    if math.isinf(detectable):
+        return "these trials could not have shown a slowdown of any size"
+    return f"a slowdown of {format_ratio(detectable)} or more would have been seen"
+
+
+def value_words(observation: Observation, value: float) -> str:
+    """Return a value of the observation's unit for people."""
+    match observation.unit:
+        case "ratio":
+            return _percent(value)
+        case "bytes/transaction":
+            return format_bytes(value)
+        case "1/s":
+            return format_rate(value)
+        case "s":
+            return format_duration(value)
+        case _:
+            return format_number(value)
+
+
+def in_sentence(label: str) -> str:
+    """Return a label as it stands within a sentence: `WAL per transaction` keeps its capitals."""
+    first = label.split(" ", 1)[0]
+    return label if first != first.capitalize() else label[:1].lower() + label[1:]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join as `a`, `a and b` or `a, b and c`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 trial` or `3 trials`."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _words(low: float, center: float, high: float, way: str) -> str:
+    number, _, bounds = format_interval(low, center, high).partition(" ")
+    return f"{number} {way} {bounds}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent; near 0 and 1 with as many digits as tell it from them."""
+    rest = min(share, 1 - share)
+    if rest <= 0:
+        return f"{share:.0%}".replace("%", " %")
+    decimals = min(max(1, 1 - math.floor(math.log10(rest * 100))), 6) if rest < 0.01 else 1
+    return f"{share * 100:.{decimals}f} %"
+
+
+def _inverse(ratio: float) -> float:
+    if ratio == 0:
+        return math.inf
+    return 0.0 if math.isinf(ratio) else 1 / ratio
