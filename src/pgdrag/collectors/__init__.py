@@ -7,8 +7,12 @@ subclass of `Collector` in a module of this folder.
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
@@ -38,21 +42,112 @@ class Window:
     finished_unix_s: float
 
 
+class Unseen(Exception):
+    """Something cannot be observed here; its text is the reason, as `Observation.missing` has it."""
+
+    @property
+    def reason(self) -> str:
+        """Why not: a clause without a full stop."""
+        return str(self)
+
+
 class Observer:
-    """What a collector may look at: the cluster, and one connection of the collectors' own."""
+    """What a collector may look at: the cluster, and one connection of the collectors' own.
+
+    The connection is in autocommit mode: a transaction left open would hold the horizon back and
+    change what is measured. The first query sets up the session, see `_SESSION`.
+    """
 
     def __init__(self, cluster: Cluster, connection: psycopg.Connection[Any]) -> None:
+        assert connection.autocommit, "the collectors' connection must not leave transactions open"
         self.cluster = cluster
         self.connection = connection
+        self._is_prepared = False
 
     @property
     def server_version_num(self) -> int:
         """The server's version, 180006 for 18.6."""
         return self.connection.info.server_version
 
-    def query(self, sql: LiteralString) -> list[tuple[Any, ...]]:
-        """Return the rows of a read-only query."""
-        return self.connection.execute(sql).fetchall()
+    def query(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a read-only query.
+
+        Raises:
+            Unseen: the server refused, did not answer within `QUERY_TIMEOUT_S`, or is gone.
+        """
+        if not self._is_prepared:
+            self._run(_SESSION)
+            self._is_prepared = True
+        return self._run(sql, *parameters)
+
+    def _run(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        try:
+            with _hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
+                found = self.connection.execute(sql, parameters or None)
+                return found.fetchall() if found.description else []
+        except psycopg.errors.QueryCanceled as error:
+            raise Unseen(_NO_ANSWER) from error
+        except psycopg.Error as error:
+            if has_hung_up.is_set():
+                raise Unseen(_NO_ANSWER) from error
+            if self.connection.closed:
+                raise Unseen("the connection to the server was lost") from error
+            message = error.diag.message_primary or str(error).splitlines()[0]
+            raise Unseen(f"the server refused: {message}") from error
+
+
+QUERY_TIMEOUT_S = 15
+_NO_ANSWER = f"the server did not answer within {QUERY_TIMEOUT_S} s"
+# How much longer the client waits for the server's own statement_timeout to end a query.
+_PATIENCE_S = 5
+
+# What a treatment may do to the workload's sessions must not reach this one: the planner gets its
+# built-in costs and switches back, nothing here is compiled or run in parallel, no time-out of the
+# treatment ends the idle session, and names mean the system's own objects. It cannot write.
+_SESSION: LiteralString = f"""
+SELECT set_config(name, CASE WHEN name IN ('jit', 'geqo') THEN 'off' ELSE boot_val END, false)
+  FROM pg_catalog.pg_settings
+ WHERE category LIKE 'Query Tuning%%' AND context = 'user'
+UNION ALL
+SELECT set_config(name, value, false)
+  FROM (VALUES ('application_name', 'pgdrag collectors'),
+               ('statement_timeout', '{QUERY_TIMEOUT_S}s'),
+               ('lock_timeout', '0'),
+               ('idle_session_timeout', '0'),
+               ('transaction_timeout', '0'),
+               ('max_parallel_workers_per_gather', '0'),
+               ('work_mem', '4MB'),
+               ('client_min_messages', 'warning'),
+               ('default_transaction_isolation', 'read committed'),
+               ('default_transaction_read_only', 'on'),
+               ('search_path', 'pg_catalog')) AS wanted (name, value)
+ WHERE current_setting(name, true) IS NOT NULL
+"""
+
+
+@contextmanager
+def _hanging_up(
+    connection: psycopg.Connection[Any], *, after_s: float
+) -> Iterator[threading.Event]:
+    """Break the connection when the block takes longer: a stopped server ends no statement itself."""
+    has_hung_up = threading.Event()
+
+    def hang_up() -> None:
+        if connection.closed:
+            return
+        has_hung_up.set()
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(after_s, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield has_hung_up
+    finally:
+        timer.cancel()
 
 
 class Collector(ABC):
@@ -60,7 +155,9 @@ class Collector(ABC):
 
     Life cycle: `before(observer)` just before the window, `after(observer)` just after it, then
     `observations(window)`, which does no I/O. What cannot be seen here (version, rights, host) is
-    an `Observation` whose `missing` says why: never an exception, never a silent absence.
+    an `Observation` whose `missing` says why: never an exception, never a silent absence. Names and
+    units do not depend on what was seen: `observations` without any reading lists them all, which
+    is how an experiment file's `expects` is checked.
     """
 
     name: ClassVar[str]
@@ -77,6 +174,16 @@ class Collector(ABC):
     @abstractmethod
     def observations(self, window: Window) -> Sequence[Observation]:
         """Say what moved between the two readings."""
+
+
+def observation_names() -> frozenset[str]:
+    """The names of all observations that registered collectors make."""
+    window = Window(elapsed_s=1.0, committed=1, started_unix_s=0.0, finished_unix_s=1.0)
+    return frozenset(
+        observation.name
+        for collector in all_collectors().values()
+        for observation in collector().observations(window)
+    )
 
 
 def all_collectors() -> dict[str, type[Collector]]:

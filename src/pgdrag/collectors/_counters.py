@@ -1,0 +1,165 @@
+"""What did counters that only ever grow do over the window? Two readings, and their difference.
+
+The server's sessions add up their own counters and hand them in at most once a second, and when
+they end. The second reading therefore waits until the window's sessions have ended.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.plan import Observation
+
+T = TypeVar("T")
+Counters = Mapping[str, int]
+Unit = Literal["ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"]
+
+_FLUSH_TIMEOUT_S = 1.5
+_POLL_S = 0.025
+_NO_READING = "no reading was taken"
+
+
+def attempt(read: Callable[[], T]) -> T | Unseen:
+    """Return what `read` returns, or why it could not."""
+    try:
+        return read()
+    except Unseen as unseen:
+        return unseen
+
+
+class CounterCollector(Collector):
+    """A collector of counters of the server's: a subclass says what to read, and what it means."""
+
+    def __init__(self) -> None:
+        self._sessions: frozenset[int] | Unseen = Unseen(_NO_READING)
+        self._before: Counters | Unseen = Unseen(_NO_READING)
+        self._after: Counters | Unseen = Unseen(_NO_READING)
+        self.unfinished_sessions = 0
+
+    @abstractmethod
+    def read(self, observer: Observer) -> Counters:
+        """Read every counter, whole numbers that only grow.
+
+        Raises:
+            Unseen: they cannot be read here.
+        """
+
+    def before(self, observer: Observer) -> None:
+        """Take the first reading."""
+        self._sessions = attempt(lambda: _other_sessions(observer))
+        self._before = attempt(lambda: self.read(observer))
+
+    def after(self, observer: Observer) -> None:
+        """Wait until the window's sessions have handed in their counters; take the second reading."""
+        if isinstance(self._sessions, frozenset):
+            self.unfinished_sessions = _wait_for_end(observer, self._sessions)
+        self._after = attempt(lambda: self.read(observer))
+
+    def moved(self) -> Counters | Unseen:
+        """By how much each counter grew between the readings; one that is new counts from 0."""
+        return growth(self._before, self._after)
+
+    @property
+    def doubt(self) -> str:
+        """A sentence to add to a detail when some sessions were still there; else ""."""
+        if not self.unfinished_sessions:
+            return ""
+        return (
+            f" {self.unfinished_sessions} of the window's sessions had not ended;"
+            " up to a second of theirs may be missing."
+        )
+
+
+def growth(before: Counters | Unseen, after: Counters | Unseen) -> Counters | Unseen:
+    """The differences of two readings, or why there are none."""
+    if isinstance(before, Unseen):
+        return before
+    if isinstance(after, Unseen):
+        return after
+    moved = {name: value - before.get(name, 0) for name, value in after.items()}
+    if any(value < 0 for value in moved.values()):
+        return Unseen("the server's counters were reset within the window")
+    return moved
+
+
+def per_transaction(
+    name: str,
+    label: str,
+    count: float | Unseen,
+    window: Window,
+    *,
+    unit: Literal["1/transaction", "bytes/transaction"] = "1/transaction",
+    detail: str = "",
+) -> Observation:
+    """A count over the window as a share of each committed transaction."""
+    if isinstance(count, Unseen):
+        return missing(name, label, unit, count)
+    if window.committed == 0:
+        return missing(name, label, unit, Unseen("nothing committed in the window"))
+    resolution = 1 / window.committed
+    return Observation(name, label, count / window.committed, unit, resolution, detail=detail)
+
+
+def per_second(
+    name: str, label: str, count: float | Unseen, window: Window, *, detail: str = ""
+) -> Observation:
+    """A count over the window as a rate."""
+    if isinstance(count, Unseen):
+        return missing(name, label, "1/s", count)
+    if window.elapsed_s <= 0:
+        return missing(name, label, "1/s", Unseen("the window has no length"))
+    resolution = 1 / window.elapsed_s
+    return Observation(name, label, count / window.elapsed_s, "1/s", resolution, detail=detail)
+
+
+def share(
+    name: str, label: str, part: int | Unseen, whole: int | Unseen, *, nothing: str, detail: str
+) -> Observation:
+    """A part of a whole, 0…1; `nothing` is the reason when the whole is 0."""
+    if isinstance(part, Unseen):
+        return missing(name, label, "ratio", part)
+    if isinstance(whole, Unseen):
+        return missing(name, label, "ratio", whole)
+    if whole == 0:
+        return missing(name, label, "ratio", Unseen(nothing))
+    return Observation(name, label, part / whole, "ratio", 1 / whole, detail=detail)
+
+
+def missing(name: str, label: str, unit: Unit, unseen: Unseen) -> Observation:
+    """An observation that could not be made; its resolution means nothing."""
+    return Observation(name, label, None, unit, 1.0, missing=unseen.reason)
+
+
+def pick(counters: Counters | Unseen, *names: str) -> int | Unseen:
+    """The sum of the named counters, or why it cannot be known."""
+    if isinstance(counters, Unseen):
+        return counters
+    absent = [name for name in names if name not in counters]
+    if absent:
+        return Unseen(f"this server version does not count {', '.join(absent)}")
+    return sum(counters[name] for name in names)
+
+
+def _other_sessions(observer: Observer) -> frozenset[int]:
+    rows = observer.query(
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        # Null for sessions of other users that this one may not look at: then they count, too.
+        " AND coalesce(backend_type, 'client backend') = 'client backend'"
+    )
+    return frozenset(pid for (pid,) in rows)
+
+
+def _wait_for_end(observer: Observer, known: frozenset[int]) -> int:
+    """Wait until all sessions but the known have ended; the answer is how many have not."""
+    deadline = time.monotonic() + _FLUSH_TIMEOUT_S
+    while True:
+        sessions = attempt(lambda: _other_sessions(observer))
+        left = 0 if isinstance(sessions, Unseen) else len(sessions - known)
+        if not left or time.monotonic() >= deadline:
+            return left
+        time.sleep(_POLL_S)

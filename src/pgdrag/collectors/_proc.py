@@ -1,0 +1,214 @@
+"""What did all processes of the server read and write, by the kernel's account?
+
+/proc/PID/io counts a process's calls and bytes, and also those of its children that have ended and
+been waited for. The postmaster waits for every child, so the sum over the postmaster and its living
+children never loses a process, however short its life: the total is exact without sampling. What is
+sampled is only the split by kind of process.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdrag.collectors import Unseen
+
+PROC = Path("/proc")
+SAMPLE_INTERVAL_S = 0.25
+
+# The account is read until nobody came or went meanwhile; past this many times it is taken as is.
+_READINGS = 20
+_POSTMASTER = "postmaster"
+_SESSION = "sessions"
+_KINDS = {
+    "autovacuum worker": "autovacuum workers",
+    "parallel worker": "parallel workers",
+    "io worker": "I/O workers",
+    "checkpointer": "checkpointer",
+    "background writer": "background writer",
+    "walwriter": "WAL writer",
+    "logger": "logger",
+    "autovacuum launcher": "others",
+    "logical replication": "others",
+    "walsummarizer": "others",
+    "walsender": "others",
+    "walreceiver": "others",
+    "slotsync worker": "others",
+    "archiver": "others",
+    "startup": "others",
+}
+# "postgres: checkpointer", or with a cluster_name "postgres: NAME: checkpointer".
+_TITLE = re.compile(rf"^postgres: (?:.*?: )?({'|'.join(_KINDS)})\b")
+
+
+@dataclass(frozen=True)
+class ProcessIo:
+    """Calls and bytes as in /proc/PID/io, which proc(5) explains."""
+
+    read_calls: int = 0
+    write_calls: int = 0
+    read_bytes: int = 0  # through read calls, from the page cache as well
+    written_bytes: int = 0
+    storage_read_bytes: int = 0  # that a device had to deliver
+    storage_written_bytes: int = 0  # that were handed to a file system to be written
+
+    def __add__(self, other: ProcessIo) -> ProcessIo:
+        return ProcessIo(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+    def __sub__(self, other: ProcessIo) -> ProcessIo:
+        return ProcessIo(*(a - b for a, b in zip(_values(self), _values(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class ServerIo:
+    """One reading of all processes of a server but one: that of the observer's own session.
+
+    Attributes:
+        ended: the postmaster's own account, with that of all processes that have ended.
+        living: account of each living child.
+    """
+
+    ended: ProcessIo
+    living: Mapping[int, ProcessIo] = field(default_factory=dict)
+
+    @property
+    def total(self) -> ProcessIo:
+        """The account of the whole server since it started."""
+        return sum(self.living.values(), self.ended)
+
+
+def read_server_io(postmaster: int, *, without: int) -> ServerIo:
+    """Read the account of a server's processes but the child `without`.
+
+    Raises:
+        Unseen: this host or these rights do not show it, or the server is gone.
+    """
+    for _ in range(_READINGS):
+        # A child that ends between the readings would be lost or counted twice.
+        ended = read_io(postmaster)
+        living = _living(postmaster, without)
+        if _children(postmaster) - {without} == living.keys() and read_io(postmaster) == ended:
+            break
+    return ServerIo(ended, living)
+
+
+def read_io(pid: int) -> ProcessIo:
+    """Read one process's account.
+
+    Raises:
+        Unseen: the process is gone, or its account is not for this user.
+    """
+    text = _read_text(PROC / str(pid) / "io")
+    values = dict(line.split(": ", 1) for line in text.splitlines())
+    names = ("syscr", "syscw", "rchar", "wchar", "read_bytes", "write_bytes")
+    return ProcessIo(*(int(values[name]) for name in names))
+
+
+class ShareSampler:
+    """Looks now and then at which kind of process does the reading, on a thread of its own."""
+
+    def __init__(self, postmaster: int, *, without: int) -> None:
+        """Begin to look, four times a second.  Raises Unseen where that is impossible."""
+        self._postmaster = postmaster
+        self._without = without
+        self._start = _living(postmaster, without)
+        self._kinds: dict[int, str] = {}
+        self._last: dict[int, ProcessIo] = {}
+        self._gone: Counter[str] = Counter()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgdrag-proc", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Mapping[str, int]:
+        """End, and return the read calls seen of each kind of process."""
+        self._end.set()
+        self._thread.join(timeout=5)
+        for pid in list(self._last):
+            self._bank(pid)
+        return dict(self._gone)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._look()
+                if self._end.wait(SAMPLE_INTERVAL_S):
+                    # Once more, so that those who live to the end are complete.
+                    self._look()
+                    return
+        except Unseen:
+            # The server is gone. What was seen so far stands; the total says what it lacks.
+            return
+
+    def _look(self) -> None:
+        living = _living(self._postmaster, self._without)
+        for pid in self._last.keys() - living.keys():
+            self._bank(pid)
+        for pid, io in living.items():
+            last = self._last.get(pid)
+            if last is not None and io.read_calls < last.read_calls:
+                self._bank(pid)  # another process by now, with the number of one that ended
+            if self._kinds.get(pid, _POSTMASTER) == _POSTMASTER:
+                self._kinds[pid] = _kind(pid)
+            self._last[pid] = io
+
+    def _bank(self, pid: int) -> None:
+        calls = self._last.pop(pid).read_calls
+        before = self._start.get(pid, ProcessIo()).read_calls
+        self._gone[self._kinds.pop(pid)] += calls - before if calls >= before else calls
+
+
+def _living(postmaster: int, without: int) -> dict[int, ProcessIo]:
+    found: dict[int, ProcessIo] = {}
+    for pid in _children(postmaster) - {without}:
+        try:
+            found[pid] = read_io(pid)
+        except _Gone:
+            continue
+    return found
+
+
+def _children(postmaster: int) -> set[int]:
+    # Only of the main thread, but the postmaster has no other.
+    text = _read_text(PROC / str(postmaster) / "task" / str(postmaster) / "children")
+    return {int(pid) for pid in text.split()}
+
+
+def _kind(pid: int) -> str:
+    try:
+        title = _read_text(PROC / str(pid) / "cmdline").replace("\0", " ")
+    except Unseen:
+        return _POSTMASTER
+    if not title.startswith("postgres: "):
+        return _POSTMASTER  # just forked: it has not yet said what it is
+    known = _TITLE.match(title)
+    return _KINDS[known[1]] if known else _SESSION
+
+
+class _Gone(Unseen):
+    """The process has ended."""
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError) as error:
+        if not (PROC / "self" / "io").exists():
+            raise Unseen("this host does not account I/O by process in /proc/PID/io") from error
+        raise _Gone("the server's process is gone") from error
+    except PermissionError as error:
+        raise Unseen("this user may not read /proc/PID/io of the server's processes") from error
+
+
+def _values(io: ProcessIo) -> tuple[int, ...]:
+    return (
+        io.read_calls,
+        io.write_calls,
+        io.read_bytes,
+        io.written_bytes,
+        io.storage_read_bytes,
+        io.storage_written_bytes,
+    )

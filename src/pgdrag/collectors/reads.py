@@ -1,0 +1,146 @@
+"""How many read and write system calls did the server make, and how many bytes did they move?
+
+Everything between the two readings counts, so also what it costs the driver's clients to connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import ClassVar
+
+from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    attempt,
+    per_second,
+    per_transaction,
+    pick,
+)
+from pgdrag.collectors._proc import SAMPLE_INTERVAL_S, ShareSampler, read_server_io
+from pgdrag.plan import Observation
+
+
+class Reads(CounterCollector):
+    """The kernel's account of all server processes but the collectors' own session."""
+
+    name: ClassVar[str] = "reads"
+    summary: ClassVar[str] = "read and write system calls and bytes of the server's processes"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._postmaster: int | None = None
+        self._sampler: ShareSampler | Unseen | None = None
+        self._read_calls_by_kind: Mapping[str, int] = {}
+        self._io_method = ""
+
+    def read(self, observer: Observer) -> Counters:
+        """The account of the processes that live and of those that have ended."""
+        running = observer.cluster.postmaster_pid
+        if running is None:
+            raise Unseen("the server does not run on this host, or no longer")
+        if self._postmaster is not None and running != self._postmaster:
+            raise Unseen("the server was restarted within the window")
+        self._postmaster = running
+        return asdict(read_server_io(running, without=observer.connection.info.backend_pid).total)
+
+    def before(self, observer: Observer) -> None:
+        """Take the first reading and begin to sample."""
+        io_method = attempt(lambda: observer.query("SELECT current_setting('io_method', true)"))
+        self._io_method = "" if isinstance(io_method, Unseen) else io_method[0][0] or ""
+        super().before(observer)
+        if self._postmaster is not None:
+            postmaster, own = self._postmaster, observer.connection.info.backend_pid
+            self._sampler = attempt(lambda: ShareSampler(postmaster, without=own))
+
+    def after(self, observer: Observer) -> None:
+        """Stop sampling and take the second reading."""
+        if isinstance(self._sampler, ShareSampler):
+            self._read_calls_by_kind = self._sampler.stop()
+        super().after(observer)
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Read calls and bytes, then write calls and bytes."""
+        moved = self.moved()
+        read_calls = pick(moved, "read_calls")
+        detail = "" if isinstance(read_calls, Unseen) else self._split(read_calls)
+        moved_bytes = [
+            per_transaction(
+                f"{name}_per_transaction",
+                label,
+                pick(moved, counter),
+                window,
+                unit="bytes/transaction",
+                detail=explanation,
+            )
+            for name, label, counter, explanation in _BYTES
+        ]
+        return (
+            per_transaction(
+                "read_syscalls_per_transaction",
+                "read system calls per transaction",
+                read_calls,
+                window,
+                detail=detail,
+            ),
+            per_second(
+                "read_syscalls_per_s",
+                "read system calls per second",
+                read_calls,
+                window,
+                detail=detail,
+            ),
+            per_transaction(
+                "write_syscalls_per_transaction",
+                "write system calls per transaction",
+                pick(moved, "write_calls"),
+                window,
+            ),
+            *moved_bytes,
+        )
+
+    def _split(self, read_calls: int) -> str:
+        """Who made the calls: the total is exact, the split misses the end of each short life."""
+        if read_calls == 0:
+            return "No read calls."
+        kinds = sorted(self._read_calls_by_kind.items(), key=lambda each: -each[1])
+        named = [f"{kind} {count / read_calls:.0%}" for kind, count in kinds if count]
+        rest = max(0.0, 1 - sum(self._read_calls_by_kind.values()) / read_calls)
+        named.append(f"not attributed {rest:.0%}")
+        # The kernel carries those reads out itself.
+        ring = (
+            " Reads through io_uring are not among them." if self._io_method == "io_uring" else ""
+        )
+        return (
+            f"{read_calls:,} read calls: {', '.join(named)} (the last {SAMPLE_INTERVAL_S:g} s of"
+            f" each process that ended).{ring}"
+        )
+
+
+_BYTES = (
+    (
+        "read_bytes",
+        "bytes read by system calls per transaction",
+        "read_bytes",
+        "From the kernel's page cache or a device.",
+    ),
+    (
+        "storage_read_bytes",
+        "bytes read from storage per transaction",
+        "storage_read_bytes",
+        "Only what a device had to deliver.",
+    ),
+    (
+        "written_bytes",
+        "bytes written by system calls per transaction",
+        "written_bytes",
+        "Into the kernel's page cache or to a device; the server's log is among them.",
+    ),
+    (
+        "storage_written_bytes",
+        "bytes to be written to storage per transaction",
+        "storage_written_bytes",
+        "Counted when a page becomes dirty, not when a device has it.",
+    ),
+)
