@@ -119,6 +119,7 @@ SELECT set_config(name, value, false)
                ('transaction_timeout', '0'),
                ('max_parallel_workers_per_gather', '0'),
                ('work_mem', '4MB'),
+               ('client_encoding', 'UTF8'),
                ('client_min_messages', 'warning'),
                ('default_transaction_isolation', 'read committed'),
                ('default_transaction_read_only', 'on'),
