@@ -185,7 +185,7 @@ impl Connection {
         }
         let width = statement.template.parameters();
         assert!(
-            width > 0 && params.count % width == 0,
+            width > 0 && params.count.is_multiple_of(width),
             "{} values do not fill rows of {width}",
             params.count
         );

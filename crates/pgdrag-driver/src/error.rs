@@ -25,13 +25,15 @@ pub enum Error {
     Protocol(String),
     /// The server answered, but not with what the workload's own rules promise.
     Workload(String),
+    /// A signal ended the work before it was done.
+    Stopped,
 }
 
 impl Error {
     /// The SQLSTATE that this error counts under.
     ///
     /// Errors that no server reported have the standard's closest state: 08006 (connection
-    /// failure), 08P01 (protocol violation) and 02000 (no data).
+    /// failure), 08P01 (protocol violation), 02000 (no data) and 57014 (query canceled).
     #[must_use]
     pub fn sqlstate(&self) -> &str {
         match self {
@@ -39,6 +41,7 @@ impl Error {
             Self::Io(_) => "08006",
             Self::Protocol(_) => "08P01",
             Self::Workload(_) => "02000",
+            Self::Stopped => "57014",
         }
     }
 
@@ -73,6 +76,7 @@ impl fmt::Display for Error {
             Self::Server { message, detail, .. } => write!(f, "{message} ({detail})"),
             Self::Io(error) => write!(f, "{error}"),
             Self::Protocol(message) | Self::Workload(message) => f.write_str(message),
+            Self::Stopped => f.write_str("stopped by a signal"),
         }
     }
 }

@@ -92,7 +92,7 @@ impl std::fmt::Debug for Server {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WorkloadJob {
-    /// TPC-C in the form that `BenchBase` runs.
+    /// TPC-C in the form that BenchBase runs.
     Tpcc(TpccJob),
 }
 

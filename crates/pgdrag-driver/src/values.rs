@@ -72,7 +72,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The next row, read forward; `None` after the last one.
-    #[allow(clippy::should_implement_trait)] // it is an iterator as well, with errors inside
+    #[allow(clippy::should_implement_trait)] // the trait's method cannot be used with `?`
     pub fn next(&mut self) -> Result<Option<Row<'a>>, Error> {
         while let Some(message) = backend::decode(self.rest)? {
             self.rest = &self.rest[message.wire_bytes()..];
@@ -99,11 +99,24 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<'a> Iterator for Rows<'a> {
+impl<'a> IntoIterator for Rows<'a> {
+    type Item = Result<Row<'a>, Error>;
+    type IntoIter = IntoRows<'a>;
+
+    fn into_iter(self) -> IntoRows<'a> {
+        IntoRows(self)
+    }
+}
+
+/// The rows of an answer, one after the other.
+#[derive(Debug)]
+pub struct IntoRows<'a>(Rows<'a>);
+
+impl<'a> Iterator for IntoRows<'a> {
     type Item = Result<Row<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Rows::next(self).transpose()
+        self.0.next().transpose()
     }
 }
 

@@ -60,11 +60,13 @@ pub fn put_numeric(out: &mut Vec<u8>, unscaled: i64, scale: u8) {
 
 /// Reads a `smallint`, an `integer` or a `bigint`.
 pub fn as_integer(value: &[u8]) -> Result<i64, Malformed> {
-    match *value {
-        [a, b] => Ok(i64::from(i16::from_be_bytes([a, b]))),
-        [a, b, c, d] => Ok(i64::from(i32::from_be_bytes([a, b, c, d]))),
-        [a, b, c, d, e, f, g, h] => Ok(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
-        _ => Err(Malformed(format!("an integer has {} bytes", value.len()))),
+    let int2 = |bytes| i64::from(i16::from_be_bytes(bytes));
+    let int4 = |bytes| i64::from(i32::from_be_bytes(bytes));
+    match value.len() {
+        2 => Ok(int2(value.try_into().expect("two bytes"))),
+        4 => Ok(int4(value.try_into().expect("four bytes"))),
+        8 => Ok(i64::from_be_bytes(value.try_into().expect("eight bytes"))),
+        length => Err(Malformed(format!("an integer has {length} bytes"))),
     }
 }
 
