@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from pgdrag.analysis.findings import Answer, ClaimFinding, Comparison, Interval, Verdict
-from pgdrag.analysis.wording import detectable_words, listed, ratio_words, slowdown_words
+from pgdrag.analysis.wording import detectable_words, listed, published_words, slowdown_words
 from pgdrag.plan import Claim
 
 SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
@@ -70,10 +70,13 @@ def _answer(
         why = why_untestable or "there is no number to compare"
         shown = f"; found {slowdown_words(found)} nevertheless" if found is not None else ""
         return ClaimFinding(
-            Answer.UNTESTABLE, published, found, f"published {ratio_words(published)}; {why}{shown}"
+            Answer.UNTESTABLE,
+            published,
+            found,
+            f"published {published_words(published)}; {why}{shown}",
         )
     answer, reason = _judge(published, comparison)
-    why = f"published {ratio_words(published)}, found {slowdown_words(found)}: {reason}"
+    why = f"published {published_words(published)}, found {slowdown_words(found)}: {reason}"
     return ClaimFinding(answer, published, found, why)
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.analysis.findings import NOT_RUN
 from pgdrag.analysis.rates import TrialRate, trend
-from pgdrag.analysis.wording import counted
-from pgdrag.plan import Applied, Counts, Measurement, Observation, Outcome, Result, Rung
+from pgdrag.analysis.wording import counted, percent_words
+from pgdrag.plan import (
+    Applied,
+    Counts,
+    Latency,
+    Measurement,
+    Observation,
+    Outcome,
+    Result,
+    Rung,
+    Sample,
+)
 from pgdrag.units import format_duration
 
 DRIVER_BUSY = 0.7  # CPU share of a driver thread from which the driver may be the bottleneck
@@ -85,6 +95,22 @@ class RungTrials:
         return self.middle.applied if self.middle is not None else ()
 
     @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The window second by second, in the middle trial."""
+        measured = self._middle_measurement
+        return measured.samples if measured is not None else ()
+
+    @property
+    def latency(self) -> Mapping[str, Latency]:
+        """Latencies by transaction type, in the middle trial."""
+        measured = self._middle_measurement
+        return measured.latency if measured is not None else {}
+
+    @property
+    def _middle_measurement(self) -> Measurement | None:
+        return self.middle.measurement if self.numbered and self.middle is not None else None
+
+    @property
     def counts(self) -> Counts | None:
         """How all transactions ended, over the numbered trials."""
         if not self.numbered:
@@ -122,8 +148,8 @@ class RungTrials:
         verb = "fell" if steepest.change < 0 else "rose"
         which = "" if len(slopes) == 1 else f" in {len(drifting)} of {len(slopes)} trials"
         return (
-            f"throughput {verb} by {abs(steepest.change):.0%} during the window of "
-            f"{format_duration(measured.elapsed_s)} ({steepest.slope_per_s_relative:+.2%} per "
+            f"throughput {verb} by {percent_words(abs(steepest.change))} during the window of "
+            f"{format_duration(measured.elapsed_s)} ({steepest.slope_per_s_relative * 100:+.2g} % per "
             f"second){which}; its mean depends on the length of the window"
         )
 
@@ -186,7 +212,7 @@ def _driver_doubts(measured: Measurement) -> list[str]:
     per_thread = _cpu_share(measured) / max(measured.driver.threads, 1)
     if per_thread > DRIVER_BUSY:
         doubts.append(
-            f"the driver may have been the bottleneck: its threads were busy {per_thread:.0%} of the "
+            f"the driver may have been the bottleneck: its threads were busy {percent_words(per_thread)} of the "
             "time; give it more threads, or a machine of its own"
         )
     if measured.driver.loop_lag_us_p99 > DRIVER_LATE_US:

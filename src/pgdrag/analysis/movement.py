@@ -73,9 +73,17 @@ def sentence(
         named = listed([move.sentence for move in beside[:NAMED_BESIDE]])
         parts.append(f"beside that, {named}" if parts else named)
     if not parts and not unseen:
-        return "Nothing observed moved by more than 10 %." if moves else "Nothing was observed."
+        return _nothing_words(moves)
     text = "; ".join(parts + unseen)
     return f"{text[:1].upper()}{text[1:]}.{_remark(beside[:NAMED_BESIDE], slowdown)}"
+
+
+def _nothing_words(moves: Sequence[Movement]) -> str:
+    if not moves:
+        return "Nothing was observed."
+    if all(move.direction == "unmoved" for move in moves):
+        return "Nothing observed moved by more than 10 %."
+    return "What moved went with the throughput: rates fell, and numbers per transaction rose, as it fell."
 
 
 def _is_comparable(before: Observation, after: Observation) -> bool:

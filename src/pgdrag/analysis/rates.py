@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pgdrag.analysis.findings import Interval
+from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Sample
 
 FEW_COMMITS = 30  # DESIGN, numbers rule 4: below this a rate gets its exact interval
@@ -267,7 +268,7 @@ def _sample_warnings(samples: Sequence[Sample]) -> tuple[str, ...]:
     if drift is not None and drift.matters:
         verb = "fell" if drift.change < 0 else "rose"
         warnings.append(
-            f"the rate {verb} by {abs(drift.change):.0%} during the window, so its mean depends on "
+            f"the rate {verb} by {percent_words(abs(drift.change))} during the window, so its mean depends on "
             "the length of the window; warm up longer"
         )
     return tuple(warnings)

@@ -31,13 +31,14 @@ def slowdown_words(found: Interval) -> str:
     return _words(_inverse(found.high), _inverse(found.center), _inverse(found.low), "faster")
 
 
-def ratio_words(ratio: float) -> str:
-    """Return a bare slowdown as `2× slower` or `1.2× faster`, `no change` at exactly 1."""
+def published_words(ratio: float) -> str:
+    """Return a published slowdown as `442,625× slower` or `1.2× faster`; `no change` at exactly 1."""
     if ratio == 1:
         return "no change"
-    if ratio > 1:
-        return f"{format_ratio(ratio)} slower"
-    return f"{format_ratio(_inverse(ratio))} faster"
+    size = max(ratio, _inverse(ratio))
+    # Published numbers carry no error: whole ones keep their digits, for the reader to find again.
+    digits = min(max(3, math.floor(math.log10(size)) + 1), 6)
+    return f"{format_ratio(size, significant=digits)} {'slower' if ratio > 1 else 'faster'}"
 
 
 def detectable_words(detectable: float) -> str:
@@ -60,6 +61,11 @@ def value_words(observation: Observation, value: float) -> str:
             return format_duration(value)
         case _:
             return format_number(value)
+
+
+def percent_words(share: float) -> str:
+    """Return a share in whole per cent: `83 %`."""
+    return f"{share * 100:.0f} %"
 
 
 def in_sentence(label: str) -> str:
@@ -90,7 +96,7 @@ def _percent(share: float) -> str:
     rest = min(share, 1 - share)
     if rest <= 0:
         return f"{share:.0%}".replace("%", " %")
-    decimals = min(max(1, 1 - math.floor(math.log10(rest * 100))), 6) if rest < 0.01 else 1
+    decimals = min(-math.floor(math.log10(rest * 100)), 6) if rest < 0.01 else 1
     return f"{share * 100:.{decimals}f} %"
 
 

@@ -1,0 +1,205 @@
+"""What did a run find? From its results to findings, rung by rung.
+
+Works on any run, finished or not: a rung without trials says "not run yet", one without a number
+says why, and the rungs around it are compared with each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgdrag.analysis import levels
+from pgdrag.analysis.answer import LADDER, answer_sentence, run_warnings
+from pgdrag.analysis.claims import answer_step, answer_total, untestable_words
+from pgdrag.analysis.combine import RungTrials, group
+from pgdrag.analysis.findings import (
+    NOT_RUN,
+    ClaimFinding,
+    Comparison,
+    Findings,
+    Movement,
+    RungFinding,
+    Verdict,
+)
+from pgdrag.analysis.movement import movements, sentence
+from pgdrag.analysis.rates import combined_rate
+from pgdrag.analysis.ratios import Noise, repeat_noise, slowdown
+from pgdrag.analysis.wording import detectable_words
+from pgdrag.plan import Applied, RunRecord
+from pgdrag.units import format_interval
+
+
+def find(run: RunRecord) -> Findings:
+    """Return all that the results of a run say, whatever state the run and its trials are in.
+
+    In a ladder each rung is compared with the baseline and with the nearest rung before it that
+    has a number; in any other design both comparisons are with the baseline.
+    """
+    trials = group(run.study.rungs, run.results)
+    noise = repeat_noise(trials[0].rates) if trials else None
+    rungs = tuple(_find_rung(run, trials, at, noise) for at in range(len(trials)))
+    if rungs and _is_ladder(run):
+        rungs = _with_shares(rungs)
+    return Findings(
+        run=run,
+        rungs=rungs,
+        answer=answer_sentence(run.study, rungs),
+        noise_floor=_noise_floor(trials[0]) if trials else None,
+        warnings=run_warnings(run, rungs, has_noise=noise is not None),
+    )
+
+
+def _find_rung(
+    run: RunRecord, trials: Sequence[RungTrials], at: int, noise: Noise | None
+) -> RungFinding:
+    here = trials[at]
+    rung = here.rung
+    before = _previous(run, trials, at)
+    to_baseline = _compare(trials[0], here, noise) if at else None
+    to_previous = _compare(trials[before], here, noise) if before is not None else None
+    # With no number on either side the claim still speaks of the rung just before.
+    reference = before if before is not None else max(at - 1, 0)
+    moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()
+    applied = here.applied
+    overridden = levels.overrides(run.study.rungs, at) if _is_ladder(run) else ()
+    return RungFinding(
+        rung=rung,
+        outcome=here.outcome,
+        reason=here.reason,
+        trials=len(here.numbered) or len(here.results),
+        tps=combined_rate(here.rates) if here.rates else None,
+        to_baseline=to_baseline,
+        to_previous=to_previous,
+        previous=trials[before].rung.name if before is not None else "",
+        total_claim=_total_claim(trials, at, to_baseline) if at else None,
+        step_claim=_step_claim(trials, at, reference, to_previous) if at else None,
+        counts=here.counts,
+        latency=dict(here.latency),
+        errors=here.errors,
+        samples=here.samples,
+        applied=applied,
+        evidence=here.evidence,
+        movements=moved,
+        untested=levels.untested(rung.added, applied),
+        overrides=overridden,
+        inert=levels.inert(rung.added, applied, _applied_before(trials, at)) if at else (),
+        sentence=_rung_sentence(here, at, moved, to_previous),
+        drift=here.drift,
+        driver_cpu_share=here.driver_cpu_share,
+        warnings=here.warnings,
+    )
+
+
+def _is_ladder(run: RunRecord) -> bool:
+    return run.study.design == LADDER
+
+
+def _previous(run: RunRecord, trials: Sequence[RungTrials], at: int) -> int | None:
+    """Return the place of the rung that this one's step starts from."""
+    candidates = range(at - 1, -1, -1) if _is_ladder(run) else range(min(at, 1))
+    return next((place for place in candidates if trials[place].rates), None)
+
+
+def _applied_before(trials: Sequence[RungTrials], at: int) -> tuple[Applied, ...]:
+    """Return what was read back on the nearest rung before that read anything back."""
+    read_back = (trials[place].applied for place in range(at - 1, -1, -1))
+    return next((applied for applied in read_back if applied), ())
+
+
+def _compare(reference: RungTrials, here: RungTrials, noise: Noise | None) -> Comparison | None:
+    """Compare two rungs; None where a side has no number, or neither committed anything."""
+    sides = (reference.rates, here.rates)
+    if not all(sides) or not any(trial.committed for side in sides for trial in side):
+        return None
+    return slowdown(*sides, noise=noise)
+
+
+def _total_claim(
+    trials: Sequence[RungTrials], at: int, comparison: Comparison | None
+) -> ClaimFinding | None:
+    here, baseline = trials[at], trials[0]
+    lacking = levels.untested(here.rung.treatment.levels, here.applied)
+    why = _why_untestable(here, baseline, lacking)
+    return answer_total(baseline.rung.claim, here.rung.claim, comparison, why_untestable=why)
+
+
+def _step_claim(
+    trials: Sequence[RungTrials], at: int, reference: int, comparison: Comparison | None
+) -> ClaimFinding | None:
+    here, before = trials[at], trials[reference]
+    # Rungs between the two have no number of their own: their levels are part of this step.
+    added = [level for one in trials[reference + 1 : at + 1] for level in one.rung.added]
+    why = _why_untestable(here, before, levels.untested(added, here.applied))
+    return answer_step(before.rung.claim, here.rung.claim, comparison, why_untestable=why)
+
+
+def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
+    for side in (here, reference):
+        if not side.rates:
+            state = side.outcome.value if side.results else NOT_RUN
+            why = f" ({side.reason})" if side.reason and side.results else ""
+            return f"{side.rung.name}: {state}{why}"
+    if not any(trial.committed for side in (here, reference) for trial in side.rates):
+        return f"nothing committed on {reference.rung.name} nor on {here.rung.name}"
+    return untestable_words(lacking)
+
+
+def _rung_sentence(
+    here: RungTrials, at: int, moved: Sequence[Movement], step: Comparison | None
+) -> str:
+    if not here.results:
+        return "Not run yet."
+    if not here.rates:
+        reason = f": {here.reason}" if here.reason else ""
+        return f"No number: {here.outcome.value}{reason}."
+    if not at:
+        return ""
+    if step is None:
+        return "Nothing to compare with: no rung before it has a number, or nothing was committed."
+    missing = {one.name: one.missing for one in here.evidence if one.value is None}
+    factor = step.slowdown.center if math.isfinite(step.slowdown.center) else step.slowdown.low
+    told = sentence(moved, here.rung.expects, missing=missing, slowdown=max(factor, 1.0))
+    return _effect_words(step) + told
+
+
+def _effect_words(step: Comparison) -> str:
+    """Say in words that a rung slows nothing here; "" where it does."""
+    if step.verdict is Verdict.SLOWER:
+        return ""
+    found = step.slowdown
+    number = format_interval(found.low, found.center, found.high)
+    if step.verdict is Verdict.FASTER:
+        return f"No slowdown here, but a gain: {number}. "
+    seen = detectable_words(step.detectable)
+    return f"No further slowdown seen here: {number}; {seen}. "
+
+
+def _with_shares(rungs: Sequence[RungFinding]) -> tuple[RungFinding, ...]:
+    """Give each step its part of the log slowdown to the last rung that committed anything."""
+    logs = {
+        rung.rung.name: math.log(rung.tps.center)
+        for rung in rungs
+        if rung.tps is not None and rung.tps.center > 0
+    }
+    first, last = (
+        rungs[0].rung.name,
+        next((r for r in reversed(rungs) if r.rung.name in logs), None),
+    )
+    whole = last.to_baseline if last is not None else None
+    is_told = whole is not None and whole.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    if last is None or not is_told or first not in logs or logs[first] == logs[last.rung.name]:
+        return tuple(rungs)
+    total = logs[first] - logs[last.rung.name]
+    return tuple(
+        replace(rung, step_share=(logs[rung.previous] - logs[rung.rung.name]) / total)
+        if {rung.previous, rung.rung.name} <= logs.keys()
+        else rung
+        for rung in rungs
+    )
+
+
+def _noise_floor(baseline: RungTrials) -> float | None:
+    rates = [trial.per_s for trial in baseline.rates if trial.committed]
+    return max(rates) / min(rates) if len(rates) > 1 else None
