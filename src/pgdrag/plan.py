@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -352,6 +352,16 @@ class Study:
     replicates: int
     notes: tuple[str, ...] = ()
     design_parameters: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every level that the study sets anywhere, once, in the order of the rungs."""
+        every = (level for rung in self.rungs for level in (*rung.added, *rung.treatment.levels))
+        return tuple(dict.fromkeys(every))
+
+    def with_replicates(self, replicates: int) -> Study:
+        """Return the same study with another number of replicates."""
+        return replace(self, replicates=replicates)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+# Everything a fresh machine needs is made on demand: git, Python >= 3.11, cargo and make are enough.
+#
+#   make run     run the main experiment on the embedded PostgreSQL and write its report
+#   make test    run all tests
+#   make lint    formatters, linters, type checker, layers
+#   make clean   remove what was built (not your runs: see "pgdrag clean")
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*/target/*' | sed 's/ /\\ /g')
+
+.PHONY: run test lint format clean update-goldens
+
+run: $(VENV)/installed
+	$(BIN)/pgdrag run slow-42k --scale demo
+
+test: $(VENV)/installed-dev
+	cargo test --release --locked --quiet
+	$(BIN)/python -m pytest -q $(PYTEST)
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	cargo fmt --check
+	cargo clippy --release --locked --all-targets --quiet -- -D warnings
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
+	cargo fmt
+
+update-goldens: $(VENV)/installed-dev
+	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden
+
+clean:
+	rm -rf $(VENV) build target src/*.egg-info
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'error: Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3'; exit 1; }
+	@command -v cargo >/dev/null || { echo 'error: cargo is needed to build the load driver: https://rustup.rs'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Builds the wheel, with the driver in it, and installs it: what is tested is what is shipped.
+$(VENV)/installed: $(VENV)/bin/pip pyproject.toml constraints.txt Cargo.toml Cargo.lock $(SOURCES)
+	@echo 'Building pgdrag and its load driver (a minute or two the first time) …'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt '.[dev]'
+	@touch $@

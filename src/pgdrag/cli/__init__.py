@@ -1,0 +1,99 @@
+"""The commands: read arguments, call one function, print. Data goes to stdout, talk to stderr.
+
+Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import click
+import typer
+from rich.console import Console
+
+import pgdrag
+from pgdrag.cli import check, clean, run, runs
+from pgdrag.cli import list as list_command
+from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
+
+app = typer.Typer(
+    name="pgdrag",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Find out what slows a PostgreSQL system down, or speeds it up, by how much, and why.",
+    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 130 interrupted. "
+    "The journal and the reports are in $PGDRAG_HOME, throw-away clusters and dataset snapshots in "
+    "$PGDRAG_SCRATCH.",
+)
+app.command("run")(run.run)
+app.command("resume")(run.resume)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
+app.command("report")(runs.report)
+app.command("check")(check.check)
+app.command("list")(list_command.list_)
+app.command("clean")(clean.clean)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pgdrag {pgdrag.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version"),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Run the command line; a mistake that a person can mend is told in a few lines."""
+    # SIGTERM stops a run as cleanly as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_status())
+
+
+def _status() -> int:
+    try:
+        status = app(standalone_mode=False)
+    except PgdragError as error:
+        _tell(error)
+        return error.exit_status
+    except click.ClickException as error:
+        error.show()
+        return EXIT_MISUSE
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        print("pgdrag: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone; Python must not complain while it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    return status if isinstance(status, int) else EXIT_DONE
+
+
+def _tell(error: PgdragError) -> None:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for kind, style, text in (
+        ("error", "bold red", error.message),
+        ("detail", "bold", error.detail),
+        ("hint", "bold green", error.hint),
+    ):
+        if text:
+            console.print(f"{kind}:", style=style, end=" ")
+            console.print(text, markup=False)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

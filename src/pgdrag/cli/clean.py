@@ -1,0 +1,35 @@
+"""`pgdrag clean`: give back the disk space that datasets and dead processes take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pgdrag.exclusive import measuring_alone
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import SnapshotStore
+from pgdrag.servers.sweep import sweep
+from pgdrag.units import format_bytes
+
+
+def clean(
+    snapshots: Annotated[
+        bool,
+        typer.Option(
+            "--snapshots",
+            help="Remove the dataset snapshots, too; they are loaded again when needed",
+        ),
+    ] = False,
+) -> None:
+    """Remove what dead pgdrag processes left, and list (or remove) the dataset snapshots."""
+    scratch = Scratch.open()
+    with measuring_alone(scratch.root):
+        for sentence in sweep(scratch):
+            print(sentence)
+        store = SnapshotStore(scratch)
+        for snapshot in store.list():
+            if snapshots:
+                store.remove(snapshot.key)
+            verb = "Removed" if snapshots else "Kept"
+            print(f"{verb} snapshot {snapshot.key}, {format_bytes(snapshot.bytes)}.")

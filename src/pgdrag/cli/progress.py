@@ -1,0 +1,176 @@
+"""What a run shows while it goes on: phase, rung, throughput so far, time left; on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from pgdrag.events import (
+    BlockPlanned,
+    Event,
+    Listener,
+    Notice,
+    PhaseStarted,
+    Progress,
+    RunStarted,
+    Throughput,
+    TrialFinished,
+    TrialStarted,
+)
+from pgdrag.plan import Outcome, Result, Rung, Trial
+from pgdrag.units import format_duration, format_rate
+
+# What a trial takes beside its windows until some have been timed: restore, start, collect, remove.
+OVERHEAD_S = 8.0
+
+
+@contextmanager
+def showing_progress(console: Console) -> Iterator[Listener]:
+    """Show a run's events: live on a terminal, a line an event of weight elsewhere."""
+    view = _View(console)
+    if not console.is_terminal:
+        yield view.listen
+        return
+    with Live(view, console=console, refresh_per_second=4, transient=True):
+        yield view.listen
+
+
+class _View:
+    """The state of what is shown; rich asks for it by `__rich__` as often as it likes."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.rungs: dict[str, Rung] = {}
+        self.waiting: list[Trial] = []
+        self.trial: Trial | None = None
+        self.trials = 0
+        self.phase = PhaseStarted("prepare")
+        self.phase_began_s = self.trial_began_s = time.monotonic()
+        self.progress: Progress | None = None
+        self.throughput: Throughput | None = None
+        self.overheads_s: list[float] = []
+
+    def listen(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._began(event)
+            case BlockPlanned(trials, finished):
+                self.trials = len(trials)
+                self.waiting = list(trials)[finished:]
+                self._say(f"{len(trials)} trials, {self._left()}")
+            case TrialStarted(trial):
+                self.trial, self.trial_began_s = trial, time.monotonic()
+                self.waiting = [x for x in self.waiting if x.number > trial.number]
+            case PhaseStarted():
+                self.phase, self.phase_began_s = event, time.monotonic()
+                self.progress = self.throughput = None
+                if self.trial is None:
+                    self._say(f"{event.name} …")
+            case Progress():
+                self.progress = event
+            case Throughput():
+                self.throughput = event
+            case TrialFinished(result):
+                self._finished(result)
+            case Notice(text):
+                self.console.print(text)
+
+    def __rich__(self) -> Group:
+        """Return two lines: the trial with its bar, and the whole run."""
+        now = time.monotonic()
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            Text(self._where(), style="bold"), self._bar(now - self.phase_began_s), self._doing(now)
+        )
+        return Group(line, Text(self._left(), style="dim"))
+
+    def _began(self, event: RunStarted) -> None:
+        study = event.study
+        self.rungs = {rung.name: rung for rung in study.rungs}
+        again = f", {event.finished} trials done before" if event.finished else ""
+        self.console.print(f"{study.title}: {study.question}", style="bold")
+        self.console.print(f"Run {event.run_id}, scale {study.scale}{again}")
+
+    def _finished(self, result: Result) -> None:
+        seconds = time.monotonic() - self.trial_began_s
+        load = result.trial.load
+        window_s = result.measurement.elapsed_s if result.measurement else 0.0
+        if result.outcome is not Outcome.UNTESTABLE:
+            self.overheads_s.append(max(0.0, seconds - load.warm_up_s - window_s))
+        self.console.print(
+            f"{result.trial.number:>3}/{self.trials} {self._label(result.trial):<34} {_came_of(result)}"
+        )
+        if not self.console.is_terminal and self.waiting:
+            self._say(f"        {self._left()}")
+        self.trial = None
+
+    def _say(self, text: str) -> None:
+        # On a terminal the live lines show it.
+        if not self.console.is_terminal:
+            self.console.print(text)
+
+    def _where(self) -> str:
+        if self.trial is None:
+            return "dataset"
+        return f"{self.trial.number}/{self.trials} {self._label(self.trial)}"
+
+    def _label(self, trial: Trial) -> str:
+        rung = self.rungs.get(trial.treatment.name)
+        name = trial.treatment.name if rung is None else f"{rung.name} {rung.title}"
+        return name if trial.replicate == 1 else f"{name} (again, {trial.replicate})"
+
+    def _bar(self, elapsed_s: float) -> ProgressBar:
+        if self.progress is not None:
+            return ProgressBar(
+                total=max(1.0, self.progress.total), completed=self.progress.done, width=20
+            )
+        if self.phase.expected_s:
+            done_s = min(elapsed_s, self.phase.expected_s)
+            return ProgressBar(total=self.phase.expected_s, completed=done_s, width=20)
+        return ProgressBar(total=None, pulse=True, width=20, animation_time=time.monotonic())
+
+    def _doing(self, now_s: float) -> str:
+        text = f"{self.phase.name} {now_s - self.phase_began_s:.0f} s"
+        if self.progress is not None and self.progress.done > 0:
+            elapsed_s = now_s - self.phase_began_s
+            left_s = elapsed_s * (self.progress.total / self.progress.done - 1)
+            share = self.progress.done / max(1.0, self.progress.total)
+            per_s = self.progress.done / max(elapsed_s, 1e-3)
+            unit = self.progress.unit
+            text += (
+                f" · {share:.0%} · {per_s:,.0f} {unit}/s · {format_duration(round(left_s))} left"
+            )
+        if self.throughput is not None:
+            seen = self.throughput
+            text += f" · {format_rate(seen.mean_per_s)} so far · {seen.committed:,} committed"
+            if self.phase.expected_s and seen.elapsed_s > self.phase.expected_s + 1:
+                text += " · few commits: the window goes on"
+        return text
+
+    def _left(self) -> str:
+        """Return how long the run will still take: at least, and if every window is extended."""
+        trials = [*self.waiting, *([self.trial] if self.trial else [])]
+        if not trials:
+            return ""
+        known = self.overheads_s or [OVERHEAD_S]
+        overhead_s = sum(known) / len(known)
+        least_s = sum(overhead_s + x.load.warm_up_s + x.load.measure_s for x in trials)
+        most_s = sum(overhead_s + x.load.warm_up_s + x.load.budget_s for x in trials)
+        spent_s = time.monotonic() - self.trial_began_s if self.trial else 0.0
+        least, most = (format_duration(round(max(0.0, s - spent_s))) for s in (least_s, most_s))
+        return f"{least} left, {most} at most if every rung is slow"
+
+
+def _came_of(result: Result) -> str:
+    if result.measurement is None or result.outcome is not Outcome.MEASURED:
+        return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
+    total = result.measurement.total.committed
+    rate = format_rate(result.measurement.committed_per_s)
+    return f"{rate:>12}   {total:,} committed in {result.measurement.elapsed_s:.0f} s"

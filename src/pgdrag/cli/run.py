@@ -1,0 +1,210 @@
+"""`pgdrag run` and `pgdrag resume`: run an experiment to its report."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import pgdrag
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.ladder import find
+from pgdrag.cli.progress import showing_progress
+from pgdrag.driver import Driver, find_driver
+from pgdrag.errors import ExperimentError
+from pgdrag.exclusive import measuring_alone
+from pgdrag.experiment import Experiment, load_experiment
+from pgdrag.factors import Here
+from pgdrag.host import this_host
+from pgdrag.journal import Journal, home_directory
+from pgdrag.lab import run_experiment
+from pgdrag.plan import RunRecord, Study
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.terminal import render_terminal
+from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.scratch import Scratch, storage_errors
+from pgdrag.servers.sweep import sweep
+from pgdrag.trial import ServerBench
+
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write the report there (default: $PGDRAG_HOME/reports/RUN.html)",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout")]
+
+
+def run(
+    experiment: Annotated[
+        str, typer.Argument(help='A shipped experiment by name (see "pgdrag list"), or a file')
+    ],
+    scale: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which of the experiment's scales (default: its first)"),
+    ] = None,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="An installed major version (15) or a bin directory (default: the embedded 18)",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=2**62, help="Seed of order and transactions (default: drawn, and shown)"
+        ),
+    ] = None,
+    replicates: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Run each treatment this often (default: the scale's)"),
+    ] = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Run an experiment and report what it found."""
+    loaded = load_experiment(experiment)
+    study = loaded.study(scale or loaded.default_scale)
+    if replicates is not None:
+        study = study.with_replicates(replicates)
+    talk = Console(stderr=True, highlight=False)
+    scratch = Scratch.open()
+    with measuring_alone(scratch.root):
+        bench = open_bench(scratch, postgres, talk)
+        _refuse_mistakes(loaded, study, bench, talk)
+        journal = open_journal()
+        run_id = journal.begin_run(
+            study,
+            this_host(scratch.root),
+            server_wanted=postgres,
+            server_version=bench.binaries.version,
+            pgdrag_version=pgdrag.__version__,
+            seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
+        )
+        _run_and_report(run_id, bench, journal, talk, html=html, json=json)
+
+
+def resume(
+    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')],
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted, killed or stopped by an error.
+
+    Finished trials are kept; the one that was cut off, and invalid ones, are run again.
+    """
+    journal = open_journal()
+    run_id = journal.find(run)
+    talk = Console(stderr=True, highlight=False)
+    scratch = Scratch.open()
+    with measuring_alone(scratch.root):
+        bench = open_bench(scratch, journal.server_wanted(run_id), talk)
+        _refuse_another_place(journal.run(run_id), bench)
+        _run_and_report(run_id, bench, journal, talk, html=html, json=json)
+
+
+def open_journal() -> Journal:
+    """Return the user's journal."""
+    return Journal(home_directory() / "journal.sqlite")
+
+
+def open_bench(scratch: Scratch, postgres: str | None, talk: Console) -> ServerBench:
+    """Return a bench on the PostgreSQL that is wanted, after clearing what dead processes left.
+
+    Raises:
+        PgdragError: there is no such PostgreSQL, no driver, or no place to run it.
+    """
+    driver = Driver(find_driver())
+    binaries = find_binaries(postgres)
+    for sentence in sweep(scratch):
+        talk.print(sentence, style="dim")
+    here = Here(
+        settings=load_settings_catalog(binaries, scratch),
+        newest_settings=load_settings_catalog(find_binaries(None), scratch),
+    )
+    return ServerBench(scratch, binaries, driver, here)
+
+
+def report_path(run_id: str) -> Path:
+    """Return where a run's HTML report goes unless another place is named."""
+    return home_directory() / "reports" / f"{run_id}.html"
+
+
+def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
+    """Write a rendered report.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    text = render(findings)
+    with storage_errors("write the report", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _run_and_report(
+    run_id: str,
+    bench: ServerBench,
+    journal: Journal,
+    talk: Console,
+    *,
+    html: Path | None,
+    json: bool,
+) -> None:
+    with showing_progress(talk) as listen:
+        record = run_experiment(run_id, bench, journal, listen)
+    findings = find(record)
+    path = html or report_path(run_id)
+    write_report(findings, path, render_html)
+    if json:
+        print(render_json(findings))
+    else:
+        render_terminal(findings, Console(highlight=False))
+    talk.print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
+
+
+def _refuse_mistakes(
+    experiment: Experiment, study: Study, bench: ServerBench, talk: Console
+) -> None:
+    """Refuse an experiment that nobody could run; say what only this server lacks."""
+    problems = bench.check(study.levels)
+    mistakes = [problem for problem in problems if problem.is_mistake]
+    for problem in problems:
+        if not problem.is_mistake:
+            talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
+    if mistakes:
+        path, line = experiment.location(mistakes[0].level)
+        raise ExperimentError(
+            mistakes[0].message,
+            path=path,
+            line=line,
+            detail="\n".join(problem.message for problem in mistakes[1:]) or None,
+            hint=mistakes[0].hint or None,
+        )
+
+
+def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
+    """Refuse to go on with a run where its trials could not be compared with each other."""
+    here = this_host(bench.scratch.root)
+    for what, then, now in (
+        ("PostgreSQL", run.server_version, bench.binaries.version),
+        ("processor", run.host.cpu_model, here.cpu_model),
+        ("number of processors", run.host.cpu_count, here.cpu_count),
+        ("kernel", run.host.kernel, here.kernel),
+        ("file system", run.host.file_system, here.file_system),
+    ):
+        if then != now:
+            raise ExperimentError(
+                f"cannot go on with run {run.run_id}: {what} is {now}, not {then}",
+                detail="Its trials could not be compared with each other.",
+                hint=f"Start again with: pgdrag run {run.study.name} --scale {run.study.scale}",
+            )

@@ -1,0 +1,119 @@
+"""`pgdrag runs`, `show` and `report`: look at what was run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.ladder import find
+from pgdrag.cli.run import open_journal, report_path, write_report
+from pgdrag.exclusive import is_measuring
+from pgdrag.journal import RunSummary
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.terminal import render_terminal
+from pgdrag.servers.scratch import Scratch
+from pgdrag.units import format_duration
+
+RunName = Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')]
+
+
+class Format(StrEnum):
+    """The forms of a report."""
+
+    HTML = "html"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    TERMINAL = "terminal"
+
+
+def runs(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+) -> None:
+    """List all runs, newest first."""
+    summaries = [_with_true_status(summary) for summary in open_journal().summaries()]
+    if json:
+        print(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
+        return
+    if not summaries:
+        print("No runs yet. Start with: pgdrag run slow-42k")
+        return
+    table = Table(box=None, header_style="bold")
+    for column in ("run", "scale", "status", "trials", "PostgreSQL", "started", "took"):
+        table.add_column(column, no_wrap=True, justify="right" if column == "took" else "left")
+    for x in summaries:
+        took = format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else ""
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
+        trials = f"{x.finished_trials} of {x.trials}"
+        table.add_row(x.run_id, x.scale, x.status, trials, x.server_version, started, took)
+    Console(highlight=False).print(table)
+
+
+def show(
+    run: RunName,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON")] = False,
+) -> None:
+    """Show what a run found, as far as it has come, in the terminal."""
+    findings = _findings(run)
+    if json:
+        print(render_json(findings))
+    else:
+        render_terminal(findings, Console(highlight=False))
+
+
+def report(
+    run: RunName,
+    format: Annotated[  # noqa: A002 -- the option's name is --format
+        Format, typer.Option(help="The form of the report")
+    ] = Format.HTML,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write it there; - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, the others to stdout)",
+        ),
+    ] = None,
+) -> None:
+    """Make a run's report again, from the journal."""
+    findings = _findings(run)
+    render = {
+        Format.HTML: render_html,
+        Format.MARKDOWN: render_markdown,
+        Format.JSON: render_json,
+        Format.TERMINAL: _render_terminal_text,
+    }[format]
+    if output is None and format is Format.HTML:
+        output = report_path(findings.run.run_id)
+    if output is None or str(output) == "-":
+        print(render(findings))
+        return
+    write_report(findings, output, render)
+    print(output.resolve())
+
+
+def _findings(name: str) -> Findings:
+    journal = open_journal()
+    return find(journal.run(journal.find(name)))
+
+
+def _render_terminal_text(findings: Findings) -> str:
+    console = Console(highlight=False, width=100, no_color=True, record=True, quiet=True)
+    render_terminal(findings, console)
+    return console.export_text()
+
+
+def _with_true_status(summary: RunSummary) -> RunSummary:
+    """A run whose process was killed still stands as running in the journal."""
+    if summary.status == "running" and not is_measuring(Scratch.open().root):
+        return dataclasses.replace(summary, status="interrupted")
+    return summary

@@ -1,0 +1,1 @@
+"""Shipped for those who extend pgdrag: the simulated laboratory and a conformance suite a kind."""

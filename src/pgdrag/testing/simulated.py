@@ -1,0 +1,218 @@
+"""A laboratory with known truth: planted effects, drift, noise and faults, without PostgreSQL.
+
+It runs whole experiments through the real loop, journal and analysis in milliseconds, so that the
+instrument itself can be tested: does it find what was planted, and nothing else?
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdrag.events import Listener, PhaseStarted, Throughput
+from pgdrag.factors import Problem
+from pgdrag.plan import (
+    Applied,
+    Counts,
+    DriverCost,
+    Latency,
+    Level,
+    LoadProfile,
+    Measurement,
+    Observation,
+    Outcome,
+    Result,
+    Rung,
+    Sample,
+    Source,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
+
+EPOCH_UNIX_S = 1_700_000_000.0
+
+
+class SimulatedKill(BaseException):
+    """pgdrag was killed in the middle of a trial: nothing may catch this but the test."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is planted.
+
+    Attributes:
+        base_tps: throughput of the untouched server, transactions/s.
+        slowdowns: by factor name, how many times slower its presence makes the server.
+        noise: standard deviation of the log throughput between trials.
+        drift_per_hour: log throughput gained each simulated hour by the machine alone.
+        warm_up_loss: share of the throughput missing in the first seconds of a window.
+        outlier_share: share of trials that run at half speed for no reason.
+        outcomes: by factor name, an outcome other than *measured* that its presence causes.
+        lacking: names of factors that this "server" does not have.
+    """
+
+    base_tps: float = 1000.0
+    slowdowns: Mapping[str, float] = field(default_factory=dict)
+    noise: float = 0.0
+    drift_per_hour: float = 0.0
+    warm_up_loss: float = 0.0
+    outlier_share: float = 0.0
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    lacking: frozenset[str] = frozenset()
+
+
+class SimulatedBench:
+    """Runs trials against a `Truth` on a clock of its own.
+
+    Args:
+        truth: what is planted.
+        seed: of the noise; a trial's noise depends on it and on the trial alone, so that a
+            resumed run sees the same machine.
+        kill_in_trial: raise `SimulatedKill` in the middle of this trial, once.
+        interrupt_in_trial: raise KeyboardInterrupt there, as Ctrl-C does, once.
+        error_in_trial: raise this error there, once.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        *,
+        seed: int = 0,
+        kill_in_trial: int | None = None,
+        interrupt_in_trial: int | None = None,
+        error_in_trial: tuple[int, Exception] | None = None,
+    ) -> None:
+        self.truth = truth
+        self.seed = seed
+        self.trials_run: list[int] = []
+        self._faults: dict[int, BaseException] = {}
+        if kill_in_trial is not None:
+            self._faults[kill_in_trial] = SimulatedKill()
+        if interrupt_in_trial is not None:
+            self._faults[interrupt_in_trial] = KeyboardInterrupt()
+        if error_in_trial is not None:
+            self._faults[error_in_trial[0]] = error_in_trial[1]
+
+    def check(self, levels: Sequence[Level]) -> list[Problem]:
+        """Return the levels of factors that this "server" does not have."""
+        return [
+            Problem(level, False, f'unrecognized setting "{level.name}"')
+            for level in levels
+            if level.name in self.truth.lacking
+        ]
+
+    def prepare(self, study: Study, listen: Listener) -> None:
+        """Pretend to load a dataset."""
+        listen(PhaseStarted("restore"))
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        """Return what the truth makes of a trial."""
+        listen(PhaseStarted("measure", trial.load.measure_s))
+        if fault := self._faults.pop(trial.number, None):
+            raise fault
+        self.trials_run.append(trial.number)
+        lacking = {problem.level for problem in self.check(trial.treatment.levels)}
+        names = [x.name for x in trial.treatment.levels if x not in lacking]
+        outcome = next(
+            (self.truth.outcomes[name] for name in names if name in self.truth.outcomes),
+            Outcome.MEASURED,
+        )
+        start_s = trial.number * (trial.load.warm_up_s + trial.load.measure_s)
+        tps = self._tps(trial, names, start_s)
+        measurement = None
+        if outcome in (Outcome.MEASURED, Outcome.STALLED):
+            tps = 0.0 if outcome is Outcome.STALLED else tps
+            measurement = self._measure(trial, tps)
+            listen(Throughput(measurement.elapsed_s, measurement.total.committed, tps, tps))
+            if not measurement.total.committed:
+                outcome = Outcome.STALLED
+        return Result(
+            trial=trial,
+            outcome=outcome,
+            started_unix_s=EPOCH_UNIX_S + start_s,
+            reason="" if outcome is Outcome.MEASURED else f"simulated: {outcome}",
+            server_version="simulated",
+            applied=tuple(
+                Applied(x, None, "simulated: not there") if x in lacking else Applied(x, x.value)
+                for x in trial.treatment.levels
+            ),
+            measurement=measurement,
+            evidence=(
+                Observation(
+                    "simulated_reads_per_transaction",
+                    "simulated reads",
+                    self.truth.base_tps / tps if tps else None,
+                    "1/transaction",
+                    0.01,
+                    missing="" if tps else "nothing committed in the window",
+                ),
+            ),
+        )
+
+    def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
+        rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")
+        log_tps = math.log(self.truth.base_tps)
+        log_tps -= sum(math.log(self.truth.slowdowns.get(name, 1.0)) for name in names)
+        log_tps += self.truth.drift_per_hour * start_s / 3600
+        log_tps += rng.gauss(0.0, self.truth.noise)
+        if rng.random() < self.truth.outlier_share:
+            log_tps -= math.log(2)
+        return math.exp(log_tps)
+
+    def _measure(self, trial: Trial, tps: float) -> Measurement:
+        load = trial.load
+        enough_s = load.min_commits / tps if tps else math.inf
+        elapsed_s = float(math.ceil(min(load.budget_s, max(load.measure_s, enough_s))))
+        rng = random.Random(f"{self.seed}/{trial.number}/window")
+        samples = []
+        carried = 0.0
+        for second in range(1, int(elapsed_s) + 1):
+            loss = self.truth.warm_up_loss * math.exp(-second / 5)
+            carried += tps * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
+            samples.append(Sample(float(second), 1.0, int(carried)))
+            carried -= int(carried)
+        committed = sum(sample.committed for sample in samples)
+        latency_us = 1e6 * load.connections / tps if tps else 0.0
+        latency = Latency(committed, latency_us, latency_us, latency_us, latency_us, latency_us)
+        return Measurement(
+            elapsed_s=elapsed_s,
+            stopped_by="deadline" if elapsed_s <= load.measure_s else "budget",
+            transactions={
+                "simulated": Counts(
+                    scheduled=committed + load.connections,
+                    committed=committed,
+                    in_flight=load.connections,
+                )
+            },
+            latency={"simulated": latency} if committed else {},
+            samples=tuple(samples),
+            driver=DriverCost(0.01 * elapsed_s, 0.01 * elapsed_s, 50.0, 200.0),
+        )
+
+
+def simulated_ladder(
+    *factors: str, replicates: int = 1, baseline_repeats: int = 1, budget_s: float = 60.0
+) -> Study:
+    """Return a ladder of one rung a factor: "R1" adds the first, and so on, upon "R0"."""
+    rungs = [Rung("R0", "as it is", Treatment("R0"))]
+    for number, name in enumerate(factors, start=1):
+        level = Level("setting", name, "on")
+        treatment = rungs[-1].treatment.with_levels(f"R{number}", [level])
+        rungs.append(Rung(f"R{number}", f"{name} as well", treatment, (level,)))
+    return Study(
+        name="simulated",
+        title="A simulated ladder",
+        question="Does the instrument find what was planted?",
+        scale="simulated",
+        design="ladder",
+        rungs=tuple(rungs),
+        source=Source(),
+        workload=WorkloadSpec("simulated"),
+        load=LoadProfile(connections=8, warm_up_s=5, measure_s=20, budget_s=budget_s),
+        replicates=replicates,
+        design_parameters={"baseline_repeats": baseline_repeats},
+    )

@@ -1,0 +1,100 @@
+"""The journal keeps what it was given, and says what is wrong with a file that is none."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import JournalError, StorageError
+from pgdrag.journal import SCHEMA, Journal
+from pgdrag.lab import expand
+from pgdrag.plan import Host
+from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+
+STUDY = simulated_ladder("a", "b", replicates=2)
+HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "deep" / "journal.sqlite")
+
+
+def begin(journal: Journal) -> str:
+    return journal.begin_run(
+        STUDY, HOST, server_wanted="15", server_version="15.1", pgdrag_version="0", seed=5
+    )
+
+
+def test_a_result_comes_back_as_it_was_given_samples_included(journal: Journal) -> None:
+    run_id = begin(journal)
+    trials = expand(
+        [STUDY.rungs[1].treatment],
+        STUDY,
+        seed=5,
+        block_number=1,
+        first_number=1,
+    )
+    journal.plan_trials(run_id, trials)
+    given = SimulatedBench(Truth(noise=0.1)).run(trials[0], lambda event: None)
+    journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), given)
+    reopened = Journal(journal.path).run(run_id)
+    assert reopened.results == (given,)
+    assert given.measurement is not None
+    assert len(given.measurement.samples) == 20
+    assert (reopened.study, reopened.host, reopened.seed) == (STUDY, HOST, 5)
+
+
+def test_a_second_attempt_takes_the_place_of_the_first(journal: Journal) -> None:
+    run_id = begin(journal)
+    (first, *_) = trials = expand(
+        [STUDY.rungs[0].treatment], STUDY, seed=5, block_number=1, first_number=1
+    )
+    journal.plan_trials(run_id, trials)
+    for seed in (1, 2):
+        result = SimulatedBench(Truth(noise=0.1), seed=seed).run(first, lambda event: None)
+        journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), result)
+    assert journal.results(run_id) == {1: result}
+
+
+def test_runs_are_found_by_id_by_start_and_as_the_last(journal: Journal) -> None:
+    first, second = begin(journal), begin(journal)
+    assert second != first
+    assert journal.find(second) == second
+    assert journal.find("last") == second
+    assert journal.find(first) == first  # although it is the start of the other, too
+    with pytest.raises(JournalError, match='"simul" names 2 runs'):
+        journal.find("simul")
+    with pytest.raises(JournalError, match='run "other" does not exist'):
+        journal.find("other")
+
+
+def test_a_planned_trial_cannot_silently_become_another(journal: Journal) -> None:
+    run_id = begin(journal)
+    plan = {"block_number": 1, "first_number": 1}
+    block = [rung.treatment for rung in STUDY.rungs]
+    journal.plan_trials(run_id, expand(block, STUDY, seed=5, **plan))
+    journal.plan_trials(run_id, expand(block, STUDY, seed=5, **plan))
+    with pytest.raises(AssertionError, match="is not the one planned"):
+        journal.plan_trials(run_id, expand(block, STUDY, seed=6, **plan))
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_text("not a database, but long enough to be taken for one" * 30)
+    with pytest.raises(JournalError, match="file is not a database"):
+        Journal(path)
+
+
+def test_a_journal_from_a_newer_pgdrag_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {len(SCHEMA) + 1}")
+    with pytest.raises(JournalError, match="newer than"):
+        Journal(path)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="could not write"):
+        Journal(tmp_path / "file" / "journal.sqlite")
