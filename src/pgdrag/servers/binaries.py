@@ -12,7 +12,12 @@ from typing import Literal
 from pgdrag.errors import ServerError
 from pgdrag.servers.embedded import embedded_bin_dir, embedded_trees
 from pgdrag.servers.installed import installed_bin_dirs, is_server_bin_dir
-from pgdrag.servers.scratch import SERVER_USER_VARIABLE, Scratch, storage_errors
+from pgdrag.servers.scratch import (
+    HALF_MADE_PREFIX,
+    SERVER_USER_VARIABLE,
+    Scratch,
+    storage_errors,
+)
 from pgdrag.servers.spawn import run
 
 OLDEST_MAJOR = 15  # the first with a log in JSON, which the collectors read
@@ -117,7 +122,7 @@ def _copy(binaries: Binaries, scratch: Scratch) -> Path:
     bin_dir = target / binaries.bin_dir.relative_to(root)
     if target.exists():
         return bin_dir
-    unfinished = scratch.own_directory(scratch.binaries, "half-made-")
+    unfinished = scratch.own_directory(scratch.binaries, HALF_MADE_PREFIX)
     try:
         with storage_errors("copy the PostgreSQL programs", scratch.binaries):
             for tree in trees:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -22,6 +21,12 @@ from pgdrag.conf import write_conf
 from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
+from pgdrag.servers.owner_file import (
+    CLUSTER_PREFIX,
+    SHORT_SOCKET_PREFIX,
+    SHORT_SOCKET_ROOT,
+    OwnerFile,
+)
 from pgdrag.servers.processes import (
     ServerProcess,
     kill_processes,
@@ -36,15 +41,12 @@ from pgdrag.servers.scratch import (
     remove_tree,
     storage_errors,
 )
-from pgdrag.servers.server_log import ServerLog
+from pgdrag.servers.server_log import ServerLog, is_full_disk
 from pgdrag.servers.shared_memory import free_shared_memory
 from pgdrag.servers.spawn import run, spawn
 
 StopMethod = Literal["fast", "immediate", "killed", "gone"]
 
-CLUSTER_PREFIX = "cluster-"
-SOCKET_ROOT = Path("/tmp")
-SOCKET_PREFIX = "pgdrag-"
 # sockaddr_un.sun_path has 108 bytes, the last of them zero.
 _SOCKET_PATH_BYTES = 107
 # unix_socket_directories and libpq's host are lists with their own quoting: avoid all of it.
@@ -53,6 +55,8 @@ _FIRST_PORT = 5432
 _PORTS = 100
 _INITDB_TIMEOUT_S = 180.0
 _INITDB_BYTES = 64 * 2**20
+_LOG_BYTES = 64 * 2**10
+_REMOVE_TIMEOUT_S = 1.0
 _POLL_S = 0.02
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
@@ -103,15 +107,8 @@ class Cluster:
             with storage_errors("make a cluster directory", owned.path):
                 socket_directory = _socket_directory(owned.path)
                 # Written first, so that a sweep finds whatever is made from here on.
-                (owned.path / "owner.json").write_text(
-                    json.dumps(
-                        {
-                            "pid": os.getpid(),
-                            "postgres": str(binaries.postgres),
-                            "socket_directory": str(socket_directory),
-                        }
-                    )
-                )
+                owner = OwnerFile(os.getpid(), binaries.postgres, socket_directory)
+                owner.write(owned.path)
                 scratch.make_private(socket_directory)
                 scratch.make_private(owned.path / "data")
                 scratch.make_private(owned.path / "log")
@@ -333,7 +330,7 @@ class Cluster:
         """Stop the server without a checkpoint and delete the cluster; again is fine."""
         if self._owned.lock_fd < 0:
             return
-        self.stop(fast_timeout_s=0)
+        self.stop(fast_timeout_s=0, immediate_timeout_s=_REMOVE_TIMEOUT_S)
         with storage_errors("remove a cluster", self.directory.parent):
             remove_tree(self.socket_directory)
             self._owned.remove()
@@ -365,8 +362,9 @@ class Cluster:
         self._clear_leftovers()
         self._postmaster = None
         reason = self.log.refusal()
-        # Shared memory has its own limits; those are the treatment's doing.
-        if reason and "No space left on device" in reason and "shared memory" not in reason:
+        # On a full disk the server may not even be able to say so.
+        is_mute = reason is None and self.scratch.free_bytes() < _LOG_BYTES
+        if is_mute or is_full_disk(self.log_tail()):
             return full_disk("start the server", self.directory)
         if reason is None:
             ended = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
@@ -397,8 +395,7 @@ class Cluster:
 
     def _clear_leftovers(self) -> None:
         kill_processes(self.data_directory, self.binaries.postgres)
-        uid = os.geteuid() if self.scratch.user is None else self.scratch.user.uid
-        free_shared_memory(self.data_directory, uid)
+        free_shared_memory(self.data_directory)
 
     def _free_port(self) -> int:
         """The first port whose socket nobody serves; what a killed server left is removed."""
@@ -423,7 +420,7 @@ class Cluster:
         )
         if finished.status == 0:
             return
-        if "No space left on device" in finished.output:
+        if is_full_disk(finished.output):
             raise full_disk("make a cluster", self.directory)
         raise ServerError(
             f"{name} ended with status {finished.status}",
@@ -436,7 +433,7 @@ def _socket_directory(directory: Path) -> Path:
     longest = f"{near}/.s.PGSQL.{_FIRST_PORT + _PORTS}.lock"
     if len(os.fsencode(longest)) <= _SOCKET_PATH_BYTES and _PLAIN_PATH.fullmatch(str(near)):
         return near
-    return SOCKET_ROOT / f"{SOCKET_PREFIX}{secrets.token_hex(8)}"
+    return SHORT_SOCKET_ROOT / f"{SHORT_SOCKET_PREFIX}{secrets.token_hex(8)}"
 
 
 def _is_served(path: Path) -> bool:

@@ -33,6 +33,7 @@ from pgdrag.servers.spawn import ServerUser
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
 SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
+HALF_MADE_PREFIX = "half-made-"
 _LOCK = "lock"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -16,6 +16,20 @@ from pgdrag.servers.channel import LOG_NAME
 # Enough for any tail; a log may have grown to gigabytes under log_statement = all.
 _TAIL_BYTES = 256 * 1024
 _COMPLAINT = re.compile(r"\b(LOG|ERROR|FATAL|PANIC):\s+(\S.*)")
+# The second is the hint after a write that was cut short.
+_FULL_DISK = ("No space left on device", "Check free disk space")
+
+
+def is_full_disk(text: str) -> bool:
+    """Whether a server's or tool's words complain of a full file system.
+
+    Shared memory has its own limits; those are the treatment's doing.
+    """
+    return any(
+        words in line and "shared memory" not in line
+        for line in text.splitlines()
+        for words in _FULL_DISK
+    )
 
 
 @dataclass

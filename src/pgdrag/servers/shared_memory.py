@@ -42,27 +42,31 @@ class _Segment:
     bytes: int
 
 
-def free_shared_memory(data_directory: Path, uid: int) -> list[str]:
-    """Remove the shared memory that the dead server of `data_directory`, of user `uid`, left.
+def free_shared_memory(data_directory: Path) -> list[str]:
+    """Remove the shared memory that the dead server of `data_directory` left.
 
-    Nothing is touched that a process still uses, that belongs to another user, or whose header names
-    another data directory. Call it before the data directory is deleted.
+    Nothing is touched that a process still uses, that belongs to another user than the directory, or
+    whose header names another directory. Call it before the data directory is deleted.
 
     Returns:
         The names of what was removed; nothing, after a server that ended by itself.
     """
     segment_id = _segment_id(data_directory)
     segment = None if segment_id is None else _segments().get(segment_id)
-    if segment_id is None or segment is None or segment.attached or segment.uid != uid:
+    if segment_id is None or segment is None or segment.attached:
+        return []
+    place = data_directory.stat()
+    if segment.uid != place.st_uid:
         return []
     header = _read_header(segment_id, segment)
     if header is None:
         return []
     magic, _, _, _, control_handle, _, device, inode = header
-    place = data_directory.stat()
     if (magic, device, inode) != (_SEGMENT_MAGIC, place.st_dev, place.st_ino):
         return []
-    removed = [path.name for path in _dynamic_segments(control_handle) if _unlink_owned(path, uid)]
+    removed = [
+        path.name for path in _dynamic_segments(control_handle) if _unlink_owned(path, segment.uid)
+    ]
     if _libc.shmctl(segment_id, _IPC_RMID, None) == 0:
         removed.append(f"System V segment {segment_id}")
     return removed

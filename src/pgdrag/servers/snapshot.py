@@ -1,0 +1,241 @@
+"""How does every trial get the same dataset without loading it each time?
+
+A dataset is loaded once; the stopped cluster's data directory is kept as a snapshot under a key that
+says what is in it; each trial gets a copy in a new cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgdrag.errors import ServerError, StorageError
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.copying import (
+    Copied,
+    CopyMethod,
+    copy_data_directory,
+    directory_bytes,
+    flush_file_system,
+)
+from pgdrag.servers.scratch import (
+    HALF_MADE_PREFIX,
+    Scratch,
+    storage_errors,
+)
+from pgdrag.servers.spawn import run
+
+_KEY = re.compile(rf"(?!{HALF_MADE_PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
+_DESCRIPTION = "snapshot.json"
+_FORMAT = 1
+_LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
+_CONTROLDATA_TIMEOUT_S = 30.0
+_STATE = re.compile(r"^Database cluster state:\s*(.*)$", re.MULTILINE)
+# Room for what a server writes first, beyond the copy itself.
+_SPARE_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A new cluster with a snapshot's content, not started; how long the copy took, and its size."""
+
+    cluster: Cluster
+    seconds: float
+    bytes: int
+    method: CopyMethod
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A finished copy of a data directory.
+
+    Attributes:
+        key: what it was stored under.
+        directory: where.
+        major: the major version that made it, and that alone can run it.
+        bytes: size of all files; with reflinks, what they would take without.
+        describe: what the maker said about it.
+    """
+
+    key: str
+    directory: Path
+    major: int
+    bytes: int
+    describe: Mapping[str, Any]
+
+    def restore(self, scratch: Scratch, binaries: Binaries) -> Restored:
+        """Copy it into a new cluster, configured with nothing but the observation channel.
+
+        All is on the disk, and in the page cache, when it returns.
+
+        Raises:
+            ServerError: `binaries` are of another major version.
+            StorageError: the disk is full, or the snapshot was removed in the meantime.
+        """
+        if binaries.major != self.major:
+            raise ServerError(
+                f'PostgreSQL {binaries.version} cannot run snapshot "{self.key}", '
+                f"which version {self.major} made"
+            )
+        started = time.monotonic()
+        with (
+            storage_errors("restore a snapshot", scratch.clusters),
+            _locked(self.directory, fcntl.LOCK_SH),
+        ):
+            cluster = Cluster.create(scratch, binaries)
+            try:
+                source = self.directory / "data"
+                copied = _copy(scratch, source, cluster.data_directory, "restore a snapshot")
+                cluster.configure({})
+            except BaseException:
+                cluster.remove()
+                raise
+        return Restored(cluster, time.monotonic() - started, copied.bytes, copied.method)
+
+
+class SnapshotStore:
+    """All snapshots below one scratch directory, shared by the pgdrag processes that use it."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self.scratch = scratch
+
+    def get(self, key: str) -> Snapshot | None:
+        """The snapshot under `key`, or None.
+
+        Raises:
+            StorageError: there is one that cannot be read.
+        """
+        directory = self._directory(key)
+        try:
+            content = json.loads((directory / _DESCRIPTION).read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']}")
+            return Snapshot(key, directory, content["major"], content["bytes"], content["describe"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f'cannot read the description of snapshot "{key}": {error}',
+                hint=f'Delete "{directory}"; it will be made again.',
+            ) from error
+
+    def create(self, key: str, cluster: Cluster, describe: Mapping[str, Any]) -> Snapshot:
+        """Keep a copy of a stopped cluster; it is there as a whole and on the disk, or not at all.
+
+        When another process stored one under `key` first, the answer is that one.
+
+        Raises:
+            ServerError: the cluster was not shut down cleanly.
+            StorageError: the disk is full.
+        """
+        _require_clean_shutdown(cluster)
+        unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
+        try:
+            with storage_errors("make a snapshot", self.scratch.snapshots):
+                self._fill(unfinished.path, cluster, describe)
+                self._publish(unfinished.path, self._directory(key))
+        finally:
+            unfinished.remove()
+        stored = self.get(key)
+        assert stored is not None, "it was just renamed into place"
+        return stored
+
+    def list(self) -> list[Snapshot]:
+        """All finished snapshots, by key."""
+        keys = sorted(path.name for path in self.scratch.snapshots.iterdir())
+        found = [self.get(key) for key in keys if _KEY.fullmatch(key)]
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def remove(self, key: str) -> None:
+        """Delete a snapshot; none under `key` is fine.
+
+        Raises:
+            StorageError: a process is restoring it right now, or it cannot be deleted.
+        """
+        directory = self._directory(key)
+        if not directory.exists():
+            return
+        with storage_errors("remove a snapshot", self.scratch.snapshots):
+            try:
+                with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    # Renamed first: half of a snapshot must not look like one.
+                    unfinished = self.scratch.own_directory(
+                        self.scratch.snapshots, HALF_MADE_PREFIX
+                    )
+                    directory.rename(unfinished.path / "removed")
+            except BlockingIOError as error:
+                raise StorageError(
+                    f'snapshot "{key}" is being restored', hint="Try again when that run is done."
+                ) from error
+            unfinished.remove()
+
+    def _directory(self, key: str) -> Path:
+        assert _KEY.fullmatch(key), f"not a snapshot's key: {key!r}"
+        return self.scratch.snapshots / key
+
+    def _fill(self, directory: Path, cluster: Cluster, describe: Mapping[str, Any]) -> None:
+        data_directory = directory / "data"
+        self.scratch.make_private(data_directory)
+        copied = _copy(self.scratch, cluster.data_directory, data_directory, "make a snapshot")
+        content = {
+            "format": _FORMAT,
+            "major": cluster.binaries.major,
+            "bytes": copied.bytes,
+            "describe": dict(describe),
+        }
+        (directory / _DESCRIPTION).write_text(json.dumps(content), encoding="utf-8")
+
+    def _publish(self, unfinished: Path, directory: Path) -> None:
+        flush_file_system(unfinished)  # before the rename, which says that all is there
+        try:
+            unfinished.rename(directory)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            return  # another process was first
+        flush_file_system(directory)
+
+
+def _copy(scratch: Scratch, source: Path, target: Path, purpose: str) -> Copied:
+    return copy_data_directory(
+        source,
+        target,
+        give=scratch.give,
+        leave_out=_LEAVE_OUT,
+        make_room=lambda: scratch.require_free(directory_bytes(source) + _SPARE_BYTES, purpose),
+    )
+
+
+@contextlib.contextmanager
+def _locked(directory: Path, operation: int) -> Iterator[None]:
+    fd = os.open(directory / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(fd, operation)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _require_clean_shutdown(cluster: Cluster) -> None:
+    answer = run(
+        [cluster.binaries.bin_dir / "pg_controldata", cluster.data_directory],
+        user=cluster.scratch.user,
+        timeout_s=_CONTROLDATA_TIMEOUT_S,
+    )
+    state = _STATE.search(answer.output)
+    if cluster.is_running() or state is None or state[1] != "shut down":
+        raise ServerError(
+            "cannot make a snapshot of a cluster that was not shut down cleanly",
+            detail=f"Its state is: {state[1] if state else answer.output.strip()}.",
+            hint="Start it, and stop it with enough time for its last checkpoint.",
+        )

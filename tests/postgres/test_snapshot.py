@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import ServerError, StorageError
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot, SnapshotStore
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def store(scratch: Scratch) -> SnapshotStore:
+    return SnapshotStore(scratch)
+
+
+def with_rows(cluster: Cluster, count: int) -> Cluster:
+    cluster.start()
+    with cluster.connect() as connection:
+        connection.execute(f"CREATE TABLE t AS SELECT generate_series(1, {count}) AS i")
+    assert cluster.stop() == "fast"
+    return cluster
+
+
+def rows(cluster: Cluster) -> int:
+    with cluster.connect() as connection:
+        row = connection.execute("SELECT count(*) FROM t").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_restored_cluster_has_the_rows_and_the_snapshot_keeps_them(
+    store: SnapshotStore, scratch: Scratch, binaries: Binaries, cluster: Cluster
+) -> None:
+    snapshot = store.create("rows", with_rows(cluster, 1000), {"rows": 1000})
+    for _ in range(2):
+        restored = snapshot.restore(scratch, binaries)
+        assert restored.bytes == snapshot.bytes
+        assert restored.seconds > 0
+        with restored.cluster as copy:
+            copy.start()
+            assert rows(copy) == 1000
+            with copy.connect() as connection:
+                connection.execute("DELETE FROM t")
+
+
+def test_postgres_15_restores_what_it_stored(
+    store: SnapshotStore, older_cluster_maker: Callable[[], Cluster], binaries: Binaries
+) -> None:
+    with older_cluster_maker() as cluster:
+        snapshot = store.create("older", with_rows(cluster, 7), {})
+        with snapshot.restore(store.scratch, cluster.binaries).cluster as copy:
+            copy.start()
+            assert rows(copy) == 7
+    with pytest.raises(ServerError, match='cannot run snapshot "older", which version 15 made'):
+        snapshot.restore(store.scratch, binaries)
+
+
+def test_a_snapshot_is_found_under_its_key_with_what_was_said_of_it(
+    store: SnapshotStore, cluster: Cluster
+) -> None:
+    assert store.get("described") is None
+    created = store.create("described", cluster, {"warehouses": 3, "seed": 2**64 - 1})
+    assert store.get("described") == created
+    assert created.describe == {"warehouses": 3, "seed": 2**64 - 1}
+    assert created in store.list()
+    store.remove("described")
+    store.remove("described")
+    assert store.get("described") is None
+    assert created not in store.list()
+    assert not created.directory.exists()
+
+
+def test_the_first_of_two_snapshots_under_one_key_stays(
+    store: SnapshotStore, cluster: Cluster
+) -> None:
+    first = store.create("twice", cluster, {"number": 1})
+    assert store.create("twice", cluster, {"number": 2}) == first
+    assert not list(store.scratch.snapshots.glob("half-made-*"))
+
+
+def test_a_running_cluster_cannot_be_stored(store: SnapshotStore, running_cluster: Cluster) -> None:
+    with pytest.raises(ServerError, match="not shut down cleanly") as raised:
+        store.create("running", running_cluster, {})
+    assert "in production" in str(raised.value.detail)
+    assert store.get("running") is None
+
+
+def test_a_crashed_cluster_cannot_be_stored(store: SnapshotStore, running_cluster: Cluster) -> None:
+    assert running_cluster.stop(fast_timeout_s=0) == "immediate"
+    with pytest.raises(ServerError, match="not shut down cleanly"):
+        store.create("crashed", running_cluster, {})
+
+
+def test_a_cluster_with_files_elsewhere_cannot_be_stored(
+    store: SnapshotStore, cluster: Cluster, open_directory: Path
+) -> None:
+    elsewhere = open_directory / "elsewhere"
+    cluster.scratch.make_private(elsewhere)
+    cluster.start()
+    with cluster.connect() as connection:
+        connection.execute(f"CREATE TABLESPACE elsewhere LOCATION '{elsewhere}'".encode())
+    cluster.stop()
+    with pytest.raises(ServerError, match="outside of its data directory"):
+        store.create("elsewhere", cluster, {})
+    assert not list(store.scratch.snapshots.glob("half-made-*"))
+
+
+def test_a_snapshot_in_use_is_not_removed(store: SnapshotStore, cluster: Cluster) -> None:
+    snapshot = store.create("used", cluster, {})
+    fd = os.open(snapshot.directory / "lock", os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_SH)  # what a restore holds
+    with pytest.raises(StorageError, match='snapshot "used" is being restored'):
+        store.remove("used")
+    os.close(fd)
+    store.remove("used")
+    assert store.get("used") is None
+
+
+def test_a_snapshot_that_vanished_is_a_storage_error_and_leaves_no_cluster(
+    store: SnapshotStore, cluster: Cluster, binaries: Binaries
+) -> None:
+    snapshot = store.create("vanishing", cluster, {})
+    before = set(store.scratch.clusters.iterdir())
+    shutil.rmtree(snapshot.directory / "data")
+    with pytest.raises(StorageError, match="could not restore a snapshot"):
+        snapshot.restore(store.scratch, binaries)
+    assert set(store.scratch.clusters.iterdir()) == before
+    store.remove("vanishing")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", json.dumps({"format": 99})])
+def test_a_damaged_description_is_named(
+    store: SnapshotStore, cluster: Cluster, content: str
+) -> None:
+    snapshot = store.create("damaged", cluster, {})
+    (snapshot.directory / "snapshot.json").write_text(content)
+    with pytest.raises(StorageError, match="cannot read the description") as raised:
+        store.get("damaged")
+    assert str(snapshot.directory) in str(raised.value.hint)
+    store.remove("damaged")
+
+
+def test_nobody_else_can_read_a_snapshot(empty_snapshot: Snapshot) -> None:
+    data = empty_snapshot.directory / "data"
+    found = [path.lstat() for path in [data, *data.rglob("*")]]
+    assert all(each.st_mode & 0o077 == 0 for each in found)
+    assert len({each.st_uid for each in found}) == 1
+
+
+@contextlib.contextmanager
+def mounted_disk(directory: Path, make: list[str]) -> Iterator[Path]:
+    """A file system that blocks can be shared on, in a file of 400 MB that takes no space."""
+    image, disk = directory / "disk.img", directory / "disk"
+    with image.open("wb") as file:
+        file.truncate(400 * 2**20)
+    disk.mkdir()
+    for command in ([*make, str(image)], ["mount", "-o", "loop", str(image), str(disk)]):
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"there is no {command[0]} here")
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip(f"{command[0]} does not work here")
+    disk.chmod(0o711)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        image.unlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+def test_a_file_system_that_shares_blocks_copies_by_reflink(
+    open_directory: Path, binaries: Binaries
+) -> None:
+    make = ["mkfs.xfs", "-q", "-m", "reflink=1"]
+    with mounted_disk(open_directory, make) as disk:
+        scratch = Scratch.open(disk / "scratch")
+        with Cluster.create(scratch, binaries) as cluster:
+            cluster.initdb()
+            snapshot = SnapshotStore(scratch).create("shared", cluster, {})
+            used = shutil.disk_usage(disk).used
+            restored = snapshot.restore(scratch, binaries)
+            with restored.cluster as copy:
+                assert restored.method == "reflink"
+                assert shutil.disk_usage(disk).used - used < snapshot.bytes / 2
+                copy.start()
+
+
+def test_where_blocks_cannot_be_shared_the_bytes_are_copied(
+    empty_snapshot: Snapshot, scratch: Scratch, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(95, "not supported")
+
+    # Neither sharing nor copying within the kernel.
+    monkeypatch.setattr("pgdrag.servers.copying.fcntl.ioctl", refuse)
+    monkeypatch.setattr("pgdrag.servers.copying.os.copy_file_range", refuse)
+    restored = empty_snapshot.restore(scratch, binaries)
+    with restored.cluster as copy:
+        assert restored.method == "copy"
+        for original in (empty_snapshot.directory / "data" / "base").rglob("*"):
+            if original.is_file():
+                same = copy.data_directory / original.relative_to(empty_snapshot.directory / "data")
+                assert same.read_bytes() == original.read_bytes()
+        copy.start()
+
+
+def test_a_snapshot_of_another_place_is_refused_by_version_alone(
+    empty_snapshot: Snapshot, scratch: Scratch, binaries: Binaries
+) -> None:
+    newer_minor = replace(binaries, version_num=binaries.version_num + 1)
+    empty_snapshot.restore(scratch, newer_minor).cluster.remove()
+    newer_major = replace(binaries, version_num=binaries.version_num + 10000)
+    with pytest.raises(ServerError, match="cannot run snapshot"):
+        empty_snapshot.restore(scratch, newer_major)
