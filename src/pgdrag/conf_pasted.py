@@ -23,12 +23,13 @@ from pgdrag.conf_lexer import (
 
 _SPACES = re.compile(r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
-_DASHES = re.compile(r"[\u2010-\u2015\u2212]")
+_LONG_DASHES = re.compile(r"[\u2014\u2015]")  # these begin a remark
+_DASHES = re.compile(r"[\u2010-\u2013\u2212]")
 _TYPOGRAPHY = re.compile(
-    rf"{_SPACES.pattern}|{_INVISIBLE.pattern}|{_DASHES.pattern}|[‘’‚“”„«»…•→⇒←]"
+    rf"{_SPACES.pattern}|{_INVISIBLE.pattern}|{_LONG_DASHES.pattern}|{_DASHES.pattern}|[‘’‚“”„«»…•→⇒←]"
 )
 
-_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*\w*\s*|\s*(?:\.\.\.|…)\s*")
+_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:\w+\s*)?|\s*(?:\.\.\.|…)\s*")
 _WHOLE_REMARK = re.compile(r"\s*(?:--|//|;)\s*(?P<text>.*)")
 _PROMPT = re.compile(r"\s*\w+=[#>]\s*(?=(?:ALTER|SET)\s)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*+•‣▪·]|\d+[.)])\s+(?=\S)")
@@ -38,7 +39,7 @@ _ASSIGNMENT = re.compile(
     r"(?P<sign>\s*=\s*|\s*:=?\s+|\s*:=?(?=['\"\d])|\s+TO\s+|\s+(?=[^\s=:]))(?P<rest>.*)",
     re.IGNORECASE,
 )
-_REMARK_START = re.compile(r"\s*(?:#|;|\s--|\s//|/\*|\s\(|←|<-|\s-\s)")
+_REMARK_START = re.compile(r"#|;|\s--|\s//|/\*|\s\(|←|<-")
 _QUOTES = {
     '"': '"',
     "`": "`",
@@ -50,7 +51,7 @@ _QUOTES = {
     "„": "“”",
     "«": "»",
 }
-_SPACED_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))\s+(B|kB|MB|GB|TB|us|ms|s|min|h|d)")
+_SPACED_UNIT = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+))\s+(B|kB|MB|GB|TB|us|ms|s|min|h|d)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
 _SQL_STRING = re.compile(r"'(?:[^'\0]|'')*'")  # a backslash is no escape in SQL
 _WORD = r"[^\s'\"`‘’‚“”„«»()=<>→⇒…,;#]+"
@@ -115,7 +116,8 @@ def _plain(source: str, notes: list[str]) -> str:
         for pattern, plain, what in (
             (_INVISIBLE, "", "removed invisible characters"),
             (_SPACES, " ", "read typographic spaces as plain ones"),
-            (_DASHES, "-", "read typographic dashes as minus signs"),
+            (_LONG_DASHES, "--", "read a typographic dash as --"),
+            (_DASHES, "-", "read a typographic dash as a minus sign"),
         ):
             text, count = pattern.subn(plain, text)
             if count and what not in notes:
@@ -154,6 +156,8 @@ def _read_value(rest: str, notes: list[str], *, is_sql: bool) -> str | None:
     start = _REMARK_START.search(rest)
     written = (rest[: start.start()] if start else rest).strip()
     remark = rest[start.start() :] if start else ""
+    if not _is_remark(remark):  # "a = 1; b = 2" sets two
+        return None
     if written.endswith(","):
         written = written[:-1].rstrip()
         notes.append("left out the comma at the end")
@@ -186,8 +190,11 @@ def _read_marked(rest: str, notes: list[str]) -> str | None:
 
 def _is_remark(text: str) -> bool:
     """Tell whether text after a value is nothing, punctuation, or clearly a remark."""
-    # The blank in front makes "'8MB'(was 4MB)" and "'8MB', -- was 4MB" look like the usual case.
-    return not text.strip(" \t,;.") or bool(_REMARK_START.match(" " + text.lstrip(" \t,;")))
+    rest = text.lstrip(" \t,;")
+    if not rest.strip(" \t."):
+        return True
+    # With a blank in front "'8MB'(was 4MB)" and "8MB;-- was 4MB" look like the usual case.
+    return bool(_REMARK_START.match(rest) or _REMARK_START.match(" " + rest))
 
 
 def _note_remark(text: str, notes: list[str]) -> None:

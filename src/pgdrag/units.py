@@ -181,7 +181,9 @@ def same_value(written: str, shown: str, *, vartype: str, unit: str | None) -> b
 
 # --- as people type ------------------------------------------------------------------------
 
-_TYPED = re.compile(r"\s*(\d[\d_,]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*([A-Za-zµ]*)\s*")
+_TYPED = re.compile(
+    r"\s*((?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*([A-Za-zµ]*)\s*"
+)
 
 
 def parse_bytes(text: str) -> int:

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from pgdrag.conf import ConfLine, parse_conf, parse_pasted, write_conf
 from pgdrag.errors import ConfError, SettingError
-from pgdrag.settings import CATALOG_SQL, SettingsCatalog, UnknownSetting
+from pgdrag.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
 
 pytestmark = pytest.mark.postgres
 
@@ -38,6 +38,9 @@ def find_installations() -> dict[str, Path]:
     for bin_dir in sorted(Path("/usr/lib/postgresql").glob("*/bin")):
         found[f"installed-{bin_dir.parent.name}"] = bin_dir
     return {name: path for name, path in found.items() if (path / "initdb").exists()}
+
+
+FIXED = ("fsync=off", "autovacuum=off", "shared_buffers=8MB")  # on the command line, so it wins
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,7 @@ def _running(bin_dir: Path, home: Path, user: str | None) -> Iterator[psycopg.Co
     subprocess.run(
         [*initdb, "--locale=C"], user=user, cwd=home, check=True, capture_output=True, timeout=120
     )
-    options = ["listen_addresses=", f"unix_socket_directories={home}", "fsync=off"]
-    options += ["shared_buffers=8MB", "autovacuum=off"]
+    options = [*FIXED, "listen_addresses=", f"unix_socket_directories={home}"]
     command = [bin_dir / "postgres", "-D", data, *(f"--{option}" for option in options)]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -407,6 +409,33 @@ def alter_system(server: Server, name: str, value: str) -> str:
         return f"refused: {error.diag.message_primary}" + (f"\nhint: {hint}" if hint else "")
     server.connection.execute(sql.SQL("ALTER SYSTEM RESET {name}").format(**names))
     return "taken"
+
+
+def test_a_reloaded_file_shows_the_canonical_values(server):
+    chosen = [s for s in server.catalog.settings.values() if s.context == "sighup"]
+    chosen = [s for s in chosen if s.vartype != "string" and s.name not in HOOKED]
+    chosen = [s for s in chosen if not any(text.startswith(f"{s.name}=") for text in FIXED)]
+    assert len(chosen) > 50
+    for turn in range(3):
+        settings = {s.name: candidates_accepted(server.catalog, s)[-1 - turn] for s in chosen}
+        server.write(write_conf({**settings, "x.turn": str(turn)}))
+        server.connection.execute("SELECT pg_reload_conf()")
+        _wait_for(lambda turn=turn: _setting(server, "x.turn") == str(turn) or None)
+        rows = server.connection.execute("SELECT name, setting FROM pg_settings").fetchall()
+        shown = {name: value for name, value in rows if name in settings}
+        assert shown == {n: server.catalog.canonical(n, v) for n, v in settings.items()}
+    server.write("")
+    server.connection.execute("SELECT pg_reload_conf()")
+    _wait_for(lambda: _setting(server, "x.turn") in (None, "") or None)
+
+
+def candidates_accepted(catalog: SettingsCatalog, setting: Setting) -> list[str]:
+    tried = [setting.boot_value, *candidates(setting)]
+    return [value for value in tried * 2 if refusal(catalog, setting.name, value) is None]
+
+
+def _setting(server: Server, name: str) -> str | None:
+    return server.connection.execute("SELECT current_setting(%s, true)", [name]).fetchone()[0]
 
 
 def test_a_former_name_is_known_to_the_catalogue_where_the_server_takes_it(server):

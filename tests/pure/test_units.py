@@ -148,6 +148,7 @@ def test_typed_quantities_have_a_default_unit():
         (parse_seconds, "an hour", '"an hour" is not a duration'),
         (parse_seconds, "-1", '"-1" is not a duration'),
         (parse_rate, "5/day", '"5/day" is not a rate'),
+        (parse_count, "1,5", '"1,5" is not a count'),  # neither 15 nor 1.5 for certain
         (parse_count, "ten", '"ten" is not a count'),
         (parse_count, "1e999", "too large"),
     ],
