@@ -3,13 +3,91 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
 from pgdrag.analysis.findings import Interval
+from pgdrag.analysis.wording import counted
 
+FEW_COMMITS = 30  # DESIGN, numbers rule 4: below this a rate gets its exact interval
 POWER = 0.8  # with which a detectable effect would have been told from noise
+
+
+def poisson_rate(committed: int, elapsed_s: float, confidence: float) -> Interval:
+    """Estimate a rate from a count, exactly; arguments and censoring as `rates.rate_interval`.
+
+    Source: Garwood 1936.
+    """
+    if committed == 0:
+        # All of alpha stands on one side: P(no commit | rate = high) = 1 - confidence.
+        high = -math.log(1 - confidence) / elapsed_s
+        return Interval(
+            0.0,
+            0.0,
+            high,
+            confidence,
+            "exact Poisson, one-sided bound",
+            ("nothing committed: the rate is known only to lie below the bound",),
+        )
+    tail = (1 - confidence) / 2
+    warnings: tuple[str, ...] = ()
+    if committed < FEW_COMMITS:
+        warnings = (
+            f"only {counted(committed, 'commit')}; a longer budget would narrow the interval",
+        )
+    return Interval(
+        float(stats.chi2.ppf(tail, 2 * committed)) / 2 / elapsed_s,
+        committed / elapsed_s,
+        float(stats.chi2.ppf(1 - tail, 2 * committed + 2)) / 2 / elapsed_s,
+        confidence,
+        "exact Poisson",
+        warnings,
+    )
+
+
+def overdispersion(counts: Sequence[int], times: Sequence[float]) -> float:
+    """Return how many times more the counts of repeated trials vary than Poisson counts would.
+
+    1 where chance explains it (tested at 1 %), or where nothing was repeated or committed.
+
+    Source: Pearson's chi-squared over its degrees of freedom, as in quasi-Poisson regression.
+    """
+    rate = sum(counts) / sum(times)
+    dof = len(counts) - 1
+    if rate == 0 or dof == 0:
+        return 1.0
+    expected = [rate * time for time in times]
+    chi_squared = sum((n - mean) ** 2 / mean for n, mean in zip(counts, expected, strict=True))
+    if stats.chi2.sf(chi_squared, dof) > 0.01:
+        return 1.0
+    return max(chi_squared / dof, 1.0)
+
+
+def widened(interval: Interval, dispersion: float) -> Interval:
+    """Return an interval of counts widened, on its logarithm, for overdispersed trials."""
+    if dispersion <= 1 or not 0 < interval.center < math.inf:
+        return interval
+    power = math.sqrt(dispersion)
+    doubt = (
+        f"trials of the same treatment differ {power:.1f} times more than chance in counting "
+        "explains; the interval is widened by that, roughly; find what differs between them"
+    )
+    return replace(
+        interval,
+        low=interval.center * (interval.low / interval.center) ** power,
+        high=_power(interval.high / interval.center, power) * interval.center,
+        warnings=(*interval.warnings, doubt),
+    )
+
+
+def _power(base: float, power: float) -> float:
+    try:
+        return base**power
+    except OverflowError:  # a bound too far away for a float is as good as none
+        return math.inf
 
 
 def conditional_ratio(before: int, after: int, exposure: float, confidence: float) -> Interval:
@@ -48,8 +126,8 @@ def conditional_ratio(before: int, after: int, exposure: float, confidence: floa
     method = "exact conditional" + (", one-sided bound" if is_censored else "")
     few = min(before, after)
     warnings: tuple[str, ...] = (
-        f"only {few} {'commit' if few == 1 else 'commits'} on one side: the interval holds the "
-        "chance in counting, not what differs from trial to trial",
+        f"{counted(few, 'commit')} on one side: the interval holds the chance in counting, not "
+        "what differs from trial to trial",
     )
     if is_censored:
         side = "reference" if before == 0 else "treatment"

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from pgdrag.analysis.counts import FEW_COMMITS, overdispersion, poisson_rate, widened
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Sample
 
-FEW_COMMITS = 30  # DESIGN, numbers rule 4: below this a rate gets its exact interval
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
 
 # A batch of 10 samples is nearly independent of the next up to an autocorrelation of 0.5 from one
@@ -98,7 +98,7 @@ def rate_interval(
     """
     assert committed >= 0, f"{committed} commits"
     assert elapsed_s > 0, f"a window of {elapsed_s} s"
-    exact = _garwood(committed, elapsed_s, confidence)
+    exact = poisson_rate(committed, elapsed_s, confidence)
     if committed < FEW_COMMITS:
         return exact
     spread = _batch_spread(samples)
@@ -138,10 +138,11 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
     committed = sum(trial.committed for trial in trials)
     elapsed_s = sum(trial.elapsed_s for trial in trials)
     if committed < FEW_COMMITS or any(trial.committed == 0 for trial in trials):
-        pooled = _garwood(committed, elapsed_s, confidence)
+        pooled = poisson_rate(committed, elapsed_s, confidence)
         if not committed:
             return pooled
-        return replace(pooled, method=f"exact Poisson, {len(trials)} trials pooled")
+        pooled = replace(pooled, method=f"exact Poisson, {len(trials)} trials pooled")
+        return widened(pooled, trial_dispersion(trials))
     logs = np.log([trial.per_s for trial in trials])
     within = math.sqrt(sum(within_spread(trial).log_se ** 2 for trial in trials)) / len(trials)
     dof = len(trials) - 1
@@ -172,6 +173,13 @@ def within_spread(trial: TrialRate) -> Spread:
     return spread
 
 
+def trial_dispersion(trials: Sequence[TrialRate]) -> float:
+    """Return `overdispersion` of the trials of one treatment."""
+    return overdispersion(
+        [trial.committed for trial in trials], [trial.elapsed_s for trial in trials]
+    )
+
+
 def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | None:
     """Estimate how throughput drifted within a window; None where the samples cannot tell.
 
@@ -198,33 +206,6 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
         change=slope * length_s,
         # A line through exactly equal batches has no error at all, and slope zero.
         is_significant=abs(slope) > half and abs(slope) * length_s > 1e-9,
-    )
-
-
-def _garwood(committed: int, elapsed_s: float, confidence: float) -> Interval:
-    if committed == 0:
-        # All of alpha stands on one side: P(no commit | rate = high) = 1 - confidence.
-        high = -math.log(1 - confidence) / elapsed_s
-        return Interval(
-            0.0,
-            0.0,
-            high,
-            confidence,
-            "exact Poisson, one-sided bound",
-            ("nothing committed: the rate is known only to lie below the bound",),
-        )
-    tail = (1 - confidence) / 2
-    warnings: tuple[str, ...] = ()
-    if committed < FEW_COMMITS:
-        noun = "commit" if committed == 1 else "commits"
-        warnings = (f"only {committed} {noun}; a longer budget would narrow the interval",)
-    return Interval(
-        float(stats.chi2.ppf(tail, 2 * committed)) / 2 / elapsed_s,
-        committed / elapsed_s,
-        float(stats.chi2.ppf(1 - tail, 2 * committed + 2)) / 2 / elapsed_s,
-        confidence,
-        "exact Poisson",
-        warnings,
     )
 
 

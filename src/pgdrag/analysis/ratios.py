@@ -21,9 +21,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, stats
 
-from pgdrag.analysis.counts import POWER, conditional_ratio, detectable_ratio
+from pgdrag.analysis.counts import FEW_COMMITS, POWER, conditional_ratio, detectable_ratio, widened
 from pgdrag.analysis.findings import Comparison, Interval, Verdict
-from pgdrag.analysis.rates import FEW_COMMITS, TrialRate, within_spread
+from pgdrag.analysis.rates import TrialRate, trial_dispersion, within_spread
 
 EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
 _LOG_MAX = 700.0  # exp() of more is not a float
@@ -239,10 +239,20 @@ def _compare_counts(
     before, after = (sum(trial.committed for trial in side) for side in (reference, treatment))
     times = [sum(trial.elapsed_s for trial in side) for side in (reference, treatment)]
     exposure = times[1] / times[0]
-    interval = conditional_ratio(before, after, exposure, confidence)
-    narrow = conditional_ratio(before, after, exposure, 2 * confidence - 1)
+    dispersion = _count_dispersion((reference, before), (treatment, after))
+    interval, narrow = (
+        widened(conditional_ratio(before, after, exposure, level), dispersion)
+        for level in (confidence, 2 * confidence - 1)
+    )
     detectable = detectable_ratio(before, exposure, confidence)
     return Comparison(_verdict(interval, narrow, equivalence), interval, detectable)
+
+
+def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
+    """Weigh the overdispersion of each side by its part in the variance of the log ratio, 1/commits."""
+    counted = [(trial_dispersion(trials), 1 / commits) for trials, commits in sides if commits]
+    total = sum(variance for _, variance in counted)
+    return sum(times * variance for times, variance in counted) / total if counted else 1.0
 
 
 def _detectable(ratio: _LogRatio, confidence: float) -> float:
