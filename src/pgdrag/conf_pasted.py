@@ -29,6 +29,7 @@ _TYPOGRAPHY = re.compile(
     rf"{_SPACES.pattern}|{_INVISIBLE.pattern}|{_LONG_DASHES.pattern}|{_DASHES.pattern}|[‘’‚“”„«»…•→⇒←]"
 )
 
+_LONGEST = 4_000  # bounds the time that a line of nothing but quotes takes
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:\w+\s*)?|\s*(?:\.\.\.|…)\s*")
 _WHOLE_REMARK = re.compile(r"\s*(?:--|//|;)\s*(?P<text>.*)")
 _PROMPT = re.compile(r"\s*\w+=[#>]\s*(?=(?:ALTER|SET)\s)", re.IGNORECASE)
@@ -74,6 +75,9 @@ def parse_pasted_line(source: str) -> tuple[Setting | None, list[str]]:
 
 
 def _mend_line(source: str, error: LineError) -> tuple[Setting | None, list[str]]:
+    if len(source) > _LONGEST:
+        hint = "Break the text into lines."
+        raise LineError(f"cannot tell what a line of {len(source)} characters sets", hint=hint)
     notes: list[str] = []
     if _FENCE.fullmatch(source):
         return None, [f"skipped {source.strip()!r}, which sets nothing"]

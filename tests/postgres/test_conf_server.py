@@ -334,12 +334,11 @@ END $$
 # Not tried: what would end or cancel the session, and what shows the socket's state instead.
 NOT_TRIED = re.compile(r".*_timeout|exit_on_error|tcp_.*|transaction_.*")
 # For these a server (or its build) refuses more than pg_settings tells.
-HOOKED = {"vacuum_buffer_usage_limit", "bonjour", "ssl", "io_max_concurrency", "io_method"}
+HOOKED = {"vacuum_buffer_usage_limit", "bonjour", "ssl", "io_max_concurrency"}
 HOOKED |= {"commit_timestamp_buffers", "subtransaction_buffers", "transaction_buffers"}
 HOOKED |= {"multixact_member_buffers", "multixact_offset_buffers", "notify_buffers"}
 HOOKED |= {"serializable_buffers", "max_connections", "max_worker_processes", "max_wal_senders"}
-HOOKED |= {"autovacuum_max_workers", "max_stack_depth", "effective_io_concurrency"}
-HOOKED |= {"maintenance_io_concurrency"}
+HOOKED |= {"autovacuum_max_workers", "max_stack_depth"}
 
 
 def agree(name: str, ours: str, theirs: str) -> bool:

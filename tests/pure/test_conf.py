@@ -224,3 +224,8 @@ def test_what_can_be_read_in_two_ways_is_refused(text):
     with pytest.raises(ConfError, match="cannot tell what this line sets") as caught:
         parse_pasted(text)
     assert caught.value.hint
+
+
+def test_a_line_that_is_far_too_long_is_refused():
+    with pytest.raises(ConfError, match="a line of 60000 characters"):
+        parse_pasted("\\'" * 30_000)
