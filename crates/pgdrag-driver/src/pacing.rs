@@ -232,7 +232,7 @@ mod tests {
         #[test]
         fn every_type_gets_its_share_of_the_arrivals(
             weights in proptest::collection::vec(0.0..100.0_f64, 1..6),
-            arrivals in 1_usize..500,
+            arrivals in 1_u32..500,
         ) {
             prop_assume!(weights.iter().sum::<f64>() > 0.0);
             let mut shares = Shares::new(&weights);
@@ -240,8 +240,9 @@ mod tests {
             (0..arrivals).for_each(|_| given[shares.next_type()] += 1.0);
             let total: f64 = weights.iter().sum();
             for (weight, given) in weights.iter().zip(given) {
-                let share = weight / total * arrivals as f64;
-                prop_assert!((share - given).abs() < weights.len() as f64, "{given} of {share}");
+                let share = weight / total * f64::from(arrivals);
+                // Never a whole arrival off for each of the at most five types.
+                prop_assert!((share - given).abs() < 5.0, "{given} of {share}");
             }
         }
     }

@@ -120,10 +120,9 @@ impl Plan {
     /// How long to wait before asking for the length again.
     #[must_use]
     pub fn next_look(&self, elapsed: Duration) -> Duration {
-        if elapsed >= self.duration {
-            Duration::from_millis(5)
-        } else {
-            (self.duration - elapsed).min(Duration::from_millis(50))
+        match self.duration.checked_sub(elapsed) {
+            Some(left) if !left.is_zero() => left.min(Duration::from_millis(50)),
+            _ => Duration::from_millis(5),
         }
     }
 }

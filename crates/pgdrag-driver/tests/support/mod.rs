@@ -1,0 +1,155 @@
+//! A PostgreSQL server for one test, and what tests say to it.
+//!
+//! `PGDRAG_TEST_BIN` names the directory of the server's programs.
+
+#![allow(dead_code)] // each test file uses its own part
+
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pgdrag_driver::connection::{Connection, Target};
+
+pub const PASSWORD: &str = "correct horse";
+
+/// Makes a cluster, runs it until its standard input closes, and removes it.
+const KEEPER: &str = r#"
+bin=$1 dir=$2 port=$3
+"$bin/initdb" -D "$dir/data" -U postgres -A trust --no-sync >"$dir/initdb.log" 2>&1 || exit 1
+cat >"$dir/data/pg_hba.conf" <<END
+local all all trust
+host all scram 127.0.0.1/32 scram-sha-256
+host all md5 127.0.0.1/32 md5
+host all clear 127.0.0.1/32 password
+END
+"$bin/postgres" -D "$dir/data" -k "$dir" -p "$port" -c listen_addresses=127.0.0.1 -c fsync=off \
+    >"$dir/log" 2>&1 </dev/null &
+server=$!
+read -r _
+kill -CONT "$server" 2>/dev/null
+kill -QUIT "$server" 2>/dev/null
+wait "$server"
+rm -rf "$dir"
+"#;
+
+/// A server that ends, and whose directory goes, when this value or the process does.
+pub struct Server {
+    directory: PathBuf,
+    port: u16,
+    keeper: Child,
+}
+
+impl Server {
+    /// Starts a server, or says that `test` is skipped.
+    pub async fn start(test: &str) -> Option<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let Some(programs) = std::env::var_os("PGDRAG_TEST_BIN") else {
+            eprintln!("skipped: {test} needs PGDRAG_TEST_BIN");
+            return None;
+        };
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pgdrag-driver-test-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let server = Self::spawn(Path::new(&programs), directory);
+        let mut attempts_left = 600;
+        while Connection::connect(&server.target()).await.is_err() {
+            attempts_left -= 1;
+            assert!(attempts_left > 0, "server did not start in {}", server.directory.display());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Some(server)
+    }
+
+    fn spawn(programs: &Path, directory: PathBuf) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port is free")
+            .port();
+        std::fs::create_dir(&directory).expect("the directory is new");
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&directory, private).expect("the directory is ours");
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "keeper"]).arg(programs).arg(&directory).arg(port.to_string());
+        // Its own group: a keyboard's interrupt must not end it before it has cleaned up.
+        keeper.stdin(Stdio::piped()).process_group(0).current_dir("/");
+        if let Some((user, group)) = unprivileged() {
+            chown(&directory, Some(user), Some(group)).expect("root may give away");
+            keeper.uid(user).gid(group);
+        }
+        let keeper = keeper.spawn().expect("sh runs");
+        Self { directory, port, keeper }
+    }
+
+    /// The server by its Unix socket, as the superuser.
+    pub fn target(&self) -> Target {
+        let host = self.directory.to_str().expect("an ASCII path");
+        Target::new(host, self.port, "postgres", "postgres", None, "pgdrag test")
+    }
+
+    /// The server by TCP, as a role that needs a password.
+    pub fn tcp_target(&self, user: &str, password: Option<&str>) -> Target {
+        Target::new("127.0.0.1", self.port, user, "postgres", password, "pgdrag test")
+    }
+
+    pub fn host(&self) -> &str {
+        self.directory.to_str().expect("an ASCII path")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub async fn connect(&self) -> Connection {
+        Connection::connect(&self.target()).await.expect("server accepts connections")
+    }
+
+    /// Sends a signal to the postmaster.
+    pub fn signal(&self, signal: &str) {
+        let pid_file = self.directory.join("data/postmaster.pid");
+        let text = std::fs::read_to_string(pid_file).expect("server is running");
+        kill(signal, text.lines().next().expect("a process id"));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+pub fn kill(signal: &str, process_id: &str) {
+    let sent = Command::new("kill").args(["-s", signal, process_id]).status().expect("kill runs");
+    assert!(sent.success(), "kill -s {signal} {process_id}");
+}
+
+/// The user and group that run the server when the tests run as root, which PostgreSQL refuses.
+fn unprivileged() -> Option<(u32, u32)> {
+    let id = |arguments: &[&str]| {
+        let output = Command::new("id").args(arguments).output().expect("id runs");
+        let text = String::from_utf8(output.stdout).expect("digits");
+        text.trim().parse::<u32>().expect("a number")
+    };
+    (id(&["-u"]) == 0).then(|| (id(&["-u", "postgres"]), id(&["-g", "postgres"])))
+}
+
+/// Runs a test on a runtime like the driver's own.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    runtime.block_on(test);
+    runtime.shutdown_background();
+}
+
+pub async fn one_text(conn: &mut Connection, sql: &str) -> String {
+    let rows = conn.simple_rows(sql).await.expect(sql);
+    rows[0][0].clone().expect("not null")
+}
+
+pub async fn one_number(conn: &mut Connection, sql: &str) -> u64 {
+    one_text(conn, sql).await.parse().expect("a number")
+}
