@@ -18,7 +18,7 @@ from typing import Any
 
 from pgdrag.conf_lexer import fold
 from pgdrag.errors import SettingError
-from pgdrag.units import parse_bool, to_base_integer, to_base_real
+from pgdrag.units import HIDDEN_SWITCHES, parse_bool, to_base_integer, to_base_real
 
 CATALOG_SQL = """
 SELECT name, vartype, unit, min_val, max_val, enumvals, context, category, boot_val, short_desc
@@ -287,13 +287,12 @@ def _canonical_enum(setting: Setting, value: str) -> str:
 def _hidden_word(word: str, setting: Setting) -> str:
     """Return the listed word that a word stands for which pg_settings.enumvals leaves out."""
     if {"on", "off"} <= set(setting.enumvals):
-        return _HIDDEN_SWITCHES.get(word, word)
+        return HIDDEN_SWITCHES.get(word, word)
     if setting.name == "wal_level" and word in ("archive", "hot_standby"):
         return "replica"
     return "debug2" if word == "debug" else word
 
 
-_HIDDEN_SWITCHES = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 _FILE_MODES = ("data_directory_mode", "log_file_mode", "unix_socket_permissions")
 _SAME_AS = {("wal_compression", "on"): "pglz"}
 

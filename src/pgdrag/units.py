@@ -176,7 +176,20 @@ def same_value(written: str, shown: str, *, vartype: str, unit: str | None) -> b
             return f"{to_base_real(written, unit):g}" == f"{to_base_real(shown, None):g}"
     except SettingError:
         return False
-    return written.lower() == shown.lower() if vartype == "enum" else written == shown
+    return _same_word(written, shown) if vartype == "enum" else written == shown
+
+
+# What an enum that has on and off takes for them without listing it in pg_settings.enumvals.
+HIDDEN_SWITCHES = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+
+
+def _same_word(written: str, shown: str) -> bool:
+    word, shown = written.lower(), shown.lower()
+    if word == shown:
+        return True
+    word = HIDDEN_SWITCHES.get(word, word)
+    # Only wal_compression takes "on" and shows "pglz"; the levels of messages take "debug".
+    return word == shown or (word, shown) in (("on", "pglz"), ("debug", "debug2"))
 
 
 # --- as people type ------------------------------------------------------------------------

@@ -126,6 +126,11 @@ def test_a_boolean_is_any_unique_prefix_in_any_case():
         ("1e300", "1e+300", "real", None, True),
         ("0.1234567", "0.123457", "real", None, True),
         ("MINIMAL", "minimal", "enum", None, True),
+        ("true", "on", "enum", None, True),
+        ("on", "pglz", "enum", None, True),  # wal_compression
+        ("off", "pglz", "enum", None, False),
+        ("debug", "debug2", "enum", None, True),
+        ("debug", "debug1", "enum", None, False),
         ("Stderr", "stderr", "string", None, False),
         ("8 lemons", "8", "integer", "8kB", False),
     ],
