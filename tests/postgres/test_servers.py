@@ -20,6 +20,7 @@ import pytest
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, StorageError
 from pgdrag.servers import binaries as binaries_module
 from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.installed import installed_bin_dirs
@@ -185,6 +186,28 @@ def test_too_little_room_is_said_before_anything_is_written(scratch: Scratch) ->
     with pytest.raises(StorageError, match="could not load 1 EB") as raised:
         scratch.require_free(2**60, "load 1 EB")
     assert "MB free of the 1,099,511,627,776 MB needed" in str(raised.value.detail)
+
+
+# Settings
+
+
+def test_a_catalogue_is_asked_for_once_and_kept(
+    open_directory: Path, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = Scratch.open(open_directory / "catalogue")
+    asked = load_settings_catalog(binaries, scratch)
+    assert asked.server_version_num == binaries.version_num
+    assert asked.needs_restart("shared_buffers")
+
+    def fail(*_: object) -> Cluster:
+        raise AssertionError("asked again")
+
+    with monkeypatch.context() as without_clusters:
+        without_clusters.setattr(Cluster, "create", fail)
+        assert load_settings_catalog(binaries, scratch) == asked
+    [kept] = scratch.settings.iterdir()
+    kept.write_text("{}")
+    assert load_settings_catalog(binaries, scratch) == asked, "a damaged one is made again"
 
 
 # The observation channel
@@ -585,6 +608,9 @@ def test_initdb_on_a_full_disk_names_the_file_system(
         with pytest.raises(StorageError, match="could not make a cluster") as met:
             cluster.initdb()
         assert_names_the_disk(met.value, small_disk)
+        # Its bootstrap crashed, and initdb deleted the file that named its shared memory.
+        inode = cluster.data_directory.stat().st_ino
+        assert inode not in {int(line.split()[0]) for line in sysv_segments()}
 
 
 def test_a_start_on_a_full_disk_names_the_file_system(small_disk: Path, binaries: Binaries) -> None:
@@ -624,5 +650,9 @@ def shared_memory_of(cluster: Cluster) -> list[str]:
 def still_there(name: str) -> bool:
     if not name.startswith("sysv "):
         return Path(name).exists()
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
-    return any(line.split()[1] == name.split()[1] for line in lines)
+    return any(line.split()[1] == name.split()[1] for line in sysv_segments())
+
+
+def sysv_segments() -> list[str]:
+    """The kernel's table of them, each with its key and number first."""
+    return Path("/proc/sysvipc/shm").read_text().splitlines()[1:]

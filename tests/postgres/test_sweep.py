@@ -23,9 +23,11 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture
-def scratch_root(open_directory: Path, request: pytest.FixtureRequest) -> Path:
-    """A scratch directory of this test's own."""
-    return open_directory / f"sweep-{zlib.crc32(request.node.name.encode())}"
+def scratch_root(open_directory: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A scratch directory of this test's own, under a short name."""
+    root = open_directory / f"sweep-{zlib.crc32(request.node.name.encode())}"
+    yield root
+    sweep(Scratch.open(root))
 
 
 @contextlib.contextmanager
@@ -98,7 +100,7 @@ def test_servers_die_with_the_process_that_started_them(scratch_root: Path) -> N
 
 @pytest.mark.parametrize("name", ["plain", "odd ' näme"])
 def test_a_sweep_after_kill_9_leaves_no_directory(scratch_root: Path, name: str) -> None:
-    root = scratch_root / name
+    root = Scratch.open(scratch_root).root / name
     with holder(root, START) as (process, [directory, sockets, *_]):
         assert (Path(sockets).parent == Path(directory)) == (name == "plain")
         kill(process)

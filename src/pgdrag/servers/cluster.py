@@ -420,6 +420,8 @@ class Cluster:
         )
         if finished.status == 0:
             return
+        # A bootstrap that crashed frees nothing, and initdb deletes its traces.
+        self._clear_leftovers()
         if is_full_disk(finished.output):
             raise full_disk("make a cluster", self.directory)
         raise ServerError(

@@ -11,6 +11,7 @@ in versions 15 to 18. Both begin with a magic number; what does not match is lef
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,11 @@ _SYSV = Path("/proc/sysvipc/shm")
 _POSIX = Path("/dev/shm")
 _IPC_RMID = 0
 _SHM_RDONLY = 0o10000
+_KEYS_TRIED = 64
 
-_SEGMENT_MAGIC = 679834894
+_HEADER_MAGIC = 679834894
 # magic, creator's pid, total size, offset of free space, control handle, index, device, inode
-_SEGMENT = struct.Struct("@iiNNIPQQ")
+_HEADER = struct.Struct("@iiNNIPQQ")
 _CONTROL_MAGIC = 0x9A503D32
 _CONTROL = struct.Struct("@III")
 _CONTROL_ITEMS_OFFSET = 16
@@ -37,9 +39,17 @@ _libc.shmdt.argtypes = [ctypes.c_void_p]
 
 @dataclass(frozen=True)
 class _Segment:
+    id: int
+    key: int
     uid: int
     attached: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class _Header:
+    control_handle: int
+    place: tuple[int, int]  # device and inode of the data directory
 
 
 def free_shared_memory(data_directory: Path) -> list[str]:
@@ -51,63 +61,56 @@ def free_shared_memory(data_directory: Path) -> list[str]:
     Returns:
         The names of what was removed; nothing, after a server that ended by itself.
     """
-    segment_id = _segment_id(data_directory)
-    segment = None if segment_id is None else _segments().get(segment_id)
-    if segment_id is None or segment is None or segment.attached:
-        return []
     place = data_directory.stat()
-    if segment.uid != place.st_uid:
-        return []
-    header = _read_header(segment_id, segment)
-    if header is None:
-        return []
-    magic, _, _, _, control_handle, _, device, inode = header
-    if (magic, device, inode) != (_SEGMENT_MAGIC, place.st_dev, place.st_ino):
-        return []
-    removed = [
-        path.name for path in _dynamic_segments(control_handle) if _unlink_owned(path, segment.uid)
-    ]
-    if _libc.shmctl(segment_id, _IPC_RMID, None) == 0:
-        removed.append(f"System V segment {segment_id}")
+    removed: list[str] = []
+    for segment in _segments():
+        if segment.uid != place.st_uid or segment.attached or not _may_belong(segment, place):
+            continue
+        header = _read_header(segment)
+        # The server writes down which directory the segment is for.
+        if header is not None and header.place == (place.st_dev, place.st_ino):
+            removed += _free(segment, header)
     return removed
 
 
-def _segment_id(data_directory: Path) -> int | None:
-    # Line 7 of postmaster.pid holds the segment's key and its number.
-    try:
-        fields = (data_directory / "postmaster.pid").read_text().split("\n")[6].split()
-        return int(fields[1])
-    except (OSError, IndexError, ValueError):
-        return None
+def _may_belong(segment: _Segment, place: os.stat_result) -> bool:
+    # A server counts up from its directory's inode number until a key is free. Others' segments
+    # are not even looked at: a server that starts just then would take the look for use.
+    return (segment.key - place.st_ino) % 2**32 < _KEYS_TRIED
 
 
-def _segments() -> dict[int, _Segment]:
+def _free(segment: _Segment, header: _Header) -> list[str]:
+    paths = _dynamic_segments(header.control_handle)
+    removed = [path.name for path in paths if _unlink_owned(path, segment.uid)]
+    if _libc.shmctl(segment.id, _IPC_RMID, None) == 0:
+        removed.append(f"System V segment {segment.id}")
+    return removed
+
+
+def _segments() -> list[_Segment]:
     try:
         lines = _SYSV.read_text().splitlines()
     except OSError:
-        return {}
-    column = {name: index for index, name in enumerate(lines[0].split())}
-    rows = [line.split() for line in lines[1:]]
-    return {
-        int(row[column["shmid"]]): _Segment(
-            uid=int(row[column["uid"]]),
-            attached=int(row[column["nattch"]]),
-            bytes=int(row[column["size"]]),
-        )
-        for row in rows
-    }
+        return []
+    names = lines[0].split()
+    rows = [dict(zip(names, map(int, line.split()), strict=True)) for line in lines[1:]]
+    return [
+        _Segment(row["shmid"], row["key"], row["uid"], row["nattch"], row["size"]) for row in rows
+    ]
 
 
-def _read_header(segment_id: int, segment: _Segment) -> tuple[int, ...] | None:
-    if segment.bytes < _SEGMENT.size:
+def _read_header(segment: _Segment) -> _Header | None:
+    if segment.bytes < _HEADER.size:
         return None
-    address = _libc.shmat(segment_id, None, _SHM_RDONLY)
+    address = _libc.shmat(segment.id, None, _SHM_RDONLY)
     if address in (None, ctypes.c_void_p(-1).value):
         return None
     try:
-        return _SEGMENT.unpack(ctypes.string_at(address, _SEGMENT.size))
+        fields = _HEADER.unpack(ctypes.string_at(address, _HEADER.size))
     finally:
         _libc.shmdt(address)
+    magic, _, _, _, control_handle, _, device, inode = fields
+    return _Header(control_handle, (device, inode)) if magic == _HEADER_MAGIC else None
 
 
 def _dynamic_segments(control_handle: int) -> list[Path]:

@@ -1,0 +1,58 @@
+"""Which settings does a PostgreSQL know? Asked once of each, then kept on disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pgdrag.errors import SettingError
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch, storage_errors
+from pgdrag.settings import CATALOG_SQL, SettingsCatalog
+
+
+def load_settings_catalog(binaries: Binaries, scratch: Scratch) -> SettingsCatalog:
+    """What `binaries` say of their settings; the first time takes a throw-away cluster, about 1 s.
+
+    Raises:
+        ServerError: the throw-away cluster could not be made or started.
+        StorageError: the answer could not be kept.
+    """
+    path = scratch.settings / f"{binaries.identity}.json"
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    catalog = _ask(binaries, scratch)
+    with storage_errors("keep the settings catalogue", scratch.settings):
+        _write(path, catalog.to_json())
+    return catalog
+
+
+def _read(path: Path) -> SettingsCatalog | None:
+    try:
+        return SettingsCatalog.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, SettingError):
+        return None  # missing, or of another pgdrag version: it can be made again
+
+
+def _ask(binaries: Binaries, scratch: Scratch) -> SettingsCatalog:
+    with Cluster.create(scratch, binaries) as cluster:
+        cluster.initdb()
+        cluster.start()
+        with cluster.connect() as connection:
+            rows = connection.execute(CATALOG_SQL).fetchall()
+            return SettingsCatalog.from_rows(connection.info.server_version, rows)
+
+
+def _write(path: Path, text: str) -> None:
+    # Another pgdrag may read at any moment: the name appears with the whole content.
+    fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
