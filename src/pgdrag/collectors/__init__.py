@@ -56,18 +56,20 @@ class Observer:
 
     The connection is in autocommit mode: a transaction left open would hold the horizon back and
     change what is measured. The first query sets up the session, see `_SESSION`.
+
+    Attributes:
+        server_version_num: the server's version, 180006 for 18.6.
+        backend_pid: the process that serves the connection, on the server's host.
     """
 
     def __init__(self, cluster: Cluster, connection: psycopg.Connection[Any]) -> None:
         assert connection.autocommit, "the collectors' connection must not leave transactions open"
         self.cluster = cluster
         self.connection = connection
+        # Now, since a connection that was lost no longer tells.
+        self.server_version_num = connection.info.server_version
+        self.backend_pid = connection.info.backend_pid
         self._is_prepared = False
-
-    @property
-    def server_version_num(self) -> int:
-        """The server's version, 180006 for 18.6."""
-        return self.connection.info.server_version
 
     def query(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a read-only query.
@@ -76,6 +78,8 @@ class Observer:
             Unseen: the server refused, did not answer within `QUERY_TIMEOUT_S`, or is gone.
         """
         if not self._is_prepared:
+            # By itself and first: the treatment's own may be too short for the rest.
+            self._run(_TIMEOUT)
             self._run(_SESSION)
             self._is_prepared = True
         return self._run(sql, *parameters)
@@ -106,14 +110,14 @@ _PATIENCE_S = 5
 # What a treatment may do to the workload's sessions must not reach this one: the planner gets its
 # built-in costs and switches back, nothing here is compiled or run in parallel, no time-out of the
 # treatment ends the idle session, and names mean the system's own objects. It cannot write.
-_SESSION: LiteralString = f"""
+_TIMEOUT: LiteralString = f"SET statement_timeout = '{QUERY_TIMEOUT_S}s'"
+_SESSION: LiteralString = """
 SELECT set_config(name, CASE WHEN name IN ('jit', 'geqo') THEN 'off' ELSE boot_val END, false)
   FROM pg_catalog.pg_settings
- WHERE category LIKE 'Query Tuning%%' AND context = 'user'
+ WHERE category LIKE 'Query Tuning%' AND context = 'user'
 UNION ALL
 SELECT set_config(name, value, false)
   FROM (VALUES ('application_name', 'pgdrag collectors'),
-               ('statement_timeout', '{QUERY_TIMEOUT_S}s'),
                ('lock_timeout', '0'),
                ('idle_session_timeout', '0'),
                ('transaction_timeout', '0'),

@@ -43,7 +43,7 @@ class Reads(CounterCollector):
         if self._postmaster is not None and running != self._postmaster:
             raise Unseen("the server was restarted within the window")
         self._postmaster = running
-        return asdict(read_server_io(running, without=observer.connection.info.backend_pid).total)
+        return asdict(read_server_io(running, without=observer.backend_pid).total)
 
     def before(self, observer: Observer) -> None:
         """Take the first reading and begin to sample."""
@@ -51,7 +51,7 @@ class Reads(CounterCollector):
         self._io_method = "" if isinstance(io_method, Unseen) else io_method[0][0] or ""
         super().before(observer)
         if self._postmaster is not None:
-            postmaster, own = self._postmaster, observer.connection.info.backend_pid
+            postmaster, own = self._postmaster, observer.backend_pid
             self._sampler = attempt(lambda: ShareSampler(postmaster, without=own))
 
     def after(self, observer: Observer) -> None:
@@ -105,7 +105,8 @@ class Reads(CounterCollector):
         if read_calls == 0:
             return "No read calls."
         kinds = sorted(self._read_calls_by_kind.items(), key=lambda each: -each[1])
-        named = [f"{kind} {count / read_calls:.0%}" for kind, count in kinds if count]
+        shares = [(kind, count / read_calls) for kind, count in kinds]
+        named = [f"{kind} {part:.0%}" for kind, part in shares if part >= 0.005]
         rest = max(0.0, 1 - sum(self._read_calls_by_kind.values()) / read_calls)
         named.append(f"not attributed {rest:.0%}")
         # The kernel carries those reads out itself.

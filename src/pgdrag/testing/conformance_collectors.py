@@ -1,0 +1,214 @@
+"""What must every collector do, whatever it observes? A suite for pytest.
+
+Subclass it in a test module; it asks for two fixtures::
+
+    class TestEveryCollector(CollectorConformance):
+        @pytest.fixture(params=all_collectors().values(), ids=all_collectors().keys())
+        def collector_class(self, request): ...          # type[Collector]
+        @pytest.fixture
+        def cluster(self): ...                           # Cluster, running, nobody else's
+
+and `monkeypatch`, which is pytest's own. Nothing here needs pytest to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
+from pgdrag.collectors import _proc as proc
+from pgdrag.plan import Observation
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+UNITS = {"ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"}
+# A name says its unit last; "count" is of whatever the name ends with.
+SUFFIXES = {
+    "1/s": "_per_s",
+    "1/transaction": "_per_transaction",
+    "bytes/transaction": "_bytes_per_transaction",
+}
+
+
+class CollectorConformance:
+    """Claims about one collector class, on a server that is idle, busy, mute, restarted or gone."""
+
+    name_pattern: ClassVar[str] = r"[a-z][a-z0-9_]*"
+
+    def test_it_says_what_it_is(self, collector_class: type[Collector]) -> None:
+        """Its name and summary fit a list."""
+        assert re.fullmatch(self.name_pattern, collector_class.name)
+        assert collector_class.summary
+        assert "\n" not in collector_class.summary
+
+    def test_observations_without_a_reading_are_all_missing(
+        self, collector_class: type[Collector]
+    ) -> None:
+        """A window without readings has reasons only, under the names of every other window."""
+        observations = collector_class().observations(window(committed=1))
+        assert observations
+        assert all(observation.missing for observation in observations)
+        check_form(observations)
+
+    def test_no_other_collector_has_its_names(self, collector_class: type[Collector]) -> None:
+        """A name of evidence means one thing."""
+        own = names(collector_class().observations(window(committed=1)))
+        assert len(own) == len(set(own))
+        for other in all_collectors().values():
+            if other is not collector_class:
+                assert not set(own) & set(names(other().observations(window(committed=1))))
+
+    def test_an_idle_server_is_observed(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """Nothing happens: values or reasons in the usual order, and the same when asked again."""
+        with cluster.connect() as connection:
+            collector = collector_class()
+            seen = observe(collector, Observer(cluster, connection), committed=1)
+        assert names(seen) == names(collector_class().observations(window(committed=1)))
+        assert any(observation.value is not None for observation in seen)
+
+    def test_a_busy_server_is_observed(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """Tables come, grow and go while the collector looks."""
+        with cluster.connect() as connection, cluster.connect() as client:
+            client.execute("CREATE TABLE doomed AS SELECT 1 AS a")
+            collector, observer = collector_class(), Observer(cluster, connection)
+            collector.before(observer)
+            client.execute("CREATE TABLE IF NOT EXISTS busy (a int PRIMARY KEY)")
+            client.execute(
+                "INSERT INTO busy SELECT generate_series(1, 1000) ON CONFLICT DO NOTHING"
+            )
+            client.execute("DROP TABLE doomed")
+            client.close()
+            collector.after(observer)
+            seen = collector.observations(window(committed=1))
+        check_form(seen)
+        assert any(observation.value is not None for observation in seen)
+
+    def test_nothing_committed_leaves_no_value_per_transaction(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """Nothing is divided by zero, and the reason is named."""
+        with cluster.connect() as connection:
+            seen = observe(collector_class(), Observer(cluster, connection), committed=0)
+        for observation in seen:
+            if observation.unit.endswith("/transaction"):
+                assert observation.missing == "nothing committed in the window"
+
+    def test_observations_need_no_server(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """They are a function of the readings: the connection is closed by then."""
+        collector = collector_class()
+        with cluster.connect() as connection:
+            collector.before(Observer(cluster, connection))
+            collector.after(Observer(cluster, connection))
+        once = collector.observations(window(committed=7))
+        assert list(once) == list(collector.observations(window(committed=7)))
+
+    def test_a_lost_connection_gives_reasons(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """The server ends the collectors' session within the window."""
+        with cluster.connect() as connection, cluster.connect() as killer:
+            collector, observer = collector_class(), Observer(cluster, connection)
+            collector.before(observer)
+            pid = connection.info.backend_pid
+            killer.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+            collector.after(observer)
+            check_form(collector.observations(window(committed=1)))
+
+    def test_a_server_gone_before_the_window_gives_reasons(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """Neither a session, nor a process, nor a log."""
+        with cluster.connect() as connection:
+            observer = Observer(cast("Cluster", _Gone()), connection)
+            connection.close()
+            seen = observe(collector_class(), observer, committed=1)
+        assert all(observation.missing for observation in seen)
+
+    def test_a_log_that_is_missing_gives_values_or_reasons(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """The server runs, but nobody finds its log in JSON."""
+        with cluster.connect() as connection:
+            observer = Observer(cast("Cluster", _Without(cluster, jsonlog_files=list)), connection)
+            observe(collector_class(), observer, committed=1)
+
+    def test_processes_that_may_not_be_read_give_values_or_reasons(
+        self, collector_class: type[Collector], cluster: Cluster, monkeypatch: Any
+    ) -> None:
+        """The server belongs to somebody else."""
+
+        def refuse(path: Path) -> str:
+            raise Unseen(f"this user may not read {path.name}")
+
+        monkeypatch.setattr(proc, "_read_text", refuse)
+        with cluster.connect() as connection:
+            observe(collector_class(), Observer(cluster, connection), committed=1)
+
+
+def window(*, committed: int) -> Window:
+    """A window of ten seconds that ends now."""
+    now = time.time()
+    return Window(10.0, committed, now - 10.0, now)
+
+
+def observe(collector: Collector, observer: Observer, *, committed: int) -> Sequence[Observation]:
+    """Both readings at once, and observations of the right form."""
+    collector.before(observer)
+    collector.after(observer)
+    observations = collector.observations(window(committed=committed))
+    check_form(observations)
+    return observations
+
+
+def names(observations: Sequence[Observation]) -> list[str]:
+    """Their names, in order."""
+    return [observation.name for observation in observations]
+
+
+def check_form(observations: Sequence[Observation]) -> None:
+    """Assert what holds for every observation, seen or not."""
+    for observation in observations:
+        name = observation.name
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name), name
+        assert observation.label, name
+        assert observation.unit in UNITS, name
+        assert name.endswith(SUFFIXES.get(observation.unit, "")), name
+        assert not observation.missing.endswith("."), name
+        assert not observation.detail or observation.detail.endswith("."), name
+        if observation.value is not None:
+            assert observation.value >= 0, name
+            assert observation.unit != "ratio" or observation.value <= 1, name
+
+
+class _Without:
+    """A cluster of which one thing is replaced."""
+
+    def __init__(self, cluster: Cluster, **replaced: object) -> None:
+        self._cluster = cluster
+        self._replaced = replaced
+
+    def __getattr__(self, name: str) -> object:
+        replaced = self._replaced
+        return replaced[name] if name in replaced else getattr(self._cluster, name)
+
+
+class _Gone:
+    """A cluster that does not run and has no log."""
+
+    postmaster_pid = None
+    log_directory = Path(tempfile.gettempdir()) / "pgdrag-no-such-log"
+
+    def jsonlog_files(self) -> list[Path]:
+        return []

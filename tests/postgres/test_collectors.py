@@ -1,0 +1,474 @@
+"""Collectors see on a real server what they say they see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+import pgdrag.collectors as collectors
+from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
+from pgdrag.collectors._proc import read_io, read_server_io
+from pgdrag.collectors.autovacuum import Autovacuum
+from pgdrag.collectors.buffers import Buffers
+from pgdrag.collectors.checkpoints import Checkpoints
+from pgdrag.collectors.reads import Reads
+from pgdrag.collectors.scans import Scans
+from pgdrag.collectors.wal import Wal
+from pgdrag.plan import Observation
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import wait_until
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
+from pgdrag.testing.conformance_collectors import CollectorConformance
+
+pytestmark = pytest.mark.postgres
+
+NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}
+ROWS = 20_000  # of some 110 bytes: 2.5 MB
+
+
+class TestEveryCollector(CollectorConformance):
+    @pytest.fixture(params=all_collectors().values(), ids=all_collectors().keys())
+    def collector_class(self, request: pytest.FixtureRequest) -> type[Collector]:
+        found: type[Collector] = request.param
+        return found
+
+    @pytest.fixture
+    def cluster(self, shared_cluster: Cluster) -> Cluster:
+        return shared_cluster
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(
+    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[Cluster]:
+    """A running cluster that no test stops or configures."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(params=["18", "15"])
+def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A new cluster of the newest and of the oldest version supported, not started."""
+    if request.param == "18":
+        yield request.getfixturevalue("cluster")
+    else:
+        with request.getfixturevalue("older_cluster_maker")() as cluster:
+            yield cluster
+
+
+@dataclass
+class Watch:
+    """What became of a watched block: `committed` is set in it, `seen` is there after it."""
+
+    committed: int = 1
+    seen: dict[str, Observation] | None = None
+
+    def __getitem__(self, name: str) -> float:
+        assert self.seen is not None
+        observation = self.seen[name]
+        assert observation.value is not None, observation.missing
+        return observation.value
+
+    def missing(self, name: str) -> str:
+        assert self.seen is not None
+        return self.seen[name].missing
+
+    def detail(self, name: str) -> str:
+        assert self.seen is not None
+        return self.seen[name].detail
+
+
+@contextmanager
+def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
+    watch = Watch()
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        collector.before(observer)
+        started, started_unix_s = time.monotonic(), time.time()
+        yield watch
+        elapsed_s = time.monotonic() - started
+        window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
+        collector.after(observer)
+    watch.seen = {each.name: each for each in collector.observations(window)}
+
+
+def start(cluster: Cluster, **settings: str) -> None:
+    cluster.configure({**NO_INTERFERENCE, **settings})
+    cluster.start()
+
+
+def make_table(cluster: Cluster) -> None:
+    with cluster.connect() as client:
+        client.execute("CREATE TABLE rows (id int PRIMARY KEY, filler char(80))")
+        client.execute("INSERT INTO rows SELECT n, '' FROM generate_series(1, %s) n", (ROWS,))
+        client.execute("VACUUM ANALYZE rows")
+        client.execute("CHECKPOINT")
+
+
+def run_in_session(cluster: Cluster, *statements: str) -> None:
+    """As the driver does: a session that begins and ends within the window."""
+    with cluster.connect() as client:
+        for statement in statements:
+            client.execute(statement.encode())
+
+
+# buffers
+
+
+def hit_ratio(cluster: Cluster, shared_buffers: str) -> float:
+    start(cluster, shared_buffers=shared_buffers)
+    try:
+        with watching(Buffers(), cluster) as watch:
+            run_in_session(cluster, *["SELECT count(filler) FROM rows"] * 5)
+        return watch["buffer_hit_ratio"]
+    finally:
+        cluster.stop()
+
+
+def test_a_small_cache_lowers_the_hit_ratio(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    any_cluster.stop()
+    assert hit_ratio(any_cluster, "64MB") > 0.5 > hit_ratio(any_cluster, "256kB")
+
+
+def test_each_block_of_a_cold_table_is_read_once(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with any_cluster.connect() as client:
+        row = client.execute("SELECT pg_relation_size('rows') / 8192").fetchone()
+        assert row is not None
+    any_cluster.restart()
+    with watching(Buffers(), any_cluster) as watch:
+        run_in_session(any_cluster, "SELECT count(filler) FROM rows")
+    catalogs = 400  # blocks that a new session reads of the system's own tables, at most
+    assert row[0] <= watch["blocks_read_per_transaction"] <= row[0] + catalogs
+
+
+# reads
+
+
+def test_reads_of_a_session_that_has_ended_are_not_lost(any_cluster: Cluster) -> None:
+    start(any_cluster, shared_buffers="256kB", max_parallel_workers_per_gather="0")
+    make_table(any_cluster)
+    with any_cluster.connect() as client:
+        row = client.execute("SELECT pg_relation_size('rows')").fetchone()
+        assert row is not None
+    with watching(Reads(), any_cluster) as watch:
+        run_in_session(any_cluster, *["SELECT count(filler) FROM rows"] * 4)
+    assert watch["read_bytes_per_transaction"] >= 4 * 0.9 * row[0]
+    assert watch["read_syscalls_per_transaction"] > 0
+    assert "not attributed" in watch.detail("read_syscalls_per_transaction")
+
+
+def test_the_account_of_an_ended_process_passes_to_the_postmaster(cluster: Cluster) -> None:
+    start(cluster)
+    pid = cluster.postmaster_pid
+    assert pid is not None
+    with cluster.connect() as client:
+        session = client.info.backend_pid
+        client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
+        in_life = read_io(session).read_calls
+        before = read_io(pid).read_calls
+    assert in_life >= 1000
+    assert wait_until(lambda: read_io(pid).read_calls >= before + in_life, 10)
+
+
+def test_the_collectors_own_session_is_left_out(cluster: Cluster) -> None:
+    start(cluster)
+    pid = cluster.postmaster_pid
+    assert pid is not None
+    with cluster.connect() as client:
+        own = client.info.backend_pid
+        whole = read_server_io(pid, without=-1)
+        rest = read_server_io(pid, without=own)
+    assert whole.living.keys() - rest.living.keys() == {own}
+
+
+def test_busy_sessions_are_told_from_others(cluster: Cluster) -> None:
+    start(cluster, shared_buffers="256kB", io_method="sync")
+    make_table(cluster)
+    with watching(Reads(), cluster) as watch, cluster.connect() as client:
+        client.execute("SELECT count(filler) FROM rows")
+        sampled = threading.Event()
+        sampled.wait(0.6)  # two looks of the sampler
+    assert "sessions" in watch.detail("read_syscalls_per_transaction")
+
+
+def test_another_user_may_not_read_the_account() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as two users")
+    owner = os.getpid()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # nothing here may raise into pytest a second time
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            read_io(owner)
+        except Exception as error:
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        expected = "Unseen: this user may not read /proc/PID/io of the server's processes"
+        assert answer.read() == expected
+    os.waitpid(child, 0)
+
+
+# checkpoints
+
+
+def test_every_forced_checkpoint_is_counted(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with watching(Checkpoints(), any_cluster) as watch:
+        started = time.monotonic()
+        for _ in range(3):
+            run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id < 100", "CHECKPOINT")
+        watch.committed = 3
+        elapsed_s = time.monotonic() - started
+    detail = watch.detail("checkpoints_per_s")
+    assert detail == "3 began: 3 by request. The server's own counter says 3."
+    assert 0 < watch["seconds_between_checkpoints"] < elapsed_s
+    assert 0 < watch["checkpoint_time_share"] <= 1
+    assert watch["checkpoint_buffers_per_transaction"] >= 1
+
+
+def test_without_checkpoints_the_rate_is_zero_and_the_distance_unknown(cluster: Cluster) -> None:
+    start(cluster)
+    with watching(Checkpoints(), cluster) as watch:
+        pass
+    assert watch["checkpoints_per_s"] == 0
+    assert watch.missing("seconds_between_checkpoints").startswith("0 began in the ")
+
+
+def test_a_log_without_log_lines_is_not_taken_for_silence(cluster: Cluster) -> None:
+    start(cluster)
+    # Behind pgdrag's back, whose own configuration does not allow it.
+    run_in_session(cluster, "ALTER SYSTEM SET log_min_messages = 'panic'")
+    cluster.reload()
+    with watching(Checkpoints(), cluster) as watch:
+        run_in_session(cluster, "CREATE TABLE t ()", "CHECKPOINT")
+    assert watch["checkpoints_per_s"] > 0
+    reason = "a test line did not reach the server's log (log_min_messages?)"
+    assert watch.detail("checkpoints_per_s") == f"By the server's counters, since {reason}."
+    assert watch.missing("seconds_between_checkpoints") == reason
+
+
+def test_a_log_that_floods_is_read_to_its_end(cluster: Cluster) -> None:
+    start(cluster, log_min_messages="debug3", log_statement="all")
+    with watching(Checkpoints(), cluster) as watch:
+        run_in_session(cluster, *["SELECT 1"] * 2000, "CREATE TABLE t ()", "CHECKPOINT")
+    assert watch.detail("checkpoints_per_s").startswith("1 began: 1 by request.")
+
+
+# autovacuum
+
+EAGER = {
+    "autovacuum": "on",
+    "autovacuum_naptime": "1",
+    "autovacuum_vacuum_threshold": "0",
+    "autovacuum_vacuum_scale_factor": "0",
+    "autovacuum_analyze_threshold": "0",
+    "autovacuum_analyze_scale_factor": "0",
+}
+
+
+def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> None:
+    start(any_cluster, **EAGER)
+    make_table(any_cluster)
+    with watching(Autovacuum(), any_cluster) as watch:
+        run_in_session(any_cluster, "DELETE FROM rows WHERE id <= 1000")
+        wait_for_vacuum(any_cluster)
+    assert watch["vacuums_per_s"] > 0
+    assert watch["analyzes_per_s"] > 0
+    assert watch["tuples_removed_per_vacuum"] > 0
+    assert "public.rows" in watch.detail("vacuums_per_s")
+
+
+def test_a_held_horizon_keeps_dead_tuples(cluster: Cluster) -> None:
+    start(cluster, **EAGER)
+    make_table(cluster)
+    with watching(Autovacuum(), cluster) as watch, cluster.connect(autocommit=False) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1")
+        run_in_session(cluster, "DELETE FROM rows WHERE id <= 1000")
+        wait_for_vacuum(cluster)
+    assert watch["dead_tuples_kept_per_vacuum"] > 0
+
+
+def wait_for_vacuum(cluster: Cluster) -> None:
+    with cluster.connect() as client:
+
+        def is_done() -> bool:
+            row = client.execute(
+                "SELECT autovacuum_count > 0 AND autoanalyze_count > 0"
+                " FROM pg_stat_user_tables WHERE relname = 'rows'"
+            ).fetchone()
+            return row is not None and row[0]
+
+        assert wait_until(is_done, 20)
+
+
+# scans
+
+
+def scans_of_one_key(cluster: Cluster, *before: str) -> Watch:
+    with watching(Scans(), cluster) as watch:
+        run_in_session(cluster, *before, *["SELECT filler FROM rows WHERE id = 7"] * 10)
+        watch.committed = 10
+    return watch
+
+
+def test_one_lookup_is_one_index_scan(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    watch = scans_of_one_key(any_cluster)
+    assert watch["index_scans_per_transaction"] == 1
+    assert watch["seq_scans_per_transaction"] == 0
+    assert watch["index_scan_share"] == 1
+
+
+def test_without_index_scans_each_lookup_reads_the_table(any_cluster: Cluster) -> None:
+    start(any_cluster, max_parallel_workers_per_gather="0")
+    make_table(any_cluster)
+    watch = scans_of_one_key(
+        any_cluster, "SET enable_indexscan = off", "SET enable_bitmapscan = off"
+    )
+    assert watch["seq_scans_per_transaction"] == 1
+    assert watch["seq_tuples_per_transaction"] == ROWS
+    assert f"public.rows {10 * ROWS:,}" in watch.detail("seq_tuples_per_transaction")
+
+
+# wal
+
+
+def test_an_update_writes_wal_and_its_page_after_a_checkpoint(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)  # which ends with a checkpoint
+    with watching(Wal(), any_cluster) as watch:
+        run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id = 1")
+    assert watch["full_page_images_per_transaction"] >= 1
+    assert watch["wal_records_per_transaction"] >= 2  # the update, and the commit
+    assert watch["wal_bytes_per_transaction"] > 100
+
+
+# crippled and dying servers
+
+
+def test_a_planner_that_abhors_indexes_does_not_reach_the_collectors(cluster: Cluster) -> None:
+    costs = {"random_page_cost": "1e300", "cpu_index_tuple_cost": "1e300", "seq_page_cost": "1e300"}
+    start(cluster, **costs, enable_hashjoin="off", statement_timeout="1", idle_session_timeout="50")
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        names = [*costs, "enable_hashjoin", "statement_timeout", "idle_session_timeout"]
+        found = observer.query(
+            "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", list(names)
+        )
+    assert dict(found) == {
+        "random_page_cost": "4",
+        "cpu_index_tuple_cost": "0.005",
+        "seq_page_cost": "1",
+        "enable_hashjoin": "on",
+        "statement_timeout": "15000",
+        "idle_session_timeout": "0",
+    }
+
+
+def test_the_collectors_session_cannot_write(cluster: Cluster) -> None:
+    start(cluster)
+    with (
+        cluster.connect() as connection,
+        pytest.raises(Unseen, match="the server refused: cannot execute CREATE TABLE"),
+    ):
+        Observer(cluster, connection).query("CREATE TABLE t ()")
+
+
+def test_a_query_that_takes_too_long_is_given_up(cluster: Cluster) -> None:
+    start(cluster)
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        observer.query("SELECT set_config('statement_timeout', '50', false)")
+        with pytest.raises(Unseen, match="the server did not answer within 15 s"):
+            observer.query("SELECT pg_sleep(60)")
+        assert observer.query("SELECT 1") == [(1,)]
+
+
+def test_a_server_that_is_mute_is_hung_up_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(cluster)
+    monkeypatch.setattr(collectors, "QUERY_TIMEOUT_S", 0)
+    monkeypatch.setattr(collectors, "_PATIENCE_S", 0.2)
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        observer.query("SELECT 1")
+        os.kill(observer.backend_pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(Unseen, match="the server did not answer"):
+                observer.query("SELECT 1")
+        finally:
+            os.kill(observer.backend_pid, signal.SIGCONT)
+
+
+def test_a_server_that_dies_in_the_window_leaves_reasons_and_its_log(cluster: Cluster) -> None:
+    start(cluster)
+    pairs = [collector() for collector in all_collectors().values()]
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        for collector in pairs:
+            collector.before(observer)
+        started = time.time()
+        run_in_session(cluster, "CREATE TABLE t ()", "CHECKPOINT")
+        cluster.stop(fast_timeout_s=0)
+        for collector in pairs:
+            collector.after(observer)
+    window = Window(1.0, 1, started, time.time())
+    seen = {each.name: each for collector in pairs for each in collector.observations(window)}
+    assert seen["checkpoints_per_s"].value == 1
+    assert "read as it stood" in seen["checkpoints_per_s"].detail
+    assert seen["wal_bytes_per_transaction"].missing == "the connection to the server was lost"
+    assert seen["read_syscalls_per_transaction"].missing
+
+
+def test_counters_reset_in_the_window_are_missing(cluster: Cluster) -> None:
+    start(cluster)
+    make_table(cluster)
+    with watching(Wal(), cluster) as watch:
+        run_in_session(cluster, "SELECT pg_stat_reset_shared('wal')")
+    assert watch.missing("wal_records_per_transaction").endswith("were reset within the window")
+
+
+def test_sessions_that_were_there_before_are_not_waited_for(cluster: Cluster) -> None:
+    start(cluster)
+    with cluster.connect() as bystander:
+        bystander.execute("SELECT 1")
+        collector = Scans()
+        with watching(collector, cluster):
+            run_in_session(cluster, "SELECT 1")
+        assert collector.unfinished_sessions == 0
+
+
+def test_sessions_that_outlive_the_window_are_named(cluster: Cluster) -> None:
+    start(cluster)
+    sessions: list[psycopg.Connection] = []
+    collector = Scans()
+    with watching(collector, cluster) as watch:
+        sessions.append(cluster.connect())
+    sessions[0].close()
+    assert collector.unfinished_sessions == 1
+    assert "1 of the window's sessions had not ended" in watch.detail("seq_scans_per_s")

@@ -1,0 +1,153 @@
+"""Two readings of counters make rates, shares and reasons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import dictionaries, integers, sampled_from
+
+import pgdrag.collectors._proc as proc
+from pgdrag.collectors import Unseen, Window, observation_names
+from pgdrag.collectors._counters import growth, per_second, per_transaction, pick, share
+from pgdrag.collectors._proc import ProcessIo, ServerIo, ShareSampler, read_io, read_server_io
+
+FIVE_IN_TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
+NOTHING_COMMITTED = Window(elapsed_s=10, committed=0, started_unix_s=100, finished_unix_s=110)
+NAMES = sampled_from(["a", "b", "c"])
+
+
+def test_twenty_in_five_transactions_and_ten_seconds() -> None:
+    each = per_transaction("x_per_transaction", "x", 20, FIVE_IN_TEN_SECONDS)
+    assert (each.value, each.resolution) == (4, 0.2)
+    rate = per_second("x_per_s", "x", 20, FIVE_IN_TEN_SECONDS)
+    assert (rate.value, rate.resolution) == (2, 0.1)
+
+
+def test_nothing_committed_is_a_reason_and_the_rate_is_still_there() -> None:
+    each = per_transaction("x_per_transaction", "x", 20, NOTHING_COMMITTED)
+    assert (each.value, each.missing) == (None, "nothing committed in the window")
+    assert per_second("x_per_s", "x", 20, NOTHING_COMMITTED).value == 2
+
+
+def test_a_share_of_nothing_is_a_reason() -> None:
+    assert share("x", "x", 1, 4, nothing="none", detail="").value == 0.25
+    assert share("x", "x", 0, 0, nothing="none", detail="").missing == "none"
+
+
+def test_a_reason_is_carried_through() -> None:
+    unseen = Unseen("it was dark")
+    assert pick(growth(unseen, {"a": 1}), "a") is unseen
+    assert pick(growth({"a": 1}, unseen), "a") is unseen
+    assert per_second("x_per_s", "x", unseen, FIVE_IN_TEN_SECONDS).missing == "it was dark"
+
+
+@given(dictionaries(NAMES, integers(0, 9)), dictionaries(NAMES, integers(0, 9)))
+def test_what_grew_is_what_was_added(before: dict[str, int], added: dict[str, int]) -> None:
+    after = {name: before.get(name, 0) + added.get(name, 0) for name in {*before, *added}}
+    moved = growth(before, after)
+    assert moved == {name: added.get(name, 0) for name in after}
+
+
+def test_a_counter_that_shrank_was_reset() -> None:
+    found = growth({"a": 2, "b": 0}, {"a": 1, "b": 5})
+    assert isinstance(found, Unseen)
+    assert found.reason == "the server's counters were reset within the window"
+
+
+def test_a_counter_that_is_gone_takes_only_itself_along() -> None:
+    assert growth({"a": 2, "b": 1}, {"b": 3}) == {"b": 2}
+
+
+def test_the_names_that_the_first_experiment_expects_are_observed() -> None:
+    assert observation_names() >= {
+        "buffer_hit_ratio",
+        "read_syscalls_per_transaction",
+        "vacuums_per_s",
+        "analyzes_per_s",
+        "checkpoints_per_s",
+        "wal_bytes_per_transaction",
+        "seq_scans_per_transaction",
+        "seq_tuples_per_transaction",
+    }
+
+
+class FakeProc:
+    """Processes with accounts, in a directory laid out like /proc; 1 is the postmaster."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.children: list[int] = []
+        self.put(1, "/usr/bin/postgres", 0)
+        (root / "1" / "task" / "1").mkdir(parents=True)
+        (root / "self").mkdir()
+        (root / "self" / "io").touch()
+        self.spawn()
+
+    def spawn(self, *children: int) -> None:
+        self.children += children
+        listed = " ".join(map(str, self.children))
+        (self.root / "1" / "task" / "1" / "children").write_text(listed)
+
+    def end(self, pid: int) -> None:
+        """As the kernel does: its account passes to the postmaster, who waited for it."""
+        calls = read_io(1).read_calls + read_io(pid).read_calls
+        self.put(1, "/usr/bin/postgres", calls)
+        (self.root / str(pid) / "io").unlink()
+        self.children.remove(pid)
+        self.spawn()
+
+    def put(self, pid: int, title: str, read_calls: int) -> None:
+        directory = self.root / str(pid)
+        directory.mkdir(exist_ok=True)
+        (directory / "cmdline").write_text(title)
+        rest = "syscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
+        (directory / "io").write_text(f"rchar: 0\nwchar: 0\nsyscr: {read_calls}\n{rest}")
+
+
+@pytest.fixture
+def fake_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
+    monkeypatch.setattr(proc, "PROC", tmp_path)
+    return FakeProc(tmp_path)
+
+
+def test_the_total_does_not_depend_on_who_has_ended(fake_proc: FakeProc) -> None:
+    fake_proc.put(7, "postgres: me db [local] idle", 30)
+    fake_proc.put(8, "postgres: io worker 0", 5)
+    fake_proc.put(9, "postgres: collectors db [local] idle", 100)
+    fake_proc.spawn(7, 8, 9)
+    assert read_server_io(1, without=9).total.read_calls == 35
+    fake_proc.end(7)
+    assert read_server_io(1, without=9).total.read_calls == 35
+
+
+def test_the_total_is_the_sum_of_all_accounts() -> None:
+    io = ServerIo(ProcessIo(1, 2, 3, 4, 5, 6), {7: ProcessIo(10, 20, 30, 40, 50, 60)})
+    assert io.total == ProcessIo(11, 22, 33, 44, 55, 66)
+
+
+def test_calls_are_told_apart_by_kind_from_the_samplers_start_on(fake_proc: FakeProc) -> None:
+    fake_proc.put(7, "postgres: checkpointer ", 1000)
+    fake_proc.spawn(7)
+    sampler = ShareSampler(1, without=-1)
+    fake_proc.put(7, "postgres: checkpointer ", 1004)
+    fake_proc.put(8, "postgres: prod: autovacuum worker db", 50)
+    fake_proc.put(9, "postgres: prod: me db [local] idle", 3)
+    fake_proc.spawn(8, 9)
+    expected = {"checkpointer": 4, "autovacuum workers": 50, "sessions": 3}
+    assert sampler.stop() == expected
+
+
+def test_a_server_that_vanishes_ends_the_sampler_with_what_it_saw(fake_proc: FakeProc) -> None:
+    fake_proc.put(7, "postgres: checkpointer ", 1000)
+    fake_proc.spawn(7)
+    sampler = ShareSampler(1, without=-1)
+    (fake_proc.root / "1" / "task" / "1" / "children").unlink()
+    assert set(sampler.stop()) <= {"checkpointer"}
+
+
+def test_a_host_without_accounts_is_named(fake_proc: FakeProc) -> None:
+    (fake_proc.root / "self" / "io").unlink()
+    with pytest.raises(Unseen, match="does not account I/O by process"):
+        read_io(4711)
