@@ -1,0 +1,72 @@
+//! How does a transaction find its customer?
+
+use super::inputs::Customer;
+use crate::connection::{Connection, Params, Row, Statement};
+use crate::error::Error;
+
+/// What Payment and Order-Status read of a customer, by number or by name.
+const BY_NUMBER: &str = "\
+    SELECT c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_credit, \
+    c_credit_lim, c_discount, c_balance, c_ytd_payment, c_payment_cnt, c_since \
+    FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
+const BY_NAME: &str = "\
+    SELECT c_first, c_middle, c_id, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_credit, \
+    c_credit_lim, c_discount, c_balance, c_ytd_payment, c_payment_cnt, c_since \
+    FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first";
+const C_ID: usize = 2;
+const C_CREDIT: usize = 9;
+
+/// The two prepared ways to a customer.
+#[derive(Debug)]
+pub struct Lookup {
+    by_number: Statement,
+    by_name: Statement,
+}
+
+/// The customer that was meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub customer: i32,
+    pub has_bad_credit: bool,
+}
+
+impl Lookup {
+    pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
+        Ok(Self {
+            by_number: conn.prepare(BY_NUMBER).await?,
+            by_name: conn.prepare(BY_NAME).await?,
+        })
+    }
+
+    pub async fn find(
+        &self,
+        conn: &mut Connection,
+        params: &mut Params,
+        (warehouse, district): (i32, i32),
+        customer: &Customer,
+    ) -> Result<Found, Error> {
+        params.clear().int4(warehouse).int4(district);
+        let found = match customer {
+            Customer::Numbered(number) => {
+                let rows = conn.query(&self.by_number, params.int4(*number)).await?;
+                rows.first()?.map(|row| found(&row, *number)).transpose()?
+            }
+            Customer::Named(name) => {
+                let rows = conn.query(&self.by_name, params.text(name.as_str())).await?;
+                // TPC-C 2.5.2.2: the one at position n/2, rounded up.
+                let middle = rows.count().div_ceil(2).saturating_sub(1);
+                let row = rows.into_iter().nth(middle).transpose()?;
+                row.map(|row| found(&row, row.int4(C_ID)?)).transpose()?
+            }
+        };
+        found.ok_or_else(|| {
+            Error::Workload(format!(
+                "customer {customer:?} of district {district} of warehouse {warehouse} does not exist"
+            ))
+        })
+    }
+}
+
+fn found(row: &Row<'_>, customer: i32) -> Result<Found, Error> {
+    Ok(Found { customer, has_bad_credit: row.text(C_CREDIT)? == "BC" })
+}

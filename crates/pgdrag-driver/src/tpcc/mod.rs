@@ -1,0 +1,129 @@
+//! What is TPC-C here?
+//!
+//! The schema, statements and inputs that BenchBase uses on PostgreSQL, so that the server's work is the same, with
+//! exact decimals instead of floats, a seed behind every draw, and a dataset that is loaded by COPY.
+//! Keying and think times are left out: clients run in a closed loop or at a given rate.
+
+mod check;
+mod copy_rows;
+mod customer;
+mod delivery;
+mod inputs;
+mod load;
+mod new_order;
+mod order_status;
+mod payment;
+mod population;
+mod random;
+mod schema;
+mod stock_level;
+mod terminal;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use self::terminal::Terminal;
+use crate::connection::{Connection, Params, Row, Rows, Target};
+use crate::error::Error;
+use crate::job::TpccJob;
+use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
+
+/// TPC-C with its parameters: the workload, and the dataset that it needs.
+#[derive(Debug, Clone)]
+pub struct Tpcc {
+    job: TpccJob,
+    seed: u64,
+}
+
+/// The identifiers of the schema are 32 bits wide; this many warehouses keep every product within.
+const WAREHOUSES_MAX: u32 = 1_000_000;
+
+impl Tpcc {
+    /// The names of the transactions, in the order of the mix.
+    pub const TRANSACTIONS: [&'static str; 5] =
+        ["new_order", "payment", "order_status", "delivery", "stock_level"];
+
+    /// Prepares to load, run or check what the job describes.
+    ///
+    /// The error is one line that names the key and the value.
+    pub fn new(job: &TpccJob, seed: u64) -> Result<Self, String> {
+        if job.warehouses == 0 || job.warehouses > WAREHOUSES_MAX {
+            return Err(format!(
+                r#"key "workload.warehouses" must be between 1 and {WAREHOUSES_MAX}, not {}"#,
+                job.warehouses
+            ));
+        }
+        Ok(Self { job: job.clone(), seed })
+    }
+}
+
+impl Workload for Tpcc {
+    type Terminal = Terminal;
+
+    fn transactions(&self) -> &'static [&'static str] {
+        &Self::TRANSACTIONS
+    }
+
+    fn weights(&self) -> Vec<f64> {
+        self.job.mix.weights().to_vec()
+    }
+
+    async fn terminal(
+        &self,
+        client: u32,
+        clients: u32,
+        conn: &mut Connection,
+    ) -> Result<Terminal, Error> {
+        Terminal::open(&self.job, self.seed, (client, clients), conn).await
+    }
+}
+
+impl Dataset for Tpcc {
+    async fn load(
+        &self,
+        target: &Target,
+        parallelism: usize,
+        progress: OnProgress<'_>,
+    ) -> Result<LoadSummary, Error> {
+        load::load(target, parallelism, (self.seed, self.job.warehouses), progress).await
+    }
+
+    async fn check(&self, conn: &mut Connection) -> Result<Vec<Violation>, Error> {
+        check::check(conn).await
+    }
+
+    fn conditions(&self) -> Vec<String> {
+        check::CONDITIONS.iter().map(|condition| condition.name.to_owned()).collect()
+    }
+}
+
+/// Buffers that a terminal's transactions share and reuse.
+#[derive(Debug, Default)]
+struct Scratch {
+    params: Params,
+    /// New-Order: values for all its order lines, and for all its stock.
+    lines: Params,
+    stock: Params,
+    /// Payment: the text for the history, and for a customer with bad credit.
+    names: String,
+    notes: String,
+}
+
+/// The first row of an answer that must have one.
+fn expect_row<'a>(what: &str, rows: Rows<'a>) -> Result<Row<'a>, Error> {
+    rows.first()?.ok_or_else(|| Error::Workload(format!("{what} does not exist")))
+}
+
+/// Makes sure that an update changed one row.
+fn expect_one(what: &str, rows_affected: u64) -> Result<(), Error> {
+    match rows_affected {
+        1 => Ok(()),
+        rows => Err(Error::Workload(format!("update of one {what} changed {rows} rows"))),
+    }
+}
+
+/// The current time as PostgreSQL counts, in µs since 2000, UTC.
+fn now() -> i64 {
+    const UNIX_TO_2000_US: i64 = 946_684_800 * 1_000_000;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+    i64::try_from(since_1970.as_micros()).expect("microseconds fit into 64 bits") - UNIX_TO_2000_US
+}

@@ -1,0 +1,202 @@
+//! How is a payment booked (TPC-C 2.5)?
+
+use std::fmt::Write as _;
+
+use super::customer::{Found, Lookup};
+use super::inputs::Payment;
+use super::{Scratch, expect_one, expect_row, now};
+use crate::connection::{Connection, Statement};
+use crate::error::Error;
+use crate::workload::Ended;
+
+/// Width of `c_data`.
+const NOTES_MAX: usize = 500;
+/// The column of the name in both the warehouse's and the district's query.
+const NAME: usize = 5;
+
+#[derive(Debug)]
+pub struct Statements {
+    pay_warehouse: Statement,
+    warehouse: Statement,
+    pay_district: Statement,
+    district: Statement,
+    customer: Lookup,
+    notes: Statement,
+    pay_with_notes: Statement,
+    pay: Statement,
+    insert_history: Statement,
+}
+
+impl Statements {
+    /// BenchBase writes the customer's new balance as a value that it read before. Under READ
+    /// COMMITTED that loses what a Delivery or a remote Payment books in between, and conditions
+    /// 3.3.2.10 and 3.3.2.12 fail. Here the same statements add to the balance instead.
+    pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
+        Ok(Self {
+            pay_warehouse: conn
+                .prepare("UPDATE warehouse SET w_ytd = w_ytd + $1 WHERE w_id = $2")
+                .await?,
+            warehouse: conn
+                .prepare(
+                    "SELECT w_street_1, w_street_2, w_city, w_state, w_zip, w_name \
+                    FROM warehouse WHERE w_id = $1",
+                )
+                .await?,
+            pay_district: conn
+                .prepare("UPDATE district SET d_ytd = d_ytd + $1 WHERE d_w_id = $2 AND d_id = $3")
+                .await?,
+            district: conn
+                .prepare(
+                    "SELECT d_street_1, d_street_2, d_city, d_state, d_zip, d_name \
+                    FROM district WHERE d_w_id = $1 AND d_id = $2",
+                )
+                .await?,
+            customer: Lookup::prepare(conn).await?,
+            notes: conn
+                .prepare(
+                    "SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
+                )
+                .await?,
+            pay_with_notes: conn
+                .prepare(
+                    "UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
+                    c_payment_cnt = c_payment_cnt + 1, c_data = $3 \
+                    WHERE c_w_id = $4 AND c_d_id = $5 AND c_id = $6",
+                )
+                .await?,
+            pay: conn
+                .prepare(
+                    "UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
+                    c_payment_cnt = c_payment_cnt + 1 WHERE c_w_id = $3 AND c_d_id = $4 AND c_id = $5",
+                )
+                .await?,
+            insert_history: conn
+                .prepare(
+                    "INSERT INTO history (h_c_d_id, h_c_w_id, h_c_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
+                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                )
+                .await?,
+        })
+    }
+
+    pub async fn run(
+        &self,
+        input: &Payment,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        conn.begin();
+        self.receive(input, conn, scratch).await?;
+        let place = (input.customer_warehouse, input.customer_district);
+        let params = &mut scratch.params;
+        let found = self.customer.find(conn, params, place, &input.customer).await?;
+        self.credit(input, found, conn, scratch).await?;
+
+        let params = scratch.params.clear();
+        params.int4(input.customer_district).int4(input.customer_warehouse).int4(found.customer);
+        params.int4(input.district).int4(input.warehouse).timestamp(now());
+        params.numeric(input.amount_cents, 2).text(&scratch.names);
+        conn.execute(&self.insert_history, params).await?;
+        conn.commit().await?;
+        Ok(Ended::Committed)
+    }
+
+    /// Books the amount at the warehouse and the district, and notes their names for the history.
+    async fn receive(
+        &self,
+        input: &Payment,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        let Scratch { params, names, .. } = scratch;
+        params.clear().numeric(input.amount_cents, 2).int4(input.warehouse);
+        expect_one("warehouse", conn.execute(&self.pay_warehouse, params).await?)?;
+        params.clear().int4(input.warehouse);
+        let row = expect_row("warehouse", conn.query(&self.warehouse, params).await?)?;
+        names.clear();
+        // TPC-C 2.5.2.2: h_data is the two names, four spaces apart.
+        names.push_str(row.text(NAME)?);
+        names.push_str("    ");
+        params.clear().numeric(input.amount_cents, 2).int4(input.warehouse).int4(input.district);
+        expect_one("district", conn.execute(&self.pay_district, params).await?)?;
+        params.clear().int4(input.warehouse).int4(input.district);
+        let row = expect_row("district", conn.query(&self.district, params).await?)?;
+        names.push_str(row.text(NAME)?);
+        Ok(())
+    }
+
+    /// Books the amount at the customer; one with bad credit gets a note (TPC-C 2.5.2.2).
+    async fn credit(
+        &self,
+        input: &Payment,
+        found: Found,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        let Scratch { params, notes, .. } = scratch;
+        let key = [input.customer_warehouse, input.customer_district, found.customer];
+        let statement = if found.has_bad_credit {
+            params.clear().int4(key[0]).int4(key[1]).int4(key[2]);
+            let row = expect_row("customer", conn.query(&self.notes, params).await?)?;
+            write_notes(notes, input, found.customer, row.text(0)?);
+            &self.pay_with_notes
+        } else {
+            &self.pay
+        };
+        params.clear().numeric(input.amount_cents, 2).float8(dollars(input.amount_cents));
+        if found.has_bad_credit {
+            params.text(notes);
+        }
+        params.int4(key[0]).int4(key[1]).int4(key[2]);
+        expect_one("customer", conn.execute(statement, params).await?)
+    }
+}
+
+/// The float nearest to an amount: `c_ytd_payment` is a float in this schema.
+fn dollars(cents: i64) -> f64 {
+    f64::from(i32::try_from(cents).expect("a payment is at most 5000.00")) / 100.0
+}
+
+/// TPC-C 2.5.2.2: what was paid goes in front of the old notes, which lose their end.
+fn write_notes(notes: &mut String, input: &Payment, customer: i32, old: &str) {
+    notes.clear();
+    let Payment { customer_district, customer_warehouse, district, warehouse, .. } = input;
+    let (whole, cents) = (input.amount_cents / 100, input.amount_cents % 100);
+    write!(
+        notes,
+        "{customer} {customer_district} {customer_warehouse} {district} {warehouse} {whole}.{cents:02} | {old}"
+    )
+    .expect("a string takes everything");
+    if let Some((end, _)) = notes.char_indices().nth(NOTES_MAX) {
+        notes.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inputs::Customer;
+    use super::*;
+
+    const INPUT: Payment = Payment {
+        warehouse: 1,
+        district: 2,
+        customer_warehouse: 3,
+        customer_district: 4,
+        customer: Customer::Numbered(5),
+        amount_cents: 123_405,
+    };
+
+    #[test]
+    fn notes_begin_with_the_payment_and_keep_the_older_ones() {
+        let mut notes = String::new();
+        write_notes(&mut notes, &INPUT, 5, "before");
+        assert_eq!(notes, "5 4 3 2 1 1234.05 | before");
+    }
+
+    #[test]
+    fn notes_end_where_the_column_does() {
+        let mut notes = String::new();
+        write_notes(&mut notes, &INPUT, 5, &"é".repeat(NOTES_MAX));
+        assert_eq!(notes.chars().count(), NOTES_MAX);
+    }
+}

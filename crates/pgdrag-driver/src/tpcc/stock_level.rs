@@ -1,0 +1,50 @@
+//! Of how many recently sold items is little left (TPC-C 2.8)?
+
+use super::inputs::StockLevel;
+use super::{Scratch, expect_row};
+use crate::connection::{Connection, Statement};
+use crate::error::Error;
+use crate::workload::Ended;
+
+/// TPC-C 2.8.2.2: the orders that are looked at.
+const RECENT_ORDERS: i32 = 20;
+
+#[derive(Debug)]
+pub struct Statements {
+    district: Statement,
+    count: Statement,
+}
+
+impl Statements {
+    pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
+        Ok(Self {
+            district: conn
+                .prepare("SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2")
+                .await?,
+            count: conn
+                .prepare(
+                    "SELECT count(DISTINCT s_i_id) AS stock_count FROM order_line, stock \
+                    WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $4 \
+                    AND s_w_id = $5 AND s_i_id = ol_i_id AND s_quantity < $6",
+                )
+                .await?,
+        })
+    }
+
+    pub async fn run(
+        &self,
+        input: &StockLevel,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        let params = &mut scratch.params;
+        conn.begin();
+        params.clear().int4(input.warehouse).int4(input.district);
+        let next = expect_row("district", conn.query(&self.district, params).await?)?.int4(0)?;
+        params.clear().int4(input.warehouse).int4(input.district).int4(next);
+        params.int4(next - RECENT_ORDERS).int4(input.warehouse).int4(input.threshold);
+        expect_row("count", conn.query(&self.count, params).await?)?.int8(0)?;
+        conn.commit().await?;
+        Ok(Ended::Committed)
+    }
+}

@@ -1,0 +1,157 @@
+//! What does one terminal do: draw a transaction, and try it as often as it is told to?
+
+use super::inputs::{Delivery, Home, NewOrder, OrderStatus, Payment, StockLevel};
+use super::random::{Purpose, Stream};
+use super::{Scratch, Tpcc, delivery, expect_row, new_order, order_status, payment, stock_level};
+use crate::connection::{Connection, Params};
+use crate::error::Error;
+use crate::job::{Isolation, TpccJob};
+use crate::workload::{self, Ended};
+
+/// One client: where it stands, its stream of chance, and its prepared statements.
+#[derive(Debug)]
+pub struct Terminal {
+    home: Home,
+    isolation: Isolation,
+    weights: [f64; Tpcc::TRANSACTIONS.len()],
+    stream: Stream,
+    statements: Statements,
+    scratch: Scratch,
+    drawn: Option<Input>,
+}
+
+/// The inputs of the transaction drawn last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    NewOrder(NewOrder),
+    Payment(Payment),
+    OrderStatus(OrderStatus),
+    Delivery(Delivery),
+    StockLevel(StockLevel),
+}
+
+#[derive(Debug)]
+struct Statements {
+    new_order: new_order::Statements,
+    payment: payment::Statements,
+    order_status: order_status::Statements,
+    delivery: delivery::Statements,
+    stock_level: stock_level::Statements,
+}
+
+impl Statements {
+    /// Sets the session's isolation level and prepares every statement.
+    async fn prepare(isolation: Isolation, conn: &mut Connection) -> Result<Self, Error> {
+        let level = isolation.sql();
+        conn.simple(&format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}"))
+            .await?;
+        Ok(Self {
+            new_order: new_order::Statements::prepare(conn).await?,
+            payment: payment::Statements::prepare(conn).await?,
+            order_status: order_status::Statements::prepare(conn).await?,
+            delivery: delivery::Statements::prepare(conn).await?,
+            stock_level: stock_level::Statements::prepare(conn).await?,
+        })
+    }
+}
+
+impl Terminal {
+    pub(super) async fn open(
+        job: &TpccJob,
+        seed: u64,
+        (client, clients): (u32, u32),
+        conn: &mut Connection,
+    ) -> Result<Self, Error> {
+        expect_warehouses(job.warehouses, conn).await?;
+        Ok(Self {
+            home: Home::of(client, clients, job.warehouses),
+            isolation: job.isolation,
+            weights: job.mix.weights(),
+            stream: Stream::new(seed, Purpose::Terminal, u64::from(client)),
+            statements: Statements::prepare(job.isolation, conn).await?,
+            scratch: Scratch::default(),
+            drawn: None,
+        })
+    }
+}
+
+impl workload::Terminal for Terminal {
+    fn draw(&mut self) -> usize {
+        let transaction = pick(&self.weights, self.stream.fraction());
+        self.drawn = Some(Input::draw(transaction, &self.home, &mut self.stream));
+        transaction
+    }
+
+    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
+        let Self { statements, scratch, drawn, .. } = self;
+        match drawn.as_ref().expect("a transaction is drawn before it is tried") {
+            Input::NewOrder(input) => statements.new_order.run(input, conn, scratch).await,
+            Input::Payment(input) => statements.payment.run(input, conn, scratch).await,
+            Input::OrderStatus(input) => statements.order_status.run(input, conn, scratch).await,
+            Input::Delivery(input) => statements.delivery.run(input, conn, scratch).await,
+            Input::StockLevel(input) => statements.stock_level.run(input, conn, scratch).await,
+        }
+    }
+
+    async fn reconnect(&mut self, conn: &mut Connection) -> Result<(), Error> {
+        self.statements = Statements::prepare(self.isolation, conn).await?;
+        Ok(())
+    }
+}
+
+impl Input {
+    fn draw(transaction: usize, home: &Home, stream: &mut Stream) -> Self {
+        match transaction {
+            0 => Self::NewOrder(NewOrder::draw(home, stream)),
+            1 => Self::Payment(Payment::draw(home, stream)),
+            2 => Self::OrderStatus(OrderStatus::draw(home, stream)),
+            3 => Self::Delivery(Delivery::draw(home, stream)),
+            4 => Self::StockLevel(StockLevel::draw(home, stream)),
+            _ => unreachable!("TPC-C has five transactions, not number {transaction}"),
+        }
+    }
+}
+
+/// The index that `fraction` of [0, 1) falls on when the weights lie side by side.
+fn pick(weights: &[f64], fraction: f64) -> usize {
+    let mut rest = fraction * weights.iter().sum::<f64>();
+    for (index, weight) in weights.iter().enumerate() {
+        if rest < *weight {
+            return index;
+        }
+        rest -= weight;
+    }
+    // Rounding may leave a crumb behind the last weight.
+    weights.iter().rposition(|weight| *weight > 0.0).expect("a mix has a weight above 0")
+}
+
+/// Makes sure that the dataset has the scale of the job: else terminals would miss or ignore rows.
+async fn expect_warehouses(wanted: u32, conn: &mut Connection) -> Result<(), Error> {
+    let count = conn.prepare("SELECT count(*) FROM warehouse").await?;
+    let found = expect_row("count", conn.query(&count, &mut Params::new()).await?)?.int8(0)?;
+    if found == i64::from(wanted) {
+        return Ok(());
+    }
+    Err(Error::Workload(format!("dataset has {found} warehouses, and the job asks for {wanted}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_picks_the_weight_it_falls_on() {
+        let weights = [45.0, 43.0, 4.0, 4.0, 4.0];
+        let cases =
+            [(0.0, 0), (0.449, 0), (0.451, 1), (0.879, 1), (0.881, 2), (0.93, 3), (0.999, 4)];
+        for (fraction, index) in cases {
+            assert_eq!(pick(&weights, fraction), index, "{fraction}");
+        }
+    }
+
+    #[test]
+    fn a_weight_of_zero_is_never_picked() {
+        assert_eq!(pick(&[0.0, 1.0, 0.0], 0.0), 1);
+        assert_eq!(pick(&[0.0, 1.0, 0.0], 1.0), 1);
+    }
+}

@@ -1,0 +1,301 @@
+//! Does TPC-C load, run and check as it should, on a real PostgreSQL?
+//!
+//! Each test has a server of its own; without `PGDRAG_TEST_BIN` it says so and passes.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use pgdrag_driver::connection::{Connection, Target};
+use pgdrag_driver::error::Error;
+use pgdrag_driver::job::TpccJob;
+use pgdrag_driver::tpcc::Tpcc;
+use pgdrag_driver::workload::{Dataset, Ended, LoadSummary, Progress, Terminal, Workload};
+use support::{Server, one_number as number, one_text as single, run};
+
+const SEED: u64 = 20_260_101;
+
+fn tpcc(isolation: &str) -> Tpcc {
+    let job: TpccJob = serde_json::from_value(serde_json::json!({
+        "warehouses": 1, "isolation": isolation, "max_retries": 3,
+        "mix": {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4},
+    }))
+    .expect("a sound job");
+    Tpcc::new(&job, SEED).expect("a sound job")
+}
+
+async fn load(tpcc: &Tpcc, target: &Target, parallelism: usize) -> LoadSummary {
+    tpcc.load(target, parallelism, &mut |_| {}).await.expect("dataset loads")
+}
+
+/// The names of the conditions that do not hold.
+async fn broken(tpcc: &Tpcc, conn: &mut Connection) -> Vec<String> {
+    let violations = tpcc.check(conn).await.expect("check runs");
+    violations.into_iter().map(|violation| violation.condition).collect()
+}
+
+/// A sum over each table that any changed, missing or additional row changes.
+async fn checksums(conn: &mut Connection) -> BTreeMap<&'static str, String> {
+    let tables = [
+        "warehouse",
+        "district",
+        "customer",
+        "history",
+        "item",
+        "stock",
+        "oorder",
+        "new_order",
+        "order_line",
+    ];
+    let mut sums = BTreeMap::new();
+    for table in tables {
+        let sql = format!("SELECT sum(hashtextextended({table}::text, 0)::numeric) FROM {table}");
+        sums.insert(table, single(conn, &sql).await);
+    }
+    sums
+}
+
+#[test]
+fn the_dataset_is_the_same_whatever_the_parallelism_and_is_consistent() {
+    run(async {
+        let Some(server) = Server::start("the_dataset_is_the_same_…").await else { return };
+        let target = server.target();
+        let tpcc = tpcc("read committed");
+        let summary = load(&tpcc, &target, 1).await;
+        let mut conn = Connection::connect(&target).await.expect("connects");
+        let first = checksums(&mut conn).await;
+        assert_eq!(broken(&tpcc, &mut conn).await, Vec::<String>::new());
+        let lines = number(&mut conn, "SELECT count(*) FROM order_line").await;
+        // 1 + 10 + 30,000 · 3 + 9,000 + 100,000 · 2: everything but the order lines.
+        assert_eq!(summary.rows, 299_011 + lines);
+
+        load(&tpcc, &target, 4).await;
+        assert_eq!(checksums(&mut conn).await, first);
+    });
+}
+
+#[test]
+fn loading_reports_every_phase_up_to_its_end() {
+    run(async {
+        let Some(server) = Server::start("loading_reports_every_phase_…").await else { return };
+        let target = server.target();
+        let mut last: BTreeMap<&str, Progress> = BTreeMap::new();
+        let mut note = |progress: Progress| {
+            let before = last.insert(progress.phase, progress).map_or(0, |before| before.done);
+            assert!(progress.done >= before, "{progress:?} after {before}");
+        };
+        let summary = tpcc("read committed").load(&target, 2, &mut note).await.expect("loads");
+        let names: Vec<_> = summary.phases.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["schema", "populate", "index", "foreign_keys", "analyze"]);
+        assert!(names.iter().all(|name| last[name].done == last[name].total), "{last:?}");
+        assert_eq!(last["populate"].total, summary.rows);
+    });
+}
+
+#[test]
+fn the_schema_has_the_keys_of_benchbase() {
+    run(async {
+        let Some(server) = Server::start("the_schema_has_the_keys_of_benchbase").await else {
+            return;
+        };
+        let target = server.target();
+        load(&tpcc("read committed"), &target, 2).await;
+        let mut conn = Connection::connect(&target).await.expect("connects");
+        for (kind, count) in [("p", 8), ("u", 1), ("f", 10)] {
+            let sql = format!(
+                "SELECT count(*) FROM pg_constraint WHERE contype = '{kind}' AND conrelid > 16383"
+            );
+            assert_eq!(number(&mut conn, &sql).await, count, "constraints of type {kind}");
+        }
+        let cascades = "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND confdeltype = 'c' AND convalidated";
+        assert_eq!(number(&mut conn, cascades).await, 10);
+        let frozen = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND oid > 16383 AND relallvisible = relpages";
+        assert_eq!(number(&mut conn, frozen).await, 9, "tables whose pages are all visible");
+    });
+}
+
+/// Runs `count` transactions over four terminals, turn by turn but overlapping; counts commits by type.
+async fn drive(tpcc: &Tpcc, target: &Target, count: usize) -> BTreeMap<&'static str, u64> {
+    let mut committed = BTreeMap::new();
+    let clients = (0..4).map(|client| client_commits(tpcc, target, client, count / 4));
+    let [a, b, c, d] = clients.collect::<Vec<_>>().try_into().ok().expect("four clients");
+    let (a, b, c, d) = tokio::join!(a, b, c, d);
+    for (name, commits) in [a, b, c, d].into_iter().flatten() {
+        *committed.entry(name).or_insert(0) += commits;
+    }
+    committed
+}
+
+async fn client_commits(
+    tpcc: &Tpcc,
+    target: &Target,
+    client: u32,
+    count: usize,
+) -> BTreeMap<&'static str, u64> {
+    let mut conn = Connection::connect(target).await.expect("connects");
+    let mut terminal = tpcc.terminal(client, 4, &mut conn).await.expect("terminal opens");
+    let mut committed = BTreeMap::new();
+    for _ in 0..count {
+        let name = Tpcc::TRANSACTIONS[terminal.draw()];
+        loop {
+            match terminal.attempt(&mut conn).await {
+                Ok(Ended::Committed) => *committed.entry(name).or_insert(0) += 1,
+                Ok(Ended::RolledBack) => {}
+                Err(error) if error.is_retriable() => {
+                    conn.rollback().await.expect("rolls back");
+                    continue;
+                }
+                Err(error) => panic!("{name} failed: {error}"),
+            }
+            break;
+        }
+    }
+    committed
+}
+
+#[test]
+fn a_thousand_transactions_leave_the_dataset_consistent_and_every_commit_in_it() {
+    run(async {
+        let Some(server) = Server::start("a_thousand_transactions_…").await else { return };
+        let target = server.target();
+        for isolation in ["read committed", "serializable"] {
+            let tpcc = tpcc(isolation);
+            load(&tpcc, &target, 2).await;
+            let committed = drive(&tpcc, &target, 1000).await;
+            let mut conn = Connection::connect(&target).await.expect("connects");
+            assert_eq!(broken(&tpcc, &mut conn).await, Vec::<String>::new(), "{isolation}");
+            let orders = number(&mut conn, "SELECT count(*) FROM oorder").await;
+            assert_eq!(orders, 30_000 + committed["new_order"], "{isolation}");
+            let payments = number(&mut conn, "SELECT count(*) FROM history").await;
+            assert_eq!(payments, 30_000 + committed["payment"], "{isolation}");
+            assert_eq!(committed.len(), 5, "every type was committed: {committed:?}");
+            let notes =
+                "SELECT count(*) FROM customer WHERE c_data LIKE '% | %' AND c_credit = 'BC'";
+            assert!(number(&mut conn, notes).await > 0, "a customer with bad credit has a note");
+        }
+    });
+}
+
+/// A way to break each condition without its neighbour's rows, and the way back.
+const DAMAGE: [(&str, &str, &str); 12] = [
+    (
+        "3.3.2.1",
+        "UPDATE warehouse SET w_ytd = w_ytd + 0.01",
+        "UPDATE warehouse SET w_ytd = w_ytd - 0.01",
+    ),
+    (
+        "3.3.2.2",
+        "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3",
+        "UPDATE district SET d_next_o_id = d_next_o_id - 1 WHERE d_id = 3",
+    ),
+    (
+        "3.3.2.3",
+        "DELETE FROM new_order WHERE no_d_id = 3 AND no_o_id = 2500",
+        "INSERT INTO new_order VALUES (1, 3, 2500)",
+    ),
+    (
+        "3.3.2.4",
+        "UPDATE oorder SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 3 AND o_id = 7",
+        "UPDATE oorder SET o_ol_cnt = o_ol_cnt - 1 WHERE o_d_id = 3 AND o_id = 7",
+    ),
+    (
+        "3.3.2.5",
+        "UPDATE oorder SET o_carrier_id = 1 WHERE o_d_id = 3 AND o_id = 2500",
+        "UPDATE oorder SET o_carrier_id = NULL WHERE o_d_id = 3 AND o_id = 2500",
+    ),
+    (
+        "3.3.2.6",
+        "UPDATE oorder SET o_ol_cnt = 25 - o_ol_cnt - o_id WHERE o_d_id = 3 AND o_id IN (8, 9)",
+        "UPDATE oorder SET o_ol_cnt = 25 - o_ol_cnt - o_id WHERE o_d_id = 3 AND o_id IN (8, 9)",
+    ),
+    (
+        "3.3.2.7",
+        "UPDATE order_line SET ol_delivery_d = now() WHERE ol_d_id = 3 AND ol_o_id = 2500 AND ol_number = 1",
+        "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_d_id = 3 AND ol_o_id = 2500",
+    ),
+    (
+        "3.3.2.8",
+        "UPDATE history SET h_amount = h_amount + 1 WHERE h_c_id = 5 AND h_c_d_id = 3",
+        "UPDATE history SET h_amount = h_amount - 1 WHERE h_c_id = 5 AND h_c_d_id = 3",
+    ),
+    (
+        "3.3.2.9",
+        "UPDATE history SET h_d_id = 4 WHERE h_c_id = 5 AND h_c_d_id = 3",
+        "UPDATE history SET h_d_id = 3 WHERE h_c_id = 5 AND h_c_d_id = 3",
+    ),
+    (
+        "3.3.2.10",
+        "UPDATE customer SET c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 WHERE c_id = 5 AND c_d_id = 3",
+        "UPDATE customer SET c_balance = c_balance - 1, c_ytd_payment = c_ytd_payment + 1 WHERE c_id = 5 AND c_d_id = 3",
+    ),
+    (
+        "3.3.2.11",
+        "UPDATE customer SET c_delivery_cnt = c_delivery_cnt + 1 WHERE c_id = 5 AND c_d_id = 3",
+        "UPDATE customer SET c_delivery_cnt = c_delivery_cnt - 1 WHERE c_id = 5 AND c_d_id = 3",
+    ),
+    (
+        "3.3.2.12",
+        "UPDATE customer SET c_ytd_payment = c_ytd_payment + 0.01 WHERE c_id = 5 AND c_d_id = 3",
+        "UPDATE customer SET c_ytd_payment = c_ytd_payment - 0.01 WHERE c_id = 5 AND c_d_id = 3",
+    ),
+];
+
+#[test]
+fn every_condition_notices_what_breaks_it() {
+    run(async {
+        let Some(server) = Server::start("every_condition_notices_what_breaks_it").await else {
+            return;
+        };
+        let target = server.target();
+        let tpcc = tpcc("read committed");
+        load(&tpcc, &target, 2).await;
+        let mut conn = Connection::connect(&target).await.expect("connects");
+        let names: Vec<_> = DAMAGE.iter().map(|(name, _, _)| (*name).to_owned()).collect();
+        assert_eq!(tpcc.conditions(), names);
+        for (name, damage, mend) in DAMAGE {
+            conn.simple(damage).await.expect(damage);
+            let broken = broken(&tpcc, &mut conn).await;
+            assert!(broken.contains(&name.to_owned()), "{name} is broken, {broken:?} was noticed");
+            conn.simple(mend).await.expect(mend);
+        }
+        assert_eq!(broken(&tpcc, &mut conn).await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_dataset_of_another_scale_is_refused() {
+    run(async {
+        let Some(server) = Server::start("a_dataset_of_another_scale_is_refused").await else {
+            return;
+        };
+        let target = server.target();
+        let mut conn = Connection::connect(&target).await.expect("connects");
+        conn.simple("CREATE TABLE warehouse (w_id int); INSERT INTO warehouse VALUES (1), (2)")
+            .await
+            .expect("table is made");
+        let refused = tpcc("read committed").terminal(0, 1, &mut conn).await.err();
+        let Some(Error::Workload(message)) = refused else { panic!("accepted, or {refused:?}") };
+        assert_eq!(message, "dataset has 2 warehouses, and the job asks for 1");
+    });
+}
+
+#[test]
+fn a_customer_that_is_missing_is_an_error_that_names_it() {
+    run(async {
+        let Some(server) = Server::start("a_customer_that_is_missing_…").await else { return };
+        let target = server.target();
+        let tpcc = tpcc("read committed");
+        load(&tpcc, &target, 2).await;
+        let mut conn = Connection::connect(&target).await.expect("connects");
+        conn.simple("TRUNCATE customer CASCADE").await.expect("empties");
+        let mut terminal = tpcc.terminal(0, 1, &mut conn).await.expect("terminal opens");
+        while Tpcc::TRANSACTIONS[terminal.draw()] != "payment" {}
+        let Err(Error::Workload(message)) = terminal.attempt(&mut conn).await else {
+            panic!("a payment of nobody")
+        };
+        assert!(
+            message.starts_with("customer ") && message.ends_with("does not exist"),
+            "{message}"
+        );
+    });
+}
