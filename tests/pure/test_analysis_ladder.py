@@ -1,0 +1,307 @@
+"""From a run to its findings: rungs in every state, sentences, shares, and laws for any run."""
+
+import math
+
+import pytest
+from analysis_runs import (
+    measurement,
+    observation,
+    result,
+    run_of,
+    rung,
+    setting,
+    three_of,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pgdrag.analysis import levels
+from pgdrag.analysis.findings import Answer, Verdict
+from pgdrag.analysis.ladder import find
+from pgdrag.plan import Applied, Counts, DriverCost, Outcome, Result, Sample
+
+CACHE = "shared_buffers"
+LADDER = (
+    rung("A0", 7000, levels=[setting(CACHE, "10GB")]),
+    rung("A1", 1000, added=[setting(CACHE, "8MB")], expects={"hits": "down"}),
+    rung("A2", 500, added=[setting(CACHE, "2MB")]),
+    rung("A3", 250, added=[setting(CACHE, "8MB"), setting("io_workers", "1")]),
+)
+
+
+def finding(findings, name):
+    return next(one for one in findings.rungs if one.rung.name == name)
+
+
+def full_run(**options):
+    results = [
+        *three_of("A0", 70_000),
+        *three_of("A1", 10_000),
+        *three_of("A2", 5_000),
+        *three_of("A3", 2_500),
+    ]
+    return run_of(LADDER, results, **options)
+
+
+def test_halving_throughput_is_a_step_of_two():
+    step = finding(find(full_run()), "A2").to_previous
+    assert step is not None
+    assert step.verdict is Verdict.SLOWER
+    assert step.slowdown.center == pytest.approx(2.0)
+
+
+def test_the_answer_is_the_whole_ladder_and_its_largest_step():
+    assert find(full_run()).answer.startswith("All 3 rungs together make this server 28× slower (")
+    # ln 7 of ln 28.
+    assert "Rung A1 (title of A1) carries 58 % of that log slowdown." in find(full_run()).answer
+
+
+def test_the_shares_of_a_ladder_add_up_to_one():
+    shares = [one.step_share for one in find(full_run()).rungs[1:]]
+    assert sum(share for share in shares if share is not None) == pytest.approx(1.0)
+    assert shares[1] == pytest.approx(math.log(2) / math.log(28), rel=0.01)
+
+
+def test_published_numbers_are_answered_in_total_and_for_the_step():
+    third = finding(find(full_run()), "A3")
+    assert third.total_claim is not None
+    assert third.step_claim is not None
+    assert third.total_claim.published == pytest.approx(28)
+    assert third.step_claim.published == pytest.approx(2)
+    assert third.total_claim.answer is third.step_claim.answer is Answer.REPRODUCED
+
+
+def test_a_rung_that_slows_nothing_says_what_it_would_have_shown():
+    results = [*three_of("A0", 60_000), *three_of("A1", 60_000)]
+    told = finding(find(run_of(LADDER[:2], results)), "A1")
+    assert told.to_baseline is not None
+    assert told.to_baseline.verdict is Verdict.EQUIVALENT
+    assert told.sentence.startswith("No further slowdown seen here: 1.00× (")
+    assert "or more would have been seen" in told.sentence
+
+
+def test_a_rung_not_run_yet_says_so_and_the_answer_stops_before_it():
+    found = find(run_of(LADDER, three_of("A0", 70_000) + three_of("A1", 10_000), status="running"))
+    pending = finding(found, "A2")
+    assert (pending.state, pending.reason, pending.tps) == ("not run yet", "not run yet", None)
+    assert pending.total_claim is not None
+    assert pending.total_claim.answer is Answer.UNTESTABLE
+    assert found.answer.startswith("The rungs up to A1 together make this server 7× slower (")
+    assert "No number for A2 and A3: not run yet." in found.answer
+    assert any("6 of 6 trials" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome.DID_NOT_START,
+        Outcome.CRASHED,
+        Outcome.INVALID,
+        Outcome.UNTESTABLE,
+        Outcome.INERT,
+    ],
+)
+def test_a_rung_without_a_number_gives_its_reason_and_is_stepped_over(outcome):
+    failed = result("A2", None, outcome=outcome, reason="out of shared memory")
+    found = find(
+        run_of(
+            LADDER,
+            [*three_of("A0", 70_000), *three_of("A1", 10_000), failed, *three_of("A3", 2_500)],
+        )
+    )
+    second, third = finding(found, "A2"), finding(found, "A3")
+    assert (second.outcome, second.reason) == (outcome, "out of shared memory")
+    assert second.to_baseline is second.tps is None
+    assert "out of shared memory" in second.sentence
+    assert third.previous == "A1"
+    assert third.step_claim is not None
+    assert third.step_claim.published == pytest.approx(4)  # of A1, not of A2
+    assert f"No number for A2: {outcome.value}." in found.answer
+
+
+def test_a_stalled_rung_is_slower_by_at_least_a_bound():
+    stalled = result("A2", 0, outcome=Outcome.STALLED, reason="nothing committed in 60 s")
+    found = find(run_of(LADDER[:3], [*three_of("A0", 70_000), *three_of("A1", 10_000), stalled]))
+    last = finding(found, "A2")
+    assert last.tps is not None
+    assert (last.tps.center, last.tps.high) == (0.0, pytest.approx(2.9957 / 60, rel=1e-3))
+    assert last.to_baseline is not None
+    assert last.to_baseline.slowdown.center == math.inf
+    assert "at least" in found.answer
+    assert "Nothing committed on A2; up to A1 it is 7× slower" in found.answer
+
+
+def test_one_crashed_replicate_of_three_is_a_warning():
+    crashed = result("A1", None, outcome=Outcome.CRASHED, reason="signal 11", block=3, number=9)
+    found = find(
+        run_of(LADDER[:2], [*three_of("A0", 70_000), *three_of("A1", 10_000)[:2], crashed])
+    )
+    told = finding(found, "A1")
+    assert (told.outcome, told.trials) == (Outcome.MEASURED, 2)
+    assert "trial 9 is not in the number: crashed (signal 11)" in told.warnings
+
+
+def test_a_baseline_without_a_number_leaves_no_answer():
+    failed = result("A0", None, outcome=Outcome.DID_NOT_START, reason="port in use")
+    found = find(run_of(LADDER, [failed, *three_of("A1", 10_000)]))
+    assert found.answer == "No answer: the baseline A0 has no number: did not start (port in use)."
+    claim = finding(found, "A1").total_claim
+    assert claim is not None
+    assert claim.answer is Answer.UNTESTABLE
+
+
+def test_a_later_rung_that_takes_a_level_back_undoes_the_earlier_one():
+    found = find(full_run())
+    assert finding(found, "A2").overrides == ("A2 sets shared_buffers to 2MB in place of A1's 8MB",)
+    assert finding(found, "A3").overrides == (
+        "A3 sets shared_buffers back to 8MB, which undoes A2's 2MB",
+    )
+    assert finding(found, "A1").overrides == ()  # the baseline's level is there to be changed
+
+
+def test_a_level_that_reads_the_same_as_before_is_inert():
+    level = setting("wal_level", "logical")
+    same = [Applied(level, "logical")]
+    assert levels.inert([level], same, same) == (
+        "wal_level = logical changed nothing: it was logical on the rung before",
+    )
+    assert levels.inert([level], same, [Applied(level, "replica")]) == ()
+    assert levels.inert([], same, same) == ()
+
+
+def test_a_level_that_the_observation_needs_otherwise_says_why():
+    level = setting("log_destination", "stderr")
+    (told,) = levels.inert([level], [Applied(level, "jsonlog", "observation channel")], [])
+    assert told == (
+        "log_destination = stderr was not set as asked, but reads jsonlog: observation channel"
+    )
+
+
+def test_a_setting_that_this_server_lacks_makes_its_claims_untestable():
+    lacking = [Applied(setting("io_workers", "1"), None, "unknown before 18")]
+    results = [*three_of("A0", 70_000), *three_of("A1", 10_000), *three_of("A2", 5_000)]
+    found = find(run_of(LADDER, [*results, result("A3", 2_500, applied=lacking)]))
+    third = finding(found, "A3")
+    assert third.untested == ("io_workers (unknown before 18)",)
+    assert third.step_claim is not None
+    assert third.step_claim.answer is Answer.UNTESTABLE
+    assert "run without io_workers (unknown before 18)" in third.step_claim.why
+    assert third.step_claim.found is not None
+
+
+def test_a_busy_or_late_driver_is_flagged():
+    busy = DriverCost(50.0, 40.0, loop_lag_us_p99=100, loop_lag_us_max=200, threads=2)
+    late = DriverCost(1.0, 1.0, loop_lag_us_p99=12_000, loop_lag_us_max=90_000)
+    found = find(
+        run_of(LADDER[:2], [result("A0", 70_000, driver=busy), result("A1", 10_000, driver=late)])
+    )
+    baseline, first = found.rungs
+    assert baseline.driver_cpu_share == pytest.approx(1.5)
+    assert any("busy 75 % of the time" in warning for warning in baseline.warnings)
+    assert any("12 ms late" in warning for warning in first.warnings)
+
+
+def test_repeats_of_the_baseline_give_the_noise_floor_and_widen_single_trials():
+    results = [result("A0", 60_000), result("A0", 66_000), result("A1", 10_000)]
+    found = find(run_of(LADDER[:2], results))
+    assert found.noise_floor == pytest.approx(1.1)
+    first = finding(found, "A1").to_baseline
+    assert first is not None
+    assert "noise of 2 repeats" in first.slowdown.method
+    assert any(warning.startswith("one trial each of A1") for warning in found.warnings)
+
+
+def test_one_trial_of_the_baseline_has_no_noise_floor():
+    assert find(run_of(LADDER[:2], [result("A0", 60_000)])).noise_floor is None
+
+
+def test_a_falling_rung_carries_its_drift():
+    falling = tuple(Sample(s + 1.0, 1.0, 200 - 2 * s) for s in range(60))
+    base = result("A0", 1)
+    drifting = Result(
+        base.trial, Outcome.MEASURED, 0.0, measurement=measurement(8_460, samples=falling)
+    )
+    (only,) = find(run_of(LADDER[:1], [drifting])).rungs
+    assert only.drift.startswith("throughput fell by 85 % during the window of 1 min")
+    assert only.drift in only.warnings
+
+
+def test_evidence_of_replicates_is_their_median():
+    results = [
+        result("A0", 70_000, block=block, evidence=[observation("hits", value, "ratio")])
+        for block, value in ((1, 0.7), (2, 0.9), (3, 0.8))
+    ]
+    (only,) = find(run_of(LADDER[:1], results)).rungs
+    assert only.evidence[0].value == 0.8
+
+
+def test_variants_that_are_no_ladder_are_each_compared_with_the_baseline():
+    found = find(full_run(design="one-at-a-time"))
+    assert {one.previous for one in found.rungs[1:]} == {"A0"}
+    assert all(one.step_share is None and one.overrides == () for one in found.rungs)
+    assert found.answer.startswith("A3 is 28× slower (")
+    assert "; A1 is 7× slower (" in found.answer
+
+
+def test_a_ladder_says_that_its_shares_depend_on_the_order():
+    assert any("order of the rungs" in warning for warning in find(full_run()).warnings)
+    compared = find(full_run(design="one-at-a-time"))
+    assert not any("order of the rungs" in warning for warning in compared.warnings)
+
+
+applied_levels = st.lists(
+    st.builds(
+        Applied,
+        st.builds(setting, st.sampled_from([CACHE, "io_workers"]), st.sampled_from(["8MB", "1"])),
+        st.none() | st.sampled_from(["8MB", "1"]),
+        st.sampled_from(["", "a note"]),
+    ),
+    max_size=3,
+)
+observations = st.lists(
+    st.builds(
+        observation,
+        st.sampled_from(["hits", "reads"]),
+        st.none() | st.floats(0, 1e9),
+        st.sampled_from(["ratio", "1/s", "1/transaction"]),
+    ),
+    max_size=3,
+)
+results = st.builds(
+    result,
+    st.sampled_from(["A0", "A1", "A2", "A3", "of no rung"]),
+    st.none() | st.integers(0, 3) | st.integers(0, 10**6),
+    outcome=st.sampled_from(Outcome),
+    block=st.integers(1, 3),
+    reason=st.sampled_from(["", "a reason"]),
+    applied=applied_levels,
+    evidence=observations,
+    number=st.integers(1, 20),
+)
+runs = st.builds(
+    run_of,
+    st.integers(0, 4).map(lambda count: LADDER[:count]),
+    st.lists(results, max_size=14),
+    design=st.sampled_from(["ladder", "compare", "one-at-a-time"]),
+    status=st.sampled_from(["running", "done", "interrupted", "failed"]),
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(runs)
+def test_any_run_has_findings(run):
+    found = find(run)
+    assert [one.rung for one in found.rungs] == list(run.study.rungs)
+    assert found.answer.endswith(".")
+    assert find(run) == found
+    for one in found.rungs:
+        assert (one.tps is None) == (one.counts is None)
+        assert one.to_baseline is None or one.tps is not None
+        assert (one.to_previous is None) or one.previous
+        assert one.counts is None or isinstance(one.counts, Counts)
+        if one.tps is not None:
+            assert 0 <= one.tps.low <= one.tps.center <= one.tps.high
+        for answer in (one.total_claim, one.step_claim):
+            assert answer is None or answer.why
+        if not one.trials:
+            assert one.state == "not run yet"

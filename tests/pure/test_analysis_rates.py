@@ -1,0 +1,124 @@
+"""Rates of one trial and of several, from counts small enough to check by hand or in a table."""
+
+import math
+
+import pytest
+from analysis_runs import measurement
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.analysis.counts import overdispersion, poisson_rate
+from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
+from pgdrag.plan import Sample
+
+
+def samples_of(counts: list[int]) -> tuple[Sample, ...]:
+    return tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate(counts))
+
+
+@pytest.mark.parametrize(
+    ("committed", "low", "high"),
+    # Bounds of the exact 95 % Poisson interval as printed in statistical tables.
+    [(1, 0.0253, 5.5716), (11, 5.4912, 19.6820), (20, 12.2165, 30.8884)],
+)
+def test_few_commits_get_the_exact_poisson_interval(committed, low, high):
+    found = rate_interval(committed, 1.0, ())
+    assert found.low == pytest.approx(low, abs=1e-4)
+    assert found.center == committed
+    assert found.high == pytest.approx(high, abs=1e-4)
+
+
+def test_nothing_committed_is_a_bound_and_not_a_zero():
+    found = rate_interval(0, 60.0, ())
+    # The rule of three: about 3 events could have been missed.
+    assert (found.low, found.center) == (0.0, 0.0)
+    assert found.high == pytest.approx(2.9957 / 60, rel=1e-4)
+    assert any("nothing committed" in warning for warning in found.warnings)
+
+
+def test_even_seconds_are_never_surer_than_the_counting_of_commits():
+    found = rate_interval(6000, 60.0, samples_of([100] * 60))
+    exact = poisson_rate(6000, 60.0, 0.95)
+    assert (found.low, found.high) == (exact.low, exact.high)
+
+
+def test_uneven_seconds_widen_the_interval_beyond_counting():
+    # Ten seconds fast, ten seconds slow: checkpoints do that.
+    counts = ([150] * 10 + [50] * 10) * 3
+    found = rate_interval(sum(counts), 60.0, samples_of(counts))
+    exact = poisson_rate(sum(counts), 60.0, 0.95)
+    assert found.high - found.low > 5 * (exact.high - exact.low)
+
+
+def test_a_window_of_five_samples_says_that_it_is_too_short():
+    found = rate_interval(500, 5.0, samples_of([100] * 5))
+    assert any("measure for 20 s or more" in warning for warning in found.warnings)
+
+
+def test_a_falling_rate_has_a_slope_and_a_warning():
+    counts = [200 - 2 * second for second in range(60)]
+    found = trend(samples_of(counts))
+    assert found is not None
+    assert found.is_significant
+    # 2 of a mean of 141 commits each second.
+    assert found.slope_per_s_relative == pytest.approx(-2 / 141)
+    assert found.change == pytest.approx(-120 / 141)
+    warnings = rate_interval(sum(counts), 60.0, samples_of(counts)).warnings
+    assert any("fell by 85 %" in warning for warning in warnings)
+
+
+def test_a_steady_rate_has_no_trend():
+    found = trend(samples_of([100] * 60))
+    assert found is not None
+    assert not found.is_significant
+
+
+@pytest.mark.parametrize("counts", [[], [1] * 5, [0] * 60])
+def test_too_few_samples_or_no_commits_have_no_trend_to_speak_of(counts):
+    assert trend(samples_of(counts)) is None
+
+
+def test_three_trials_average_on_the_logarithm():
+    trials = [TrialRate(block, n, 1.0) for block, n in ((1, 10_000), (2, 20_000), (3, 40_000))]
+    found = combined_rate(trials)
+    assert found.center == pytest.approx(20_000)
+    # sd of the logs is ln 2; t at 2 degrees of freedom is 4.3027.
+    assert math.log(found.high / found.center) == pytest.approx(
+        4.3027 * math.log(2) / math.sqrt(3), rel=1e-4
+    )
+
+
+def test_trials_with_few_commits_are_pooled():
+    found = combined_rate([TrialRate(1, 5, 60.0), TrialRate(2, 6, 60.0)])
+    assert found.center == pytest.approx(11 / 120)
+    assert found.low == pytest.approx(5.4912 / 120, rel=1e-4)
+
+
+def test_counts_that_disagree_beyond_chance_are_overdispersed():
+    assert overdispersion([10, 12, 9], [1.0, 1.0, 1.0]) == 1.0
+    # Mean 50: (50² + 50²) / 50 over one degree of freedom.
+    assert overdispersion([0, 100], [1.0, 1.0]) == pytest.approx(100.0)
+
+
+def test_pooled_trials_that_disagree_beyond_chance_widen_the_interval():
+    agreeing = combined_rate([TrialRate(1, 12, 60.0), TrialRate(2, 13, 60.0)])
+    disagreeing = combined_rate([TrialRate(1, 1, 60.0), TrialRate(2, 24, 60.0)])
+    assert disagreeing.center == agreeing.center
+    assert disagreeing.low < agreeing.low < agreeing.high < disagreeing.high
+    assert any("more than chance" in warning for warning in disagreeing.warnings)
+
+
+@given(st.integers(0, 10**7), st.floats(0.01, 1e5))
+def test_the_estimate_lies_within_its_bounds(committed, elapsed_s):
+    found = rate_interval(committed, elapsed_s, ())
+    assert 0 <= found.low <= found.center <= found.high < math.inf
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=6, max_size=130))
+def test_any_window_has_an_interval_around_its_rate(counts):
+    found = rate_interval(sum(counts), float(len(counts)), samples_of(counts))
+    assert 0 <= found.low <= found.center <= found.high
+
+
+def test_the_builder_of_these_tests_spreads_its_commits_evenly():
+    assert sum(sample.committed for sample in measurement(1001).samples) == 1001

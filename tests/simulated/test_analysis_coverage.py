@@ -1,0 +1,203 @@
+"""Do the intervals cover the truth as often as they say? Planted truths, thousands of windows.
+
+Every test is seeded, so it gives the same share each time; the margins allow for the chance in the
+number of windows (two standard errors), and nothing else.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from pgdrag.analysis.findings import Verdict
+from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
+from pgdrag.analysis.ratios import slowdown
+from pgdrag.plan import Sample
+
+WINDOWS = 1500
+MARGIN = 2 * math.sqrt(0.05 * 0.95 / WINDOWS)  # 1.1 %
+MEAN = 1000.0
+
+
+def autocorrelated(rng, rho, *, seconds=60, sd=0.1):
+    """Make a window whose per-second rate is AR(1) around `MEAN` with a relative deviation `sd`."""
+    shocks = rng.standard_normal(seconds) * sd * math.sqrt(1 - rho**2)
+    level = rng.standard_normal() * sd
+    rates = []
+    for shock in shocks:
+        level = rho * level + shock
+        rates.append(max(round(MEAN * (1 + level)), 0))
+    return tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate(rates))
+
+
+def trial_of(samples, block=1):
+    committed = sum(sample.committed for sample in samples)
+    return TrialRate(block, committed, float(len(samples)), samples)
+
+
+def replicates(rng, true_rate, count, *, sd=0.05, drift=None):
+    """Make trials that differ by `sd` from one to the next, and by the drift of their block."""
+    shifts = np.zeros(count) if drift is None else drift
+    rates = true_rate * np.exp(rng.normal(0, sd, count) + shifts)
+    return [
+        TrialRate(block + 1, int(rng.poisson(rate * 60)), 60.0) for block, rate in enumerate(rates)
+    ]
+
+
+@pytest.mark.parametrize("seconds", [30, 60, 120])
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.5])
+def test_the_rate_of_an_autocorrelated_window_is_covered(rho, seconds):
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(WINDOWS):
+        trial = trial_of(autocorrelated(rng, rho, seconds=seconds))
+        found = rate_interval(trial.committed, trial.elapsed_s, trial.samples)
+        hits += found.low <= MEAN <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+@pytest.mark.parametrize("expected", [0.5, 2.0, 6.0, 11.0, 25.0])
+def test_the_rate_of_a_few_commits_is_covered_at_least_as_often_as_promised(expected):
+    rng = np.random.default_rng(2)
+    hits = 0
+    for committed in rng.poisson(expected, WINDOWS):
+        found = rate_interval(int(committed), 60.0, ())
+        hits += found.low <= expected / 60.0 <= found.high
+    # Exact bounds of a discrete count cannot hit 95 %; they may only exceed it.
+    assert hits / WINDOWS >= 0.95 - MARGIN
+
+
+def test_about_three_expected_commits_are_covered_as_often_as_the_docstring_admits():
+    rng = np.random.default_rng(2)
+    hits = 0
+    for committed in rng.poisson(3.0, WINDOWS):
+        hits += rate_interval(int(committed), 60.0, ()).high >= 3.0 / 60.0
+    # P(no commit) is just under 5 %, and its bound just under 3.
+    assert 0.925 - MARGIN <= hits / WINDOWS <= 0.95 + MARGIN
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_a_steady_window_is_said_to_drift_in_one_of_twenty(rho):
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(WINDOWS):
+        found = trend(autocorrelated(rng, rho))
+        assert found is not None
+        alarms += found.is_significant
+    assert 0.03 - MARGIN <= alarms / WINDOWS <= 0.07 + MARGIN
+
+
+def test_a_window_that_loses_a_third_is_said_to_drift():
+    rng = np.random.default_rng(4)
+    found = [
+        trend(
+            tuple(
+                Sample(s.t_s, 1.0, round(s.committed * (1 - s.t_s / 180)))
+                for s in autocorrelated(rng, 0.3)
+            )
+        )
+        for _ in range(200)
+    ]
+    assert sum(one is not None and one.matters for one in found) > 190
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_mean_of_replicates_is_covered(count):
+    rng = np.random.default_rng(5)
+    hits = 0
+    for _ in range(WINDOWS):
+        found = combined_rate(replicates(rng, MEAN, count))
+        hits += found.low <= MEAN <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_slowdown_of_paired_replicates_is_covered_under_drift(count):
+    rng = np.random.default_rng(6)
+    hits = 0
+    for _ in range(WINDOWS):
+        drift = rng.normal(0, 0.2, count)  # four times the noise, common to a block
+        reference = replicates(rng, MEAN, count, drift=drift)
+        found = slowdown(reference, replicates(rng, MEAN / 7, count, drift=drift)).slowdown
+        hits += found.low <= 7.0 <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+def test_the_slowdown_of_unpaired_replicates_is_covered():
+    rng = np.random.default_rng(7)
+    hits = 0
+    for _ in range(WINDOWS):
+        treatment = replicates(rng, MEAN / 7, 4, sd=0.1)
+        found = slowdown(replicates(rng, MEAN, 3), treatment).slowdown
+        hits += found.low <= 7.0 <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+def test_the_slowdown_of_a_single_trial_is_covered_with_the_noise_of_the_baseline():
+    rng = np.random.default_rng(8)
+    hits = 0
+    for _ in range(WINDOWS):
+        found = slowdown(replicates(rng, MEAN, 3), replicates(rng, MEAN / 7, 1)).slowdown
+        hits += found.low <= 7.0 <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_the_slowdown_of_two_single_windows_is_covered_where_trials_do_not_differ(rho):
+    rng = np.random.default_rng(9)
+    hits = 0
+    for _ in range(WINDOWS):
+        pair = [trial_of(autocorrelated(rng, rho)) for _ in range(2)]
+        found = slowdown(pair[:1], pair[1:]).slowdown
+        hits += found.low <= 1.0 <= found.high
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+@pytest.mark.parametrize(("before", "after"), [(6000.0, 11.0), (20.0, 5.0), (3.0, 3.0)])
+def test_the_slowdown_of_a_few_commits_is_covered_at_least_as_often_as_promised(before, after):
+    rng = np.random.default_rng(10)
+    hits = 0
+    for first, second in zip(
+        rng.poisson(before, WINDOWS), rng.poisson(after, WINDOWS), strict=True
+    ):
+        sides = [[TrialRate(1, int(count), 60.0)] for count in (first, second)]
+        found = slowdown(*sides).slowdown
+        hits += found.low <= before / after <= found.high
+    assert hits / WINDOWS >= 0.95 - MARGIN
+
+
+def test_replicates_of_one_treatment_are_told_apart_in_one_of_twenty():
+    rng = np.random.default_rng(11)
+    told = 0
+    for _ in range(WINDOWS):
+        verdict = slowdown(replicates(rng, MEAN, 3), replicates(rng, MEAN, 3)).verdict
+        told += verdict in (Verdict.SLOWER, Verdict.FASTER)
+    assert 0.03 - MARGIN <= told / WINDOWS <= 0.07 + MARGIN
+
+
+def test_a_slowdown_just_beyond_the_margin_is_called_equivalent_in_one_of_twenty_at_most():
+    rng = np.random.default_rng(12)
+    wrong = 0
+    for _ in range(WINDOWS):
+        sides = [replicates(rng, rate, 5, sd=0.005) for rate in (MEAN * 1.0201, MEAN)]
+        wrong += slowdown(*sides).verdict is Verdict.EQUIVALENT
+    assert wrong / WINDOWS <= 0.05 + MARGIN
+
+
+def test_the_detectable_slowdown_is_told_in_four_of_five_runs():
+    rng = np.random.default_rng(13)
+    sd, count = 0.05, 4
+    # The true error of a paired difference, as a run with an exactly typical spread would see it.
+    typical = [0.05 * math.sqrt(2) * z for z in (-1.5, -0.5, 0.5, 1.5)]
+    scale = sd * math.sqrt(2) / float(np.std(typical, ddof=1))
+    reference = [TrialRate(b + 1, 60_000_000, 60.0) for b in range(count)]
+    treatment = [
+        TrialRate(b + 1, round(60_000_000 * math.exp(z * scale)), 60.0)
+        for b, z in enumerate(typical)
+    ]
+    planted = slowdown(reference, treatment).detectable
+    seen = 0
+    for _ in range(WINDOWS):
+        sides = [replicates(rng, rate, count, sd=sd) for rate in (MEAN * planted, MEAN)]
+        seen += slowdown(*sides).verdict is Verdict.SLOWER
+    assert abs(seen / WINDOWS - 0.8) < 0.03
