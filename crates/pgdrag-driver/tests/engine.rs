@@ -1,0 +1,362 @@
+//! Does a run count what happened, and does it end, whatever the server does?
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pgdrag_driver::connection::{Connection, Error, Target};
+use pgdrag_driver::job::RunJob;
+use pgdrag_driver::output::Output;
+use pgdrag_driver::run::{self, Order};
+use pgdrag_driver::workload::{Ended, Terminal, Workload};
+use serde_json::{Value, json};
+use support::{Server, kill, one_number, run};
+
+/// Each transaction is a list of statements; the types take turns.
+#[derive(Clone, Copy)]
+struct Script {
+    names: &'static [&'static str],
+    transactions: &'static [&'static [&'static str]],
+}
+
+struct Turns {
+    script: Script,
+    drawn: usize,
+}
+
+impl Workload for Script {
+    type Terminal = Turns;
+
+    fn transactions(&self) -> &'static [&'static str] {
+        self.names
+    }
+
+    fn weights(&self) -> Vec<f64> {
+        vec![1.0; self.names.len()]
+    }
+
+    async fn terminal(&self, client: u32, _: u32, _: &mut Connection) -> Result<Turns, Error> {
+        Ok(Turns { script: *self, drawn: client as usize })
+    }
+}
+
+impl Terminal for Turns {
+    fn draw(&mut self) -> usize {
+        self.drawn += 1;
+        self.drawn % self.script.names.len()
+    }
+
+    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
+        conn.begin();
+        for sql in self.script.transactions[self.drawn % self.script.names.len()] {
+            conn.simple(sql).await?;
+        }
+        conn.commit().await?;
+        Ok(Ended::Committed)
+    }
+
+    async fn reconnect(&mut self, _: &mut Connection) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+const QUICK: Script = Script { names: &["quick"], transactions: &[&["select 1"]] };
+
+fn job(changes: &Value) -> RunJob {
+    let mut job = json!({
+        "connections": 4, "duration_s": 0.5, "min_commits": 0, "budget_s": 0.5, "rate_per_s": null,
+        "queue_limit": 10, "interval_s": 0.2, "grace_s": 2.0, "threads": 2,
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        job[key] = value.clone();
+    }
+    serde_json::from_value(job).expect("a sound job")
+}
+
+async fn run_until(
+    target: Target,
+    script: Script,
+    job: &RunJob,
+    stop: impl Future<Output = ()>,
+) -> Result<Vec<Value>, Error> {
+    let mut written = Vec::new();
+    let mut output = Output::new(&mut written);
+    let connect_timeout = Duration::from_secs_f64(2.0);
+    let workload = Arc::new(script);
+    let order = Order { job, target, connect_timeout, max_retries: 100, workload };
+    run::run(order, &mut output, stop).await?;
+    let text = String::from_utf8(written).expect("JSON is UTF-8");
+    Ok(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+}
+
+async fn lines(target: Target, script: Script, job: &RunJob) -> Vec<Value> {
+    run_until(target, script, job, std::future::pending()).await.expect("a run")
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+fn phases(lines: &[Value]) -> Vec<&str> {
+    of_type(lines, "phase").iter().map(|line| line["name"].as_str().expect("a name")).collect()
+}
+
+fn total(done: &Value, transaction: &str, key: &str) -> u64 {
+    done["transactions"][transaction][key].as_u64().expect("a count")
+}
+
+#[test]
+fn intervals_add_up_to_the_totals_and_to_the_window() {
+    run(async {
+        let test = "intervals_add_up_to_the_totals_and_to_the_window";
+        let Some(server) = Server::start(test).await else { return };
+        let lines = lines(server.target(), QUICK, &job(&json!({}))).await;
+        assert_eq!(phases(&lines), ["connect", "run", "cancel"]);
+        let done = lines.last().expect("lines");
+        assert_eq!((&done["type"], &done["stopped_by"]), (&json!("done"), &json!("deadline")));
+        assert_eq!(done["elapsed_s"], 0.5);
+        assert!(total(done, "quick", "committed") > 0);
+
+        let intervals = of_type(&lines, "interval");
+        let lengths: Vec<_> =
+            intervals.iter().map(|line| line["duration_s"].as_f64().unwrap()).collect();
+        assert_eq!(lengths, [0.2, 0.2, 0.1]);
+        for key in ["scheduled", "committed", "failed", "retried", "dropped"] {
+            let sum: u64 = intervals.iter().map(|line| total(line, "quick", key)).sum();
+            assert_eq!(sum, total(done, "quick", key), "{key}");
+        }
+        let latency = &done["transactions"]["quick"]["latency"];
+        assert_eq!(latency["count"], done["transactions"]["quick"]["committed"]);
+    });
+}
+
+#[test]
+fn serialization_failures_are_retried_until_each_increment_has_counted_once() {
+    run(async {
+        let test = "serialization_failures_are_retried";
+        let Some(server) = Server::start(test).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("create table counter as select 0 as n").await.expect("table is made");
+        conn.simple("alter database postgres set default_transaction_isolation = 'serializable'")
+            .await
+            .expect("level is set");
+        // The pause between the snapshot and the update makes conflicts certain.
+        let script = Script {
+            names: &["increment"],
+            transactions: &[&[
+                "select n from counter",
+                "select pg_sleep(0.01)",
+                "update counter set n = n + 1",
+            ]],
+        };
+        let lines = lines(server.target(), script, &job(&json!({}))).await;
+        let done = lines.last().expect("lines");
+        let count = |key| total(done, "increment", key);
+        assert!(count("retried") > 0);
+        assert_eq!(count("failed"), 0);
+        let increments = one_number(&mut conn, "select n from counter").await;
+        let certain = count("committed");
+        // What was in flight may have committed just after the end.
+        assert!((certain..=certain + count("in_flight")).contains(&increments), "{done}");
+    });
+}
+
+#[test]
+fn failures_count_by_type_and_sqlstate_without_a_flood() {
+    run(async {
+        let test = "failures_count_by_type_and_sqlstate_without_a_flood";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script { names: &["broken"], transactions: &[&["select 1/0"]] };
+        let lines = lines(server.target(), script, &job(&json!({}))).await;
+        let done = lines.last().expect("lines");
+        let failed = total(done, "broken", "failed");
+        assert_eq!(done["transactions"]["broken"]["failed_by_sqlstate"], json!({"22012": failed}));
+        assert_eq!(
+            done["errors"],
+            json!([{"transaction": "broken", "sqlstate": "22012", "message": "division by zero",
+                    "count": failed}])
+        );
+        // Four clients that pause 10, 20, 40, 80, 160, 320 ms fail at most 6 times each.
+        assert!((4..=24).contains(&failed), "{failed}");
+    });
+}
+
+#[test]
+fn a_slow_server_gets_more_time_until_it_has_committed_enough() {
+    run(async {
+        let test = "a_slow_server_gets_more_time";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script { names: &["slow"], transactions: &[&["select pg_sleep(0.15)"]] };
+        let job = job(&json!({"duration_s": 0.2, "budget_s": 60.0, "min_commits": 9}));
+        let lines = lines(server.target(), script, &job).await;
+        assert_eq!(phases(&lines), ["connect", "run", "extend", "cancel"]);
+        let done = lines.last().expect("lines");
+        assert_eq!(done["stopped_by"], "deadline");
+        let elapsed_s = done["elapsed_s"].as_f64().expect("seconds");
+        assert!((0.4..60.0).contains(&elapsed_s), "{elapsed_s}");
+        assert!(total(done, "slow", "committed") >= 9);
+    });
+}
+
+#[test]
+fn a_server_that_commits_nothing_ends_with_the_budget_and_work_in_flight() {
+    run(async {
+        let test = "a_server_that_commits_nothing_ends_with_the_budget";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script { names: &["stuck"], transactions: &[&["select pg_sleep(600)"]] };
+        let job = job(&json!({"duration_s": 0.2, "budget_s": 0.4, "min_commits": 1}));
+        let lines = lines(server.target(), script, &job).await;
+        let done = lines.last().expect("lines");
+        assert_eq!((&done["stopped_by"], &done["elapsed_s"]), (&json!("budget"), &json!(0.4)));
+        assert_eq!((total(done, "stuck", "scheduled"), total(done, "stuck", "in_flight")), (4, 4));
+        // The work was cancelled on the server, not only abandoned.
+        let mut conn = server.connect().await;
+        let asleep = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        assert_eq!(one_number(&mut conn, asleep).await, 0);
+    });
+}
+
+#[test]
+fn a_rate_beyond_the_servers_drops_what_finds_the_queue_full() {
+    run(async {
+        let test = "a_rate_beyond_the_servers_drops_what_finds_the_queue_full";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script {
+            names: &["short", "long"],
+            transactions: &[&["select pg_sleep(0.05)"], &["select pg_sleep(0.2)"]],
+        };
+        let lines = lines(server.target(), script, &job(&json!({"rate_per_s": 400.0}))).await;
+        let done = lines.last().expect("lines");
+        let arrivals = &done["arrivals"];
+        // One at once and then every 2.5 ms up to the end at 500 ms, which the last one may miss.
+        let scheduled = arrivals["scheduled"].as_u64().expect("a count");
+        assert!((190..=201).contains(&scheduled), "{arrivals}");
+        assert_eq!(arrivals["max_queue"], 10);
+        let sum = |key| total(done, "short", key) + total(done, "long", key);
+        assert_eq!(sum("scheduled"), scheduled);
+        assert_eq!(sum("dropped"), arrivals["dropped"].as_u64().expect("a count"));
+        assert!(sum("dropped") > 0 && sum("in_flight") >= 10 && sum("committed") > 0, "{done}");
+        for key in ["scheduled", "dropped", "committed"] {
+            let intervals = of_type(&lines, "interval");
+            let parts = |name| intervals.iter().map(|line| total(line, name, key)).sum::<u64>();
+            assert_eq!(parts("short") + parts("long"), sum(key), "{key}");
+        }
+    });
+}
+
+#[test]
+fn a_stop_ends_the_window_at_once() {
+    run(async {
+        let Some(server) = Server::start("a_stop_ends_the_window_at_once").await else { return };
+        let job = job(&json!({"duration_s": 600.0, "budget_s": 600.0}));
+        let stop = tokio::time::sleep(Duration::from_millis(300));
+        let lines = run_until(server.target(), QUICK, &job, stop).await.expect("a run");
+        let done = lines.last().expect("lines");
+        assert_eq!(done["stopped_by"], "signal");
+        assert!(done["elapsed_s"].as_f64().expect("seconds") < 60.0);
+        assert!(total(done, "quick", "committed") > 0);
+    });
+}
+
+#[test]
+fn a_server_killed_in_mid_run_ends_with_counts_and_broken_connections() {
+    run(async {
+        let test = "a_server_killed_in_mid_run_ends_with_counts";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script { names: &["short"], transactions: &[&["select pg_sleep(0.02)"]] };
+        let job = job(&json!({"duration_s": 1.5, "budget_s": 1.5}));
+        let killer = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            server.signal("KILL");
+        };
+        let target = server.target();
+        let (lines, ()) = tokio::join!(lines(target, script, &job), killer);
+        let done = lines.last().expect("lines");
+        assert_eq!(done["stopped_by"], "deadline");
+        assert!(total(done, "short", "committed") > 0);
+        // Each of the four connections broke once, and could not be made anew.
+        assert_eq!(total(done, "short", "failed"), 4, "{done}");
+        // A session may still say that the postmaster is gone (57P01); the others just break.
+        let by_sqlstate = &done["transactions"]["short"]["failed_by_sqlstate"];
+        let count = |sqlstate: &str| by_sqlstate[sqlstate].as_u64().unwrap_or(0);
+        assert_eq!(count("08006") + count("57P01"), 4, "{done}");
+    });
+}
+
+#[test]
+fn clients_come_back_after_their_sessions_were_terminated() {
+    run(async {
+        let test = "clients_come_back_after_their_sessions_were_terminated";
+        let Some(server) = Server::start(test).await else { return };
+        let mut conn = server.connect().await;
+        let script = Script { names: &["short"], transactions: &[&["select pg_sleep(0.01)"]] };
+        let job = job(&json!({"duration_s": 1.2, "budget_s": 1.2, "interval_s": 0.6}));
+        let terminate = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            conn.simple(
+                "select pg_terminate_backend(pid) from pg_stat_activity
+                 where application_name = 'pgdrag test' and pid <> pg_backend_pid()",
+            )
+            .await
+            .expect("terminated");
+        };
+        let (lines, ()) = tokio::join!(lines(server.target(), script, &job), terminate);
+        let done = lines.last().expect("lines");
+        assert_eq!(total(done, "short", "failed"), 4, "{done}");
+        let late = of_type(&lines, "interval")[1];
+        assert!(total(late, "short", "committed") > 0, "{late}");
+    });
+}
+
+#[test]
+fn a_frozen_server_cannot_keep_the_driver_from_ending() {
+    run(async {
+        let test = "a_frozen_server_cannot_keep_the_driver_from_ending";
+        let Some(server) = Server::start(test).await else { return };
+        let mut conn = server.connect().await;
+        let job = job(&json!({"duration_s": 1.0, "budget_s": 1.0, "grace_s": 0.3}));
+        let freeze = async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            let rows = conn
+                .simple_rows(
+                    "select pid from pg_stat_activity where backend_type = 'client backend'",
+                )
+                .await
+                .expect("processes are listed");
+            server.signal("STOP");
+            let pids = rows.into_iter().map(|row| row[0].clone().expect("a process id"));
+            pids.inspect(|pid| kill("STOP", pid)).collect::<Vec<_>>()
+        };
+        let began = Instant::now();
+        let (lines, pids) = tokio::join!(lines(server.target(), QUICK, &job), freeze);
+        // Generous, and far below the ten minutes that would mean "it waited".
+        assert!(began.elapsed() < Duration::from_secs(60));
+        pids.iter().for_each(|pid| kill("CONT", pid));
+        let done = lines.last().expect("lines");
+        assert_eq!(total(done, "quick", "in_flight"), 4, "{done}");
+        assert_eq!(done["elapsed_s"], 1.0);
+    });
+}
+
+#[test]
+fn clients_that_cannot_connect_are_an_error_and_not_a_run() {
+    run(async {
+        let test = "clients_that_cannot_connect_are_an_error";
+        let Some(server) = Server::start(test).await else { return };
+        let job = job(&json!({"connections": 200}));
+        let result = run_until(server.target(), QUICK, &job, std::future::pending());
+        assert_eq!(result.await.expect_err("too many").sqlstate(), "53300");
+    });
+}
+
+#[test]
+fn a_listener_that_never_answers_is_an_error_in_bounded_time() {
+    run(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("an address").port();
+        let target = Target::new("127.0.0.1", port, "u", "d", None, "a");
+        let result = run_until(target, QUICK, &job(&json!({})), std::future::pending()).await;
+        assert_eq!(result.expect_err("mute").to_string(), "server did not answer within 2 s");
+    });
+}
