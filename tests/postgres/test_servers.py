@@ -373,6 +373,30 @@ def test_configure_leaves_nothing_of_an_earlier_configuration(running_cluster: C
     assert shown(running_cluster, "work_mem") == "4MB"
 
 
+def test_a_server_that_is_gone_cannot_reload(running_cluster: Cluster) -> None:
+    running_cluster.stop()
+    with pytest.raises(ServerLost, match="is not running"):
+        running_cluster.reload()
+
+
+def test_a_postgres_that_is_a_script_around_the_real_one_is_stopped_with_all_its_processes(
+    scratch: Scratch, binaries: Binaries, open_directory: Path, empty_snapshot: Snapshot
+) -> None:
+    bin_dir = open_directory / "wrapped"
+    bin_dir.mkdir()
+    for name in ("initdb", "postgres", "pg_controldata"):
+        script = bin_dir / name
+        script.write_text(f'#!/bin/sh\nexec "{binaries.bin_dir}/{name}" "$@"\n')
+        script.chmod(0o755)
+    with empty_snapshot.restore(scratch, find_binaries(str(bin_dir))).cluster as cluster:
+        cluster.start()
+        pids = [each.pid for each in cluster.server_pids()]
+        assert cluster.postmaster_pid in pids
+        assert len(pids) > 5
+        cluster.stop(fast_timeout_s=0, immediate_timeout_s=0)
+        assert not any(is_alive(pid) for pid in pids)
+
+
 def test_restart_applies_what_only_a_start_can(running_cluster: Cluster) -> None:
     running_cluster.configure({"shared_buffers": "24MB"})
     assert running_cluster.restart() == "fast"
@@ -471,8 +495,12 @@ def test_a_full_server_is_a_started_server(cluster: Cluster) -> None:
 # Faults
 
 
-def test_a_stopped_backend_does_not_hold_up_the_stop(running_cluster: Cluster) -> None:
+def test_a_stopped_backend_and_checkpointer_do_not_hold_up_the_stop(
+    running_cluster: Cluster,
+) -> None:
     connection = running_cluster.connect()
+    kinds = {each.backend_type: each.pid for each in running_cluster.server_pids()}
+    os.kill(kinds["checkpointer"], signal.SIGSTOP)
     os.kill(connection.info.backend_pid, signal.SIGSTOP)
     # After 5 s the server kills what ignores an immediate shutdown.
     assert running_cluster.stop(fast_timeout_s=0.3, immediate_timeout_s=20) == "immediate"

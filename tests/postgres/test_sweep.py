@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import is_alive, wait_until
 from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep
 
 pytestmark = pytest.mark.postgres
@@ -30,41 +30,52 @@ def scratch_root(open_directory: Path, request: pytest.FixtureRequest) -> Iterat
     sweep(Scratch.open(root))
 
 
-@contextlib.contextmanager
-def holder(root: Path, program: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Another pgdrag process, which prints one line of words and then waits to be killed."""
-    prelude = """
-        import os, signal, sys, time
-        from pathlib import Path
-        from pgdrag.servers.binaries import find_binaries
-        from pgdrag.servers.cluster import Cluster
-        from pgdrag.servers.scratch import Scratch
-        scratch = Scratch.open(Path(sys.argv[1]))
-        """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(program), str(root)],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline().split("\t")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+Held = tuple[subprocess.Popen[str], list[str]]
+Hold = Callable[..., contextlib.AbstractContextManager[Held]]
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import SnapshotStore
+root, session, key, sql = sys.argv[1:]
+snapshot = SnapshotStore(Scratch.open(Path(session))).get(key)
+cluster = snapshot.restore(Scratch.open(Path(root)), find_binaries(None)).cluster
+cluster.start()
+connection = cluster.connect()
+connection.execute(sql)
+pids = [str(each.pid) for each in cluster.server_pids()]
+print(cluster.directory, cluster.socket_directory, *pids, sep="\t", flush=True)
+time.sleep(120)
+"""
 
 
-START = """
-    cluster = Cluster.create(scratch, find_binaries(None))
-    cluster.initdb()
-    cluster.start()
-    connection = cluster.connect()
-    pids = [str(each.pid) for each in cluster.server_pids()]
-    print(cluster.directory, cluster.socket_directory, *pids, sep="\\t", flush=True)
-    time.sleep(120)
+@pytest.fixture
+def hold(scratch: Scratch, empty_snapshot: Snapshot) -> Hold:
+    """Starts another pgdrag process that holds a running cluster until it is killed.
+
+    With the process comes what it printed: the cluster's directory, the directory of its socket,
+    and its processes, postmaster first.
     """
+
+    @contextlib.contextmanager
+    def holding(root: Path, sql: str = "SELECT 1") -> Iterator[Held]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(root), str(scratch.root), empty_snapshot.key, sql],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().split("\t")
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    return holding
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -86,8 +97,8 @@ def sysv_segments() -> list[str]:
     return [x.split()[1] for x in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
 
 
-def test_servers_die_with_the_process_that_started_them(scratch_root: Path) -> None:
-    with holder(scratch_root, START) as (process, [_, _, *pids]):
+def test_servers_die_with_the_process_that_started_them(hold: Hold, scratch_root: Path) -> None:
+    with hold(scratch_root) as (process, [_, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
         memory, sysv = memory_of(postmaster), sysv_of(postmaster)
         assert memory
@@ -99,9 +110,11 @@ def test_servers_die_with_the_process_that_started_them(scratch_root: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["plain", "odd ' näme"])
-def test_a_sweep_after_kill_9_leaves_no_directory(scratch_root: Path, name: str) -> None:
+def test_a_sweep_after_kill_9_leaves_no_directory(
+    hold: Hold, scratch_root: Path, name: str
+) -> None:
     root = Scratch.open(scratch_root).root / name
-    with holder(root, START) as (process, [directory, sockets, *_]):
+    with hold(root) as (process, [directory, sockets, *_]):
         assert (Path(sockets).parent == Path(directory)) == (name == "plain")
         kill(process)
         [sentence] = sweep(Scratch.open(root))
@@ -113,9 +126,10 @@ def test_a_sweep_after_kill_9_leaves_no_directory(scratch_root: Path, name: str)
 
 
 def test_a_sweep_ends_a_server_that_survived_its_owner_and_frees_its_memory(
+    hold: Hold,
     scratch_root: Path,
 ) -> None:
-    with holder(scratch_root, START) as (process, [directory, _, *pids]):
+    with hold(scratch_root) as (process, [directory, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
         memory, sysv = memory_of(postmaster), sysv_of(postmaster)
         os.kill(postmaster, signal.SIGSTOP)  # deaf to the signal of its owner's death
@@ -130,17 +144,16 @@ def test_a_sweep_ends_a_server_that_survived_its_owner_and_frees_its_memory(
     assert not Path(directory).exists()
 
 
-def test_memory_that_only_the_control_segment_names_is_freed(scratch_root: Path) -> None:
+def test_memory_that_only_the_control_segment_names_is_freed(
+    hold: Hold, scratch_root: Path
+) -> None:
     # The statistics of many tables fill segments that the postmaster has not mapped.
-    many = (
-        "connection.execute('DO $$ BEGIN FOR i IN 1..1500 LOOP '"
-        " 'EXECUTE $_$CREATE TABLE t$_$ || i || $_$ ()$_$; END LOOP; END $$');"
-        "connection.execute('SELECT pg_stat_force_next_flush()')"
-    )
-    with holder(scratch_root, START.replace("pids =", f"{many}; pids =")) as (
-        process,
-        [_, _, *pids],
-    ):
+    many = """
+        DO $$ BEGIN
+          FOR i IN 1..1500 LOOP EXECUTE format('CREATE TABLE t%s ()', i); END LOOP;
+        END $$;
+        SELECT pg_stat_force_next_flush()"""
+    with hold(scratch_root, many) as (process, [_, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
         memory = {path for child in children for path in memory_of(child)}
         assert memory > set(memory_of(postmaster))
@@ -151,8 +164,8 @@ def test_memory_that_only_the_control_segment_names_is_freed(scratch_root: Path)
     assert not any(path.exists() for path in memory)
 
 
-def test_the_cluster_of_a_living_process_is_never_touched(scratch_root: Path) -> None:
-    with holder(scratch_root, START) as (_, [directory, sockets, *pids]):
+def test_the_cluster_of_a_living_process_is_never_touched(hold: Hold, scratch_root: Path) -> None:
+    with hold(scratch_root) as (_, [directory, sockets, *pids]):
         assert sweep(Scratch.open(scratch_root)) == []
         assert Path(directory).is_dir()
         assert Path(sockets).is_dir()
@@ -243,11 +256,22 @@ def test_half_made_snapshots_of_the_dead_go_and_those_of_the_living_stay(
     alive.remove()
 
 
+def test_what_is_being_removed_is_left_to_its_remover(scratch_root: Path) -> None:
+    scratch = Scratch.open(scratch_root)
+    # The lock goes last: without it there is somebody about to finish, or nothing but the name.
+    almost_gone, empty = scratch.clusters / "cluster-1", scratch.clusters / "cluster-2"
+    (almost_gone / "data").mkdir(parents=True)
+    empty.mkdir()
+    assert sweep(scratch) == []
+    assert (almost_gone.exists(), empty.exists()) == (True, False)
+
+
 def test_a_failure_to_sweep_is_a_sentence_and_not_an_error(
     scratch_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = Scratch.open(scratch_root)
     owned = scratch.own_directory(scratch.snapshots, "half-made-")
+    (owned.path / "data").mkdir()
     owned.release()
     fail: Callable[[Path], None] = lambda path: (_ for _ in ()).throw(OSError(5, "broken"))  # noqa: E731
     with monkeypatch.context() as broken:

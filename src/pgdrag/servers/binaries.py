@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
@@ -83,8 +84,11 @@ def find_binaries(wanted: str | None = None) -> Binaries:
 
 
 def available_binaries() -> list[Binaries]:
-    """Every PostgreSQL that can be found, of whatever age, those of the machine first."""
-    found = [_describe(bin_dir, "installed") for bin_dir in installed_bin_dirs()]
+    """Every PostgreSQL that can be found and runs, of whatever age, those of the machine first."""
+    found = []
+    for bin_dir in installed_bin_dirs():
+        with contextlib.suppress(ServerError):  # a broken one is no reason to hide the others
+            found.append(_describe(bin_dir, "installed"))
     embedded = embedded_bin_dir()
     return found if embedded is None else [*found, _describe(embedded, "embedded")]
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-from pgdrag.errors import SettingError
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, storage_errors
@@ -33,7 +32,7 @@ def load_settings_catalog(binaries: Binaries, scratch: Scratch) -> SettingsCatal
 def _read(path: Path) -> SettingsCatalog | None:
     try:
         return SettingsCatalog.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, SettingError):
+    except (OSError, ValueError):
         return None  # missing, or of another pgdrag version: it can be made again
 
 

@@ -30,6 +30,7 @@ from pgdrag.servers.owner_file import (
 from pgdrag.servers.processes import (
     ServerProcess,
     kill_processes,
+    running_program,
     send_signal,
     server_processes,
     wait_until,
@@ -57,6 +58,8 @@ _INITDB_TIMEOUT_S = 180.0
 _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
+_LEAVE_TIMEOUT_S = 2.0
+_CLIENT_TYPES = frozenset({"client backend", "starting"})
 _POLL_S = 0.02
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
@@ -91,6 +94,7 @@ class Cluster:
         self.port = _FIRST_PORT
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
         self._owned = owned
+        self._program = binaries.postgres
         self._postmaster: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -222,6 +226,9 @@ class Cluster:
                     f"server was not ready after {timeout_s:g} s", detail=self._detail()
                 )
             time.sleep(_POLL_S)
+        self._note_program()
+        # The question whether it is ready took one of its connections, perhaps the only one.
+        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
 
     def stop(
         self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
@@ -257,18 +264,18 @@ class Cluster:
         pid = self.postmaster_pid
         if pid is None:
             raise ServerLost("the server to reload is not running", detail=self._detail())
-        with self.connect() as connection:
-
-            def load_time() -> object:
-                row = connection.execute("SELECT pg_conf_load_time()").fetchone()
-                return row and row[0]
-
-            before = load_time()
-            send_signal(pid, signal.SIGHUP)
-            if not wait_until(lambda: load_time() != before, timeout_s):
-                raise ServerLost(
-                    f"the server did not reload within {timeout_s:g} s", detail=self._detail()
-                )
+        try:
+            with self.connect() as connection:
+                before = _load_time(connection)
+                send_signal(pid, signal.SIGHUP)
+                # A backend is told by the postmaster, which has read the files by then.
+                if wait_until(lambda: _load_time(connection) != before, timeout_s):
+                    return
+        except psycopg.OperationalError as error:
+            raise ServerLost(
+                f"the server went away while it reloaded: {error}", detail=self._detail()
+            ) from error
+        raise ServerLost(f"server did not reload within {timeout_s:g} s", detail=self._detail())
 
     def is_running(self) -> bool:
         """Whether the server's first process lives; it may be mute all the same."""
@@ -281,7 +288,7 @@ class Cluster:
 
     def server_pids(self) -> list[ServerProcess]:
         """Every process of the server now, postmaster first, with its kind."""
-        return server_processes(self.data_directory, self.binaries.postgres)
+        return server_processes(self.data_directory, self._program)
 
     def connect(
         self,
@@ -344,6 +351,16 @@ class Cluster:
             *("-c", "listen_addresses="),
         ]
 
+    def _note_program(self) -> None:
+        """Know the server's processes even where `postgres` is a script that runs the real one."""
+        running = running_program(self.postmaster_pid)
+        if running is not None and running != self._program:
+            self._program = running
+            OwnerFile(os.getpid(), running, self.socket_directory).write(self.directory)
+
+    def _has_no_clients(self) -> bool:
+        return all(each.backend_type not in _CLIENT_TYPES for each in self.server_pids())
+
     def _is_ready(self) -> bool:
         # Line 8 of postmaster.pid; the file may still be that of an earlier server.
         try:
@@ -389,12 +406,12 @@ class Cluster:
                 continue
             return method
         # Together with its children, which might otherwise recover in the middle of this.
-        kill_processes(self.data_directory, self.binaries.postgres)
+        kill_processes(self.data_directory, self._program)
         postmaster.wait(immediate_timeout_s or None)
         return "killed"
 
     def _clear_leftovers(self) -> None:
-        kill_processes(self.data_directory, self.binaries.postgres)
+        kill_processes(self.data_directory, self._program)
         free_shared_memory(self.data_directory)
 
     def _free_port(self) -> int:
@@ -428,6 +445,11 @@ class Cluster:
             f"{name} ended with status {finished.status}",
             detail="\n".join(finished.output.strip().splitlines()[-20:]) or None,
         )
+
+
+def _load_time(connection: psycopg.Connection) -> object:
+    row = connection.execute("SELECT pg_conf_load_time()").fetchone()
+    return row and row[0]
 
 
 def _socket_directory(directory: Path) -> Path:

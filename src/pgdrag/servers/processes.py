@@ -19,6 +19,8 @@ from pgdrag.errors import ServerError
 
 _PROC = Path("/proc")
 _POLL_S = 0.02
+# What the kernel adds to the name of a file that was replaced, as by an upgrade.
+_DELETED = " (deleted)"
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,12 @@ def kill_processes(data_directory: Path, program: Path, *, timeout_s: float = 10
     return len(killed)
 
 
+def running_program(pid: int | None) -> Path | None:
+    """The file of the program that `pid` runs, or None when it is gone."""
+    target = "" if pid is None else _link(pid, "exe").removesuffix(_DELETED)
+    return Path(target) if target else None
+
+
 def send_signal(pid: int, number: signal.Signals) -> None:
     """Signal a process that may have ended in the meantime."""
     try:
@@ -158,8 +166,7 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 
 def _runs(pid: int, program: Path) -> bool:
-    # A program file that an upgrade replaced while it ran is shown as deleted.
-    return _link(pid, "exe").removesuffix(" (deleted)") == str(program)
+    return running_program(pid) == program
 
 
 def _link(pid: int, name: str) -> str:

@@ -82,8 +82,18 @@ class OwnedDirectory:
             self.lock_fd = -1
 
     def remove(self) -> None:
-        """Delete it with all it contains, then give it up."""
-        remove_tree(self.path)
+        """Delete it with all it contains, then give it up; one that was renamed is only given up.
+
+        The lock goes last: whatever is left, if this is interrupted, still looks abandoned.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            for entry in list(os.scandir(self.path)):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(Path(entry.path))
+                elif entry.name != _LOCK:
+                    Path(entry.path).unlink(missing_ok=True)
+            (self.path / _LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
         self.release()
 
 
@@ -161,7 +171,13 @@ class Scratch:
         taken = []
         with self._judging():
             for path in sorted(parent.glob(f"{prefix}*")):
-                lock_fd = _open_lock(path)
+                try:
+                    lock_fd = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+                except OSError:
+                    # It is being removed, or its remover died one step before the end.
+                    with contextlib.suppress(OSError):
+                        path.rmdir()
+                    continue
                 try:
                     fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
