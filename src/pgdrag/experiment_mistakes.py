@@ -1,0 +1,232 @@
+"""What is wrong with an experiment file, in words: where, what was found, what is wanted."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pgdrag.errors import ExperimentError
+from pgdrag.experiment_model import FORMS
+from pgdrag.toml_lines import KeyLines, KeyPath
+
+MOST_LISTED = 10
+# Keys that people bring along from other tools, too unlike ours for a comparison of letters.
+_OTHER_WORDS = {
+    "terminals": "connections",
+    "clients": "connections",
+    "duration": "measure_s",
+    "time": "measure_s",
+    "ramp_up": "warm_up_s",
+    "scalefactor": "warehouses",
+    "repeats": "replicates",
+    "runs": "replicates",
+    "settings": "setting",
+    "steps": "rungs",
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that keeps a file from being run.
+
+    Attributes:
+        path: the key, as one walks to it.
+        message: in the style of PostgreSQL's messages.
+        hint: a sentence, or "".
+    """
+
+    path: KeyPath
+    message: str
+    hint: str = ""
+    line: int | None = None  # where it is not the line of the key
+
+
+def experiment_error(
+    mistakes: Iterable[Mistake], lines: KeyLines, file: Path | str
+) -> ExperimentError:
+    """Return one error of all mistakes: the first in the file as message, the rest as detail."""
+    placed = sorted(
+        {
+            (x.line or lines.line(x.path), x.message, x.hint): None for x in mistakes
+        },  # a mistake of [workload] is found again in every scale
+    )
+    assert placed, "an error needs a mistake"
+    (line, message, hint), *others = placed
+    told = [
+        f"{file}:{line}: {message}" + (f" ({hint})" if hint else "")
+        for line, message, hint in others[: MOST_LISTED - 1]
+    ]
+    if len(placed) > MOST_LISTED:
+        told.append(f"There are {len(placed) - MOST_LISTED} more.")
+    return ExperimentError(
+        message, path=file, line=line, detail="\n".join(told) or None, hint=hint or None
+    )
+
+
+def mistakes_of(
+    error: ValidationError, schema: Mapping[str, Any], table: KeyPath = ()
+) -> list[Mistake]:
+    """Return what a model found wrong.
+
+    Args:
+        error: from validating the table with the model.
+        schema: the model's JSON Schema: it knows the keys that were possible.
+        table: where the table stands in the file.
+    """
+    return [_mistake(details, schema, table) for details in error.errors()]
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], path: KeyPath) -> Mistake:
+    """Return the mistake of a name that nothing is registered under."""
+    names = sorted(known)
+    hint = did_you_mean(name, names) or f"Known are: {', '.join(names)}."
+    return Mistake(path, f'unknown {what} "{name}"', hint)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return a question that names the nearest known name, or ""."""
+    other = _OTHER_WORDS.get(name.lower())
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.55)
+    nearest = close[0] if close else other if other in known else None
+    return f'Did you mean "{nearest}"?' if nearest else ""
+
+
+def in_table(path: KeyPath) -> str:
+    """Return how the file heads a table: `[scales.demo.load]`, `[[rungs]]`."""
+    names = ".".join(part if _is_bare(part) else json.dumps(part) for part in _names(path))
+    return f"[[{names}]]" if path and isinstance(path[-1], int) else f"[{names}]"
+
+
+def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -> Mistake:
+    is_of_key = details["loc"][-1:] == ("[key]",)
+    inner: KeyPath = details["loc"][:-1] if is_of_key else details["loc"]
+    path = (*table, *inner)
+    if not inner:
+        return Mistake(table, f"{in_table(table)} {_wanted(details)}")
+    key, around = str(path[-1]), path[:-1]
+    where = f" in {in_table(around)}" if around else ""
+    if details["type"] == "extra_forbidden":
+        return Mistake(
+            path, f'unknown key "{key}"{where}', did_you_mean(key, _keys_at(schema, inner[:-1]))
+        )
+    if details["type"] == "missing":
+        return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
+    if is_of_key:
+        return Mistake(path, f'the name "{key}"{where} {_wanted(details)}')
+    if isinstance(path[-1], int):
+        return Mistake(path, f"element {path[-1] + 1} of {_array(path)} {_wanted(details)}")
+    return Mistake(path, f'"{key}"{where} {_wanted(details)}')
+
+
+# The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
+_WANTED = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be an array",
+    "tuple_type": "must be an array",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be over {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be under {lt}",
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must be made of {form}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} element",
+}
+
+
+def _wanted(details: ErrorDetails) -> str:
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in details.get("ctx", {}).items()
+    }
+    pattern = str(context.get("pattern"))
+    context["form"] = FORMS.get(pattern, f"what {pattern} matches")
+    template = _WANTED.get(details["type"])
+    if template is not None:
+        text = template.format_map(context)
+    else:
+        # The words of a model's own validator, which stand behind "Value error, ".
+        text = str(context.get("error", "")) or details["msg"]
+        text = text[:1].lower() + text[1:]
+        if text.startswith("input should"):
+            text = "must" + text.removeprefix("input should")
+    is_about_value = details["type"] not in ("value_error", "too_short", "string_too_short")
+    return f"{text}, not {_shown(details['input'])}" if is_about_value else text
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value if len(value) <= 40 else f"{value[:39]}…", ensure_ascii=False)
+        case dict():
+            return "a table"
+        case list():
+            return "an array"
+        case int() | float():
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        case _:
+            return str(value)
+
+
+def _keys_at(schema: Mapping[str, Any], path: KeyPath) -> list[str]:
+    return list(_schema_at(schema, path).get("properties", ()))
+
+
+def _description(schema: Mapping[str, Any], path: KeyPath) -> str:
+    text = str(_schema_at(schema, path).get("description", ""))
+    return f"{text}." if text else ""
+
+
+def _schema_at(root: Mapping[str, Any], path: KeyPath) -> Mapping[str, Any]:
+    """Return the part of a JSON Schema that a key is judged by; {} where it says nothing."""
+    schema = root
+    for part in path:
+        schema = _resolved(root, schema)
+        properties = schema.get("properties", {})
+        if isinstance(part, int):
+            schema = schema.get("items", {})
+        elif part in properties:
+            schema = properties[part]
+        else:
+            # Tables of tables, whose names are the user's: with a pattern or without one.
+            patterns = schema.get("patternProperties", {})
+            inner = next(iter(patterns.values()), schema.get("additionalProperties"))
+            schema = inner if isinstance(inner, Mapping) else {}
+    return _resolved(root, schema)
+
+
+def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: Mapping[str, Any] = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+
+
+def _array(path: KeyPath) -> str:
+    return f"[[{'.'.join(_names(path))}]]" if len(_names(path)) == 1 else f'"{_names(path)[-1]}"'
+
+
+def _names(path: KeyPath) -> list[str]:
+    return [part for part in path if isinstance(part, str)]
+
+
+def _is_bare(part: str) -> bool:
+    return bool(part) and all(x.isascii() and (x.isalnum() or x in "-_") for x in part)
