@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -16,7 +17,7 @@ import pytest
 import pgdrag.collectors as collectors
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors._proc import read_io, read_server_io
-from pgdrag.collectors.autovacuum import Autovacuum
+from pgdrag.collectors.autovacuum import Autovacuum, parse_analyze, parse_vacuum
 from pgdrag.collectors.buffers import Buffers
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.reads import Reads
@@ -37,7 +38,7 @@ ROWS = 20_000  # of some 110 bytes: 2.5 MB
 
 
 class TestEveryCollector(CollectorConformance):
-    @pytest.fixture(params=all_collectors().values(), ids=all_collectors().keys())
+    @pytest.fixture(params=list(all_collectors().values()), ids=list(all_collectors()))
     def collector_class(self, request: pytest.FixtureRequest) -> type[Collector]:
         found: type[Collector] = request.param
         return found
@@ -289,10 +290,12 @@ EAGER = {
 
 
 def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> None:
-    start(any_cluster, **EAGER)
+    start(any_cluster)
     make_table(any_cluster)
+    any_cluster.configure(EAGER)
     with watching(Autovacuum(), any_cluster) as watch:
         run_in_session(any_cluster, "DELETE FROM rows WHERE id <= 1000")
+        any_cluster.reload()
         wait_for_vacuum(any_cluster)
     assert watch["vacuums_per_s"] > 0
     assert watch["analyzes_per_s"] > 0
@@ -301,27 +304,29 @@ def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> 
 
 
 def test_a_held_horizon_keeps_dead_tuples(cluster: Cluster) -> None:
-    start(cluster, **EAGER)
+    start(cluster)
     make_table(cluster)
+    cluster.configure(EAGER)
     with watching(Autovacuum(), cluster) as watch, cluster.connect(autocommit=False) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT 1")
         run_in_session(cluster, "DELETE FROM rows WHERE id <= 1000")
+        cluster.reload()
         wait_for_vacuum(cluster)
     assert watch["dead_tuples_kept_per_vacuum"] > 0
 
 
 def wait_for_vacuum(cluster: Cluster) -> None:
-    with cluster.connect() as client:
+    """Until the log has a vacuum that met dead tuples, and an analyze, of the table."""
 
-        def is_done() -> bool:
-            row = client.execute(
-                "SELECT autovacuum_count > 0 AND autoanalyze_count > 0"
-                " FROM pg_stat_user_tables WHERE relname = 'rows'"
-            ).fetchone()
-            return row is not None and row[0]
+    def is_done() -> bool:
+        [log] = cluster.jsonlog_files()
+        messages = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+        vacuums = [vacuum for text in messages if (vacuum := parse_vacuum(text))]
+        has_met_dead = any(v.table == "public.rows" and v.removed + v.kept for v in vacuums)
+        return has_met_dead and any(parse_analyze(text) == "public.rows" for text in messages)
 
-        assert wait_until(is_done, 20)
+    assert wait_until(is_done, 20)
 
 
 # scans

@@ -12,7 +12,7 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
@@ -98,7 +98,7 @@ class Observer:
                 raise Unseen(_NO_ANSWER) from error
             if self.connection.closed:
                 raise Unseen("the connection to the server was lost") from error
-            message = error.diag.message_primary or str(error).splitlines()[0]
+            message = error.diag.message_primary or type(error).__name__
             raise Unseen(f"the server refused: {message}") from error
 
 
@@ -137,13 +137,17 @@ def _hanging_up(
     connection: psycopg.Connection[Any], *, after_s: float
 ) -> Iterator[threading.Event]:
     """Break the connection when the block takes longer: a stopped server ends no statement itself."""
+    import psycopg
+
     has_hung_up = threading.Event()
 
     def hang_up() -> None:
-        if connection.closed:
-            return
-        has_hung_up.set()
-        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        # The connection may be lost in another way at this very moment.
+        with (
+            suppress(psycopg.Error, OSError),
+            socket.socket(fileno=os.dup(connection.fileno())) as line,
+        ):
+            has_hung_up.set()
             line.shutdown(socket.SHUT_RDWR)
 
     timer = threading.Timer(after_s, hang_up)

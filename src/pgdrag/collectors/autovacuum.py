@@ -137,8 +137,10 @@ def _per_vacuum(name: str, label: str, tuples: Sequence[int]) -> Observation:
 
 
 def _most_often(tables: Iterable[str]) -> str:
-    ranked = Counter(tables).most_common(_NAMED_TABLES)
-    named = ", ".join(f"{table} {count}" for table, count in ranked)
+    counts = Counter(tables)
+    # Among equals the workload's tables before the system's.
+    ranked = sorted(counts, key=lambda table: (-counts[table], table.startswith("pg_"), table))
+    named = ", ".join(f"{table} {counts[table]}" for table in ranked[:_NAMED_TABLES])
     return f"; most often {named}" if named else ""
 
 

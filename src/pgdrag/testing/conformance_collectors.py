@@ -3,7 +3,7 @@
 Subclass it in a test module; it asks for two fixtures::
 
     class TestEveryCollector(CollectorConformance):
-        @pytest.fixture(params=all_collectors().values(), ids=all_collectors().keys())
+        @pytest.fixture(params=list(all_collectors().values()), ids=list(all_collectors()))
         def collector_class(self, request): ...          # type[Collector]
         @pytest.fixture
         def cluster(self): ...                           # Cluster, running, nobody else's
