@@ -332,7 +332,9 @@ fn a_frozen_server_cannot_keep_the_driver_from_ending() {
         let (lines, pids) = tokio::join!(lines(server.target(), QUICK, &job), freeze);
         // Generous, and far below the ten minutes that would mean "it waited".
         assert!(began.elapsed() < Duration::from_secs(60));
-        pids.iter().for_each(|pid| kill("CONT", pid));
+        for pid in &pids {
+            kill("CONT", pid);
+        }
         let done = lines.last().expect("lines");
         assert_eq!(total(done, "quick", "in_flight"), 4, "{done}");
         assert_eq!(done["elapsed_s"], 1.0);

@@ -1,0 +1,228 @@
+//! Does the command keep the contract's promises about its input, its last line and its end?
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_pgdrag-driver");
+
+/// A job to run against a port of this machine.
+fn job(port: u16) -> Value {
+    json!({
+        "contract": 1, "action": "run", "die_with_parent": false, "seed": 1,
+        "server": {
+            "host": "127.0.0.1", "port": port, "user": "u", "database": "d", "password": "hunter2",
+            "application_name": "pgdrag test", "connect_timeout_s": 600.0,
+        },
+        "workload": {
+            "kind": "tpcc", "warehouses": 1, "isolation": "read committed", "max_retries": 3,
+            "mix": {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4,
+                    "stock_level": 4},
+        },
+        "run": {
+            "connections": 2, "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0,
+            "rate_per_s": null, "queue_limit": 10, "interval_s": 1.0, "grace_s": 1.0, "threads": 1,
+        },
+        "load": null,
+    })
+}
+
+/// `job` with the value at a path like `/run/threads` replaced.
+fn with(mut job: Value, path: &str, value: Value) -> Value {
+    *job.pointer_mut(path).expect(path) = value;
+    job
+}
+
+fn start(line: &str) -> Child {
+    let mut driver = Command::new(DRIVER)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the driver starts");
+    let mut stdin = driver.stdin.take().expect("a pipe");
+    writeln!(stdin, "{line}").expect("the driver reads");
+    driver
+}
+
+fn finish(driver: Child) -> (i32, Vec<Value>) {
+    let output = driver.wait_with_output().expect("the driver ends");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    (output.status.code().expect("an exit status"), lines)
+}
+
+/// A port whose connections are taken in and never answered.
+fn mute() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("an address").port();
+    (listener, port)
+}
+
+fn wait_for_connect_phase(driver: &mut Child) -> BufReader<std::process::ChildStdout> {
+    let mut lines = BufReader::new(driver.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.contains("connect") {
+        line.clear();
+        assert!(lines.read_line(&mut line).expect("lines") > 0, "the driver ended early");
+    }
+    lines
+}
+
+#[test]
+fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
+    // (the line, what the message says)
+    let cases = [
+        (String::new(), "could not read the job"),
+        ("{".into(), "could not read the job"),
+        (with(job(1), "/contract", json!(2)).to_string(), "cannot speak version 2 of the contract"),
+        (with(job(1), "/action", json!("jump")).to_string(), "unknown variant `jump`"),
+        (with(job(1), "/run", json!(null)).to_string(), r#"key "run" must be given exactly when"#),
+        (
+            with(job(1), "/run/threads", json!(0)).to_string(),
+            r#"key "run.threads" must be at leas"#,
+        ),
+        (
+            with(job(1), "/run/budget_s", json!(0.5)).to_string(),
+            r#""run.budget_s" must be at least"#,
+        ),
+        (with(job(1), "/run/rate_per_s", json!(0)).to_string(), r#"key "run.rate_per_s" must be"#),
+        (
+            with(job(1), "/workload/mix/payment", json!(-1)).to_string(),
+            r#"key "workload.mix" must"#,
+        ),
+        (with(job(1), "/workload", json!({"kind": "x"})).to_string(), "unknown variant `x`"),
+        (with(job(1), "/seed", json!(-1)).to_string(), "invalid value: integer `-1`, expected u64"),
+        (
+            with(job(1), "/server/host", json!("a\u{0}b")).to_string(),
+            "must not contain a zero byte",
+        ),
+    ];
+    for (line, expected) in cases {
+        let (status, lines) = finish(start(&line));
+        assert_eq!((status, lines.len()), (2, 1), "{line}");
+        assert_eq!(lines[0]["type"], "error");
+        let message = lines[0]["message"].as_str().expect("a message");
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused_at_every_level() {
+    for path in ["", "/server", "/workload", "/workload/mix", "/run"] {
+        let mut job = job(1);
+        let object = job.pointer_mut(path).and_then(Value::as_object_mut).expect(path);
+        object.insert("surprise".into(), json!(1));
+        let (status, lines) = finish(start(&job.to_string()));
+        let message = lines[0]["message"].as_str().expect("a message");
+        assert!(status == 2 && message.contains("unknown field `surprise`"), "{path}: {message}");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_an_error_line_and_status_1_without_the_password() {
+    let (listener, port) = mute();
+    drop(listener);
+    let (status, lines) = finish(start(&job(port).to_string()));
+    let last = lines.last().expect("lines");
+    assert_eq!((status, &last["type"], &last["sqlstate"]), (1, &json!("error"), &json!("08006")));
+    assert_eq!(last["phase"], "connect");
+    assert_eq!(lines[0]["type"], "hello");
+    assert!(!format!("{lines:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_server_that_never_answers_is_an_error_after_the_time_limit() {
+    let (_listener, port) = mute();
+    let job = with(job(port), "/server/connect_timeout_s", json!(0.2));
+    let (status, lines) = finish(start(&job.to_string()));
+    let last = lines.last().expect("lines");
+    assert_eq!((status, &last["message"]), (1, &json!("server did not answer within 0.2 s")));
+}
+
+#[test]
+fn a_signal_ends_a_run_as_done_and_a_load_or_a_check_as_error() {
+    for action in ["run", "load", "check"] {
+        for signal in ["TERM", "INT"] {
+            let (_listener, port) = mute();
+            let mut job = with(job(port), "/action", json!(action));
+            if action != "run" {
+                job["run"] = json!(null);
+            }
+            if action == "load" {
+                job["load"] = json!({"parallelism": 2});
+            }
+            let mut driver = start(&job.to_string());
+            let lines = wait_for_connect_phase(&mut driver);
+            let pid = driver.id().to_string();
+            Command::new("kill").args(["-s", signal, &pid]).status().expect("kill runs");
+            let last = lines.lines().last().expect("a last line").expect("UTF-8");
+            let last: Value = serde_json::from_str(&last).expect("JSON");
+            let status = driver.wait().expect("the driver ends").code();
+            if action == "run" {
+                assert_eq!((status, &last["type"]), (Some(0), &json!("done")), "{last}");
+                assert_eq!(last["stopped_by"], "signal");
+                assert_eq!(last["transactions"]["new_order"]["scheduled"], 0);
+            } else {
+                // Half a dataset and half a check must not look like whole ones.
+                assert_eq!((status, &last["type"]), (Some(1), &json!("error")), "{last}");
+                assert_eq!(last["sqlstate"], "57014");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_driver_dies_with_the_process_that_started_it() {
+    let (_listener, port) = mute();
+    let job = with(job(port), "/die_with_parent", json!(true));
+    let file = std::env::temp_dir().join(format!("pgdrag-job-{}", std::process::id()));
+    std::fs::write(&file, format!("{job}\n")).expect("a file is written");
+    let mut parent = Command::new("sh")
+        .args(["-c", r#""$1" <"$2" & wait"#, "sh", DRIVER])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let mut lines = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
+    let mut pid = None;
+    for line in &mut lines {
+        let line = line.expect("UTF-8");
+        if let Ok(hello) = serde_json::from_str::<Value>(&line) {
+            pid = hello["pid"].as_u64().or(pid);
+        }
+        if line.contains("connect") {
+            break;
+        }
+    }
+    let driver = format!("/proc/{}", pid.expect("hello came"));
+    parent.kill().expect("the parent is killed");
+    parent.wait().expect("the parent has ended");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while is_running(&driver) {
+        assert!(Instant::now() < limit, "the driver outlived its parent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_file(file).expect("the file is there");
+}
+
+/// Whether the process is there, and not only waiting to be reaped.
+fn is_running(process: &str) -> bool {
+    std::fs::read_to_string(format!("{process}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    let say = |argument| Command::new(DRIVER).arg(argument).output().expect("the driver runs");
+    let version = say("--version");
+    let expected = format!("pgdrag-driver {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8_lossy(&version.stdout), expected);
+    let help = say("--help");
+    assert!(help.status.success());
+    assert!(String::from_utf8_lossy(&help.stdout).contains("without TLS"));
+    let unknown = say("--frobnicate");
+    assert_eq!((unknown.status.code(), unknown.stdout.len()), (Some(2), 0));
+}
