@@ -169,6 +169,37 @@ def test_a_level_that_reads_the_same_as_before_is_inert():
     assert levels.inert([], same, same) == ()
 
 
+def test_a_step_that_changes_nothing_effective_answers_no_claim():
+    same = [Applied(setting(CACHE, "8MB"), "8MB")]
+    results = [
+        *three_of("A0", 70_000),
+        result("A1", 10_000, applied=same),
+        result("A3", 10_000, applied=same),
+    ]
+    rungs = (*LADDER[:2], rung("A3", 250, added=[setting(CACHE, "8MB")]))
+    third = finding(find(run_of(rungs, results)), "A3")
+    assert third.step_claim is not None
+    assert third.step_claim.answer is Answer.UNTESTABLE
+    assert "nothing effective changed from A1 to A3" in third.step_claim.why
+    assert "Nothing effective changed from A1." in third.sentence
+
+
+def test_a_level_that_the_baseline_lacks_too_leaves_the_claims_testable():
+    unknown = setting("io_method", "worker")
+    rungs = (
+        rung("A0", 7000, levels=[unknown]),
+        rung("A1", 1000, levels=[unknown, setting(CACHE, "8MB")], added=[setting(CACHE, "8MB")]),
+    )
+    lacking = Applied(unknown, None, "unknown before 18")
+    results = [
+        result("A0", 70_000, applied=[lacking]),
+        result("A1", 10_000, applied=[lacking, Applied(setting(CACHE, "8MB"), "8MB")]),
+    ]
+    claim = finding(find(run_of(rungs, results)), "A1").total_claim
+    assert claim is not None
+    assert claim.answer is Answer.REPRODUCED
+
+
 def test_a_level_that_the_observation_needs_otherwise_says_why():
     level = setting("log_destination", "stderr")
     (told,) = levels.inert([level], [Applied(level, "jsonlog", "observation channel")], [])

@@ -100,7 +100,10 @@ def _judge(published: float, comparison: Comparison) -> tuple[Answer, str]:
         return Answer.PARTLY, "the same direction, but another size"
     if math.isinf(found.center) and found.low < published / SAME_SIZE:
         return Answer.PARTLY, "the same direction; nothing committed, so the size is only bounded"
-    return Answer.REPRODUCED, "the same direction, and the size within a factor of 2"
+    return (
+        Answer.REPRODUCED,
+        "the same direction, and our interval reaches that size within a factor of 2",
+    )
 
 
 def _judge_no_change(comparison: Comparison) -> tuple[Answer, str]:

@@ -85,7 +85,7 @@ def _find_rung(
         untested=levels.untested(rung.added, applied),
         overrides=overridden,
         inert=levels.inert(rung.added, applied, _applied_before(trials, at)) if at else (),
-        sentence=_rung_sentence(here, at, moved, to_previous),
+        sentence=_rung_sentence(here, trials[reference], moved, to_previous),
         drift=here.drift,
         driver_cpu_share=here.driver_cpu_share,
         warnings=here.warnings,
@@ -120,7 +120,10 @@ def _total_claim(
     trials: Sequence[RungTrials], at: int, comparison: Comparison | None
 ) -> ClaimFinding | None:
     here, baseline = trials[at], trials[0]
-    lacking = levels.untested(here.rung.treatment.levels, here.applied)
+    # A level that the baseline lacks as well is no part of what is compared.
+    common = set(baseline.rung.treatment.levels)
+    changed = [level for level in here.rung.treatment.levels if level not in common]
+    lacking = levels.untested([*changed, *here.rung.added], here.applied)
     why = _why_untestable(here, baseline, lacking)
     return answer_total(baseline.rung.claim, here.rung.claim, comparison, why_untestable=why)
 
@@ -132,6 +135,8 @@ def _step_claim(
     # Rungs between the two have no number of their own: their levels are part of this step.
     added = [level for one in trials[reference + 1 : at + 1] for level in one.rung.added]
     why = _why_untestable(here, before, levels.untested(added, here.applied))
+    if not why and levels.is_whole_rung_inert(added, here.applied, before.applied):
+        why = f"nothing effective changed from {before.rung.name} to {here.rung.name}"
     return answer_step(before.rung.claim, here.rung.claim, comparison, why_untestable=why)
 
 
@@ -147,20 +152,22 @@ def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[s
 
 
 def _rung_sentence(
-    here: RungTrials, at: int, moved: Sequence[Movement], step: Comparison | None
+    here: RungTrials, before: RungTrials, moved: Sequence[Movement], step: Comparison | None
 ) -> str:
     if not here.results:
         return "Not run yet."
     if not here.rates:
         reason = f": {here.reason}" if here.reason else ""
         return f"No number: {here.outcome.value}{reason}."
-    if not at:
+    if here is before:  # the baseline
         return ""
     if step is None:
         return "Nothing to compare with: no rung before it has a number, or nothing was committed."
     missing = {one.name: one.missing for one in here.evidence if one.value is None}
     factor = step.slowdown.center if math.isfinite(step.slowdown.center) else step.slowdown.low
     told = sentence(moved, here.rung.expects, missing=missing, slowdown=max(factor, 1.0))
+    if levels.is_whole_rung_inert(here.rung.added, here.applied, before.applied):
+        told = f"Nothing effective changed from {before.rung.name}. {told}"
     return _effect_words(step) + told
 
 

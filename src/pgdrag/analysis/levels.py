@@ -30,7 +30,7 @@ def inert(
         applied: what was read back on it.
         before: what was read back on the rung before.
     """
-    earlier = {one.level.factor: one.effective for one in before}
+    earlier = _effective(before)
     wanted = {level.factor for level in added}
     sentences = []
     for one in applied:
@@ -45,6 +45,21 @@ def inert(
         elif one.note:
             sentences.append(f"{asked} was not set as asked, but reads {one.effective}: {one.note}")
     return tuple(sentences)
+
+
+def is_whole_rung_inert(
+    added: Sequence[Level], applied: Sequence[Applied], before: Sequence[Applied]
+) -> bool:
+    """Tell a rung that names levels, none of which reads otherwise than on the rung before."""
+    now, earlier = _effective(applied), _effective(before)
+    return bool(added) and all(
+        now.get(level.factor) is not None and now.get(level.factor) == earlier.get(level.factor)
+        for level in added
+    )
+
+
+def _effective(applied: Sequence[Applied]) -> dict[tuple[str, str], str | None]:
+    return {one.level.factor: one.effective for one in applied}
 
 
 def overrides(rungs: Sequence[Rung], at: int) -> tuple[str, ...]:
