@@ -1,6 +1,7 @@
 """From a run to its findings: rungs in every state, sentences, shares, and laws for any run."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from analysis_runs import (
@@ -309,6 +310,17 @@ results = st.builds(
     evidence=observations,
     number=st.integers(1, 20),
 )
+odd_windows = st.builds(
+    measurement,
+    st.sampled_from([0, 1, 29, 30, 10**9]),
+    elapsed_s=st.sampled_from([0.0, 1e-9, 60.0, 1e9]),
+    driver=st.builds(DriverCost, *[st.floats(0, 1e9)] * 4, st.integers(0, 4)),
+    samples=st.lists(
+        st.builds(Sample, st.floats(0, 1e4), st.sampled_from([0.0, 1.0]), st.integers(0, 10**7)),
+        max_size=30,
+    ),
+)
+results |= st.builds(lambda kept, window: replace(kept, measurement=window), results, odd_windows)
 runs = st.builds(
     run_of,
     st.integers(0, 4).map(lambda count: LADDER[:count]),

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pgdrag.analysis.counts import conditional_ratio
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.rates import TrialRate
-from pgdrag.analysis.ratios import Noise, repeat_noise, slowdown
+from pgdrag.analysis.rates import Noise, TrialRate, repeat_noise
+from pgdrag.analysis.ratios import slowdown
 
 
 def trials_of(*counts: int, blocks: tuple[int, ...] = (), elapsed_s: float = 60.0):

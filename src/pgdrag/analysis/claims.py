@@ -85,7 +85,8 @@ def _ratio(before: float | None, after: float | None) -> float | None:
     if before is None or after is None or before <= 0 or after <= 0:
         return None
     ratio = before / after
-    return ratio if 0 < ratio < math.inf else None
+    # Also in its inverse it must be a float.
+    return ratio if 1e-300 < ratio < 1e300 else None
 
 
 def _judge(published: float, comparison: Comparison) -> tuple[Answer, str]:

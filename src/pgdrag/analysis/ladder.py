@@ -24,8 +24,8 @@ from pgdrag.analysis.findings import (
     Verdict,
 )
 from pgdrag.analysis.movement import movements, sentence
-from pgdrag.analysis.rates import combined_rate
-from pgdrag.analysis.ratios import Noise, repeat_noise, slowdown
+from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
+from pgdrag.analysis.ratios import slowdown
 from pgdrag.analysis.wording import detectable_words
 from pgdrag.plan import Applied, RunRecord
 from pgdrag.units import format_interval

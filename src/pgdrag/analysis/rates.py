@@ -68,6 +68,19 @@ class TrialRate:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """How much trials of one treatment differ from each other in this run.
+
+    Attributes:
+        log_sd: standard deviation of log throughput between trials.
+        dof: degrees of freedom of that estimate: trials less one.
+    """
+
+    log_sd: float
+    dof: int
+
+
+@dataclass(frozen=True)
 class Spread:
     """Standard error of a logarithm, and the degrees of freedom that it was estimated with."""
 
@@ -171,6 +184,14 @@ def within_spread(trial: TrialRate) -> Spread:
     if spread is None or spread.log_se <= counting:
         return Spread(counting, math.inf)
     return spread
+
+
+def repeat_noise(trials: Sequence[TrialRate]) -> Noise | None:
+    """Estimate the noise between trials of one treatment; None with fewer than two that committed."""
+    logs = [math.log(trial.per_s) for trial in trials if trial.committed]
+    if len(logs) < 2:
+        return None
+    return Noise(float(np.std(logs, ddof=1)), len(logs) - 1)
 
 
 def trial_dispersion(trials: Sequence[TrialRate]) -> float:

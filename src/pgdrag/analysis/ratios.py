@@ -23,23 +23,10 @@ from scipy import optimize, stats
 
 from pgdrag.analysis.counts import FEW_COMMITS, POWER, conditional_ratio, detectable_ratio, widened
 from pgdrag.analysis.findings import Comparison, Interval, Verdict
-from pgdrag.analysis.rates import TrialRate, trial_dispersion, within_spread
+from pgdrag.analysis.rates import Noise, TrialRate, repeat_noise, trial_dispersion, within_spread
 
 EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
 _LOG_MAX = 700.0  # exp() of more is not a float
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How much trials of one treatment differ from each other in this run.
-
-    Attributes:
-        log_sd: standard deviation of log throughput between trials.
-        dof: degrees of freedom of that estimate: trials less one.
-    """
-
-    log_sd: float
-    dof: int
 
 
 @dataclass(frozen=True)
@@ -53,14 +40,6 @@ class _LogRatio:
     method: str
     warnings: tuple[str, ...] = ()
     has_between: bool = True  # the error includes what differs from trial to trial
-
-
-def repeat_noise(trials: Sequence[TrialRate]) -> Noise | None:
-    """Estimate the noise between trials of one treatment; None with fewer than two that committed."""
-    logs = [math.log(trial.per_s) for trial in trials if trial.committed]
-    if len(logs) < 2:
-        return None
-    return Noise(float(np.std(logs, ddof=1)), len(logs) - 1)
 
 
 def slowdown(
