@@ -35,8 +35,6 @@ from pgdrag.workloads import Workload, all_workloads
 
 CHECK_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 120.0
-# crash_shutdown: the server restarted all of its processes because one of them had died.
-CRASH_SQLSTATE = "57P02"
 
 
 @dataclass
@@ -172,6 +170,7 @@ class _Notes:
         self.measurement = self._drive(cluster, "measure", self.trial.load, self.trial.seed)
 
     def _drive(self, cluster: Cluster, phase: str, load: LoadProfile, seed: int) -> Measurement:
+        checkpointer = _checkpointer(cluster)
         with self.phase(phase, load.measure_s):
             found = self.bench.driver.run(
                 target(cluster),
@@ -180,7 +179,8 @@ class _Notes:
                 seed=seed,
                 listen=_throughput(self.listen),
             )
-        if found.total.failed_by_sqlstate.get(CRASH_SQLSTATE) or not cluster.is_running():
+        # When one process dies, the server ends all others and starts them anew.
+        if _checkpointer(cluster) != checkpointer:
             raise ServerLost("the server crashed under load", detail=cluster.log_tail())
         return found
 
@@ -252,6 +252,11 @@ class _Notes:
 
 def _workload(kind: str, parameters: object) -> Workload:
     return all_workloads()[kind].model_validate(parameters)
+
+
+def _checkpointer(cluster: Cluster) -> int | None:
+    found = (x.pid for x in cluster.server_pids() if x.backend_type == "checkpointer")
+    return next(found, None)
 
 
 def _reason(error: PgdragError) -> str:

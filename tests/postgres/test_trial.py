@@ -1,0 +1,157 @@
+"""One trial on a real server: whatever the treatment breaks is an outcome with a reason."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdrag.driver import Driver, find_driver
+from pgdrag.errors import ServerError
+from pgdrag.events import Event, PhaseStarted, Throughput
+from pgdrag.factors import Here
+from pgdrag.plan import Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.servers.binaries import Binaries, find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.scratch import Scratch
+from pgdrag.trial import ServerBench, run_trial
+
+SHORT = LoadProfile(connections=4, warm_up_s=1, measure_s=2, budget_s=4, min_commits=1)
+
+
+@pytest.fixture(scope="session")
+def bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
+    return make_bench(scratch, binaries)
+
+
+def make_bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
+    newest = load_settings_catalog(find_binaries(None), scratch)
+    here = Here(load_settings_catalog(binaries, scratch), newest)
+    return ServerBench(scratch, binaries, Driver(find_driver()), here)
+
+
+def trial_of(load: LoadProfile = SHORT, **settings: str) -> Trial:
+    levels = tuple(Level("setting", name, value) for name, value in settings.items())
+    workload = WorkloadSpec("tpcc", {"warehouses": 1})
+    return Trial(1, 1, 1, Treatment("T", levels), workload, load, seed=1)
+
+
+def no_cluster_is_left(bench: ServerBench) -> bool:
+    return not list(bench.scratch.clusters.iterdir())
+
+
+def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: ServerBench) -> None:
+    result = run_trial(trial_of(shared_buffers="64MB", checkpoint_timeout="30"), bench)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert result.measurement is not None
+    assert result.measurement.total.is_balanced
+    assert result.measurement.total.committed > 10
+    assert {x.level.name: (x.effective, x.note) for x in result.applied} == {
+        "shared_buffers": ("65536kB", ""),
+        "checkpoint_timeout": ("30s", ""),
+    }
+    seen = {x.name: x.value for x in result.evidence}
+    assert seen["wal_bytes_per_transaction"] or 0 > 100
+    assert seen["index_scans_per_transaction"] or 0 > 1
+    assert {"restore", "start", "warm up", "measure", "collect", "check"} <= set(result.phases_s)
+    assert no_cluster_is_left(bench)
+
+
+def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerBench) -> None:
+    result = run_trial(trial_of(wal_level="minimal"), bench)  # and max_wal_senders stays at 10
+    assert result.outcome is Outcome.DID_NOT_START
+    assert "wal_level" in result.reason
+    assert no_cluster_is_left(bench)
+
+
+def test_transactions_that_find_no_unpinned_buffer_are_counted_with_their_message(
+    bench: ServerBench,
+) -> None:
+    crowded = LoadProfile(connections=32, warm_up_s=0, measure_s=2, budget_s=4, min_commits=1)
+    result = run_trial(trial_of(crowded, shared_buffers="128kB"), bench)
+    assert result.measurement is not None
+    failed = result.measurement.total.failed_by_sqlstate
+    messages = {error[2] for error in result.measurement.errors}
+    assert failed["XX000"] > 0
+    assert "no unpinned buffers available" in messages
+
+
+def test_a_setting_of_the_observation_channel_is_noted_as_not_the_treatments(
+    bench: ServerBench,
+) -> None:
+    result = run_trial(trial_of(log_autovacuum_min_duration="-1"), bench)
+    (applied,) = result.applied
+    assert applied.effective == "0ms"
+    assert "observation channel" in applied.note
+
+
+@pytest.mark.parametrize("victim", ["postmaster", "backend"])
+def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
+    bench: ServerBench, victim: str
+) -> None:
+    listen = when_measuring(lambda: os.kill(victim_pid(bench, victim), signal.SIGKILL))
+    result = run_trial(trial_of(LoadProfile(4, 0, 4, 4)), bench, listen)
+    assert result.outcome is Outcome.CRASHED, result
+    assert result.reason.startswith("the server crashed under load")
+    assert no_cluster_is_left(bench)
+
+
+def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerBench) -> None:
+    def tamper() -> None:
+        import psycopg
+
+        (directory,) = bench.scratch.clusters.iterdir()
+        lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
+        with psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag") as db:
+            db.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+
+    result = run_trial(trial_of(), bench, when_measuring(tamper))
+    assert result.outcome is Outcome.INVALID
+    assert result.violations
+
+
+def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scratch) -> None:
+    try:
+        older = make_bench(scratch, find_binaries("15"))
+    except ServerError as error:
+        pytest.skip(str(error))
+    result = run_trial(trial_of(io_method="sync", work_mem="1MB"), older)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert {x.level.name: x.effective for x in result.applied} == {
+        "io_method": None,
+        "work_mem": "1024kB",
+    }
+    assert result.server_version.startswith("15")
+
+
+def when_measuring(do: Callable[[], None]) -> Callable[[Event], None]:
+    """Return a listener that does something once, when the measured window is under way."""
+    phase = ""
+    is_done = False
+
+    def listen(event: Event) -> None:
+        nonlocal phase, is_done
+        if isinstance(event, PhaseStarted):
+            phase = event.name
+        elif isinstance(event, Throughput) and phase == "measure" and not is_done:
+            is_done = True
+            do()
+
+    return listen
+
+
+def victim_pid(bench: ServerBench, victim: str) -> int:
+    (directory,) = bench.scratch.clusters.iterdir()
+    postmaster = int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+    if victim == "postmaster":
+        return postmaster
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    return next(
+        int(pid)
+        for pid in children
+        if b"pgdrag pgdrag" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        and b"collectors" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
