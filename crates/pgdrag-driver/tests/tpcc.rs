@@ -161,7 +161,7 @@ fn a_thousand_transactions_leave_the_dataset_consistent_and_every_commit_in_it()
         for isolation in ["read committed", "serializable"] {
             let tpcc = tpcc(isolation);
             load(&tpcc, &target, 2).await;
-            let committed = drive(&tpcc, &target, 1000).await;
+            let committed = Box::pin(drive(&tpcc, &target, 1000)).await;
             let mut conn = Connection::connect(&target).await.expect("connects");
             assert_eq!(broken(&tpcc, &mut conn).await, Vec::<String>::new(), "{isolation}");
             let orders = number(&mut conn, "SELECT count(*) FROM oorder").await;

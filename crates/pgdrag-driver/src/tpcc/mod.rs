@@ -15,6 +15,7 @@ mod order_status;
 mod payment;
 mod population;
 mod random;
+mod rows;
 mod schema;
 mod stock_level;
 mod terminal;
