@@ -88,7 +88,7 @@ impl<T: Terminal> Client<T> {
             };
             self.count(transaction, &result, ended, ended - began);
             match result {
-                Err(error) if !error.is_retriable() => {
+                Err(error) if !error.is_retriable() || self.connection.is_broken() => {
                     if !self.unless_over(sleep(pause.next())).await
                         || !self.reconnect(&mut pause).await
                     {

@@ -189,16 +189,19 @@ impl Connection {
             "{} values do not fill rows of {width}",
             params.count
         );
-        self.start()?;
-        self.put_queued_begin();
-        let mut rest = params.bytes.as_slice();
-        for _ in 0..params.count / width {
-            let (values, others) = rest.split_at(values_bytes(rest, width));
-            statement.template.bind(&mut self.exchange.out, values);
-            frontend::execute(&mut self.exchange.out);
-            rest = others;
+        let started = self.start();
+        if started.is_ok() {
+            self.put_queued_begin();
+            let mut rest = params.bytes.as_slice();
+            while !rest.is_empty() {
+                let (values, others) = rest.split_at(values_bytes(rest, width));
+                statement.template.bind(&mut self.exchange.out, values);
+                frontend::execute(&mut self.exchange.out);
+                rest = others;
+            }
         }
         params.clear();
+        started?;
         self.finish().await?;
         Ok(())
     }
@@ -288,11 +291,15 @@ impl Connection {
     async fn run(&mut self, statement: &Statement, params: &mut Params) -> Result<Answer, Error> {
         let width = statement.template.parameters();
         assert_eq!(params.count, width, "a statement of {width} parameters");
-        self.start()?;
-        self.put_queued_begin();
-        statement.template.bind(&mut self.exchange.out, &params.bytes);
-        frontend::execute(&mut self.exchange.out);
+        let started = self.start();
+        if started.is_ok() {
+            self.put_queued_begin();
+            statement.template.bind(&mut self.exchange.out, &params.bytes);
+            frontend::execute(&mut self.exchange.out);
+        }
+        // Empty whatever happened: values left behind would join those of the next execution.
         params.clear();
+        started?;
         self.finish().await
     }
 

@@ -90,7 +90,7 @@ struct State {
 }
 
 /// What the queue saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Offered by the ticker.
     pub scheduled: u64,

@@ -101,6 +101,7 @@ struct Crew {
     events: UnboundedReceiver<Event>,
     intervals: Intervals,
     lags: Latencies,
+    /// With a rate; nothing has arrived until the ticker's last event says otherwise.
     arrivals: Option<Arrivals>,
 }
 
@@ -144,7 +145,7 @@ impl Crew {
             events,
             intervals: Intervals::new(posts, interval, workload.transactions()),
             lags: latencies(),
-            arrivals: None,
+            arrivals: job.rate_per_s.map(|_| Arrivals::default()),
         }
     }
 
@@ -241,7 +242,7 @@ impl Crew {
             elapsed_s: 0.0,
             stopped_by: "signal",
             totals: self.intervals.totals.clone(),
-            arrivals: None,
+            arrivals: self.arrivals.clone(),
             driver,
         }
     }

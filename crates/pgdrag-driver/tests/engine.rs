@@ -13,12 +13,15 @@ use pgdrag_driver::workload::{Ended, Terminal, Workload};
 use serde_json::{Value, json};
 use support::{Server, kill, one_number, run};
 
-/// Each transaction is a list of statements; the types take turns.
+/// Each transaction is a list of statements; the types take turns. A statement of [`PAUSE`] is a
+/// pause of the client, which nothing on the server can cancel.
 #[derive(Clone, Copy)]
 struct Script {
     names: &'static [&'static str],
     transactions: &'static [&'static [&'static str]],
 }
+
+const PAUSE: &str = "(pause)";
 
 struct Turns {
     script: Script,
@@ -50,7 +53,11 @@ impl Terminal for Turns {
     async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
         conn.begin();
         for sql in self.script.transactions[self.drawn % self.script.names.len()] {
-            conn.simple(sql).await?;
+            if *sql == PAUSE {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            } else {
+                conn.simple(sql).await?;
+            }
         }
         conn.commit().await?;
         Ok(Ended::Committed)
@@ -214,6 +221,23 @@ fn a_server_that_commits_nothing_ends_with_the_budget_and_work_in_flight() {
         let mut conn = server.connect().await;
         let asleep = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
         assert_eq!(one_number(&mut conn, asleep).await, 0);
+    });
+}
+
+#[test]
+fn a_commit_after_the_deadline_is_in_flight() {
+    run(async {
+        let test = "a_commit_after_the_deadline_is_in_flight";
+        let Some(server) = Server::start(test).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("create table t (n int)").await.expect("table is made");
+        let script =
+            Script { names: &["late"], transactions: &[&["insert into t values (1)", PAUSE]] };
+        let job = job(&json!({"duration_s": 0.2, "budget_s": 0.2, "grace_s": 60.0}));
+        let lines = lines(server.target(), script, &job).await;
+        let done = lines.last().expect("lines");
+        assert_eq!((total(done, "late", "committed"), total(done, "late", "in_flight")), (0, 4));
+        assert_eq!(one_number(&mut conn, "select count(*) from t").await, 4);
     });
 }
 
