@@ -54,7 +54,7 @@ def shared_cluster(
 ) -> Iterator[Cluster]:
     """A running cluster that no test stops or configures."""
     with empty_snapshot.restore(scratch, binaries).cluster as cluster:
-        cluster.start()
+        start(cluster)
         yield cluster
 
 
@@ -173,11 +173,10 @@ def test_reads_of_a_session_that_has_ended_are_not_lost(any_cluster: Cluster) ->
     assert "not attributed" in watch.detail("read_syscalls_per_transaction")
 
 
-def test_the_account_of_an_ended_process_passes_to_the_postmaster(cluster: Cluster) -> None:
-    start(cluster)
-    pid = cluster.postmaster_pid
+def test_the_account_of_an_ended_process_passes_to_the_postmaster(shared_cluster: Cluster) -> None:
+    pid = shared_cluster.postmaster_pid
     assert pid is not None
-    with cluster.connect() as client:
+    with shared_cluster.connect() as client:
         session = client.info.backend_pid
         client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
         in_life = read_io(session).read_calls
@@ -186,11 +185,10 @@ def test_the_account_of_an_ended_process_passes_to_the_postmaster(cluster: Clust
     assert wait_until(lambda: read_io(pid).read_calls >= before + in_life, 10)
 
 
-def test_the_collectors_own_session_is_left_out(cluster: Cluster) -> None:
-    start(cluster)
-    pid = cluster.postmaster_pid
+def test_the_collectors_own_session_is_left_out(shared_cluster: Cluster) -> None:
+    pid = shared_cluster.postmaster_pid
     assert pid is not None
-    with cluster.connect() as client:
+    with shared_cluster.connect() as client:
         own = client.info.backend_pid
         whole = read_server_io(pid, without=-1)
         rest = read_server_io(pid, without=own)
@@ -249,9 +247,10 @@ def test_every_forced_checkpoint_is_counted(any_cluster: Cluster) -> None:
     assert watch["checkpoint_buffers_per_transaction"] >= 1
 
 
-def test_without_checkpoints_the_rate_is_zero_and_the_distance_unknown(cluster: Cluster) -> None:
-    start(cluster)
-    with watching(Checkpoints(), cluster) as watch:
+def test_without_checkpoints_the_rate_is_zero_and_the_distance_unknown(
+    shared_cluster: Cluster,
+) -> None:
+    with watching(Checkpoints(), shared_cluster) as watch:
         pass
     assert watch["checkpoints_per_s"] == 0
     assert watch.missing("seconds_between_checkpoints").startswith("0 began in the ")
@@ -394,19 +393,17 @@ def test_a_planner_that_abhors_indexes_does_not_reach_the_collectors(cluster: Cl
     }
 
 
-def test_the_collectors_session_cannot_write(cluster: Cluster) -> None:
-    start(cluster)
+def test_the_collectors_session_cannot_write(shared_cluster: Cluster) -> None:
     with (
-        cluster.connect() as connection,
+        shared_cluster.connect() as connection,
         pytest.raises(Unseen, match="the server refused: cannot execute CREATE TABLE"),
     ):
-        Observer(cluster, connection).query("CREATE TABLE t ()")
+        Observer(shared_cluster, connection).query("CREATE TABLE t ()")
 
 
-def test_a_query_that_takes_too_long_is_given_up(cluster: Cluster) -> None:
-    start(cluster)
-    with cluster.connect() as connection:
-        observer = Observer(cluster, connection)
+def test_a_query_that_takes_too_long_is_given_up(shared_cluster: Cluster) -> None:
+    with shared_cluster.connect() as connection:
+        observer = Observer(shared_cluster, connection)
         observer.query("SELECT set_config('statement_timeout', '50', false)")
         with pytest.raises(Unseen, match="the server did not answer within 15 s"):
             observer.query("SELECT pg_sleep(60)")
@@ -414,13 +411,12 @@ def test_a_query_that_takes_too_long_is_given_up(cluster: Cluster) -> None:
 
 
 def test_a_server_that_is_mute_is_hung_up_on(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start(cluster)
     monkeypatch.setattr(collectors, "QUERY_TIMEOUT_S", 0)
     monkeypatch.setattr(collectors, "_PATIENCE_S", 0.2)
-    with cluster.connect() as connection:
-        observer = Observer(cluster, connection)
+    with shared_cluster.connect() as connection:
+        observer = Observer(shared_cluster, connection)
         observer.query("SELECT 1")
         os.kill(observer.backend_pid, signal.SIGSTOP)
         try:
@@ -437,43 +433,40 @@ def test_a_server_that_dies_in_the_window_leaves_reasons_and_its_log(cluster: Cl
         observer = Observer(cluster, connection)
         for collector in pairs:
             collector.before(observer)
-        started = time.time()
         run_in_session(cluster, "CREATE TABLE t ()", "CHECKPOINT")
         cluster.stop(fast_timeout_s=0)
         for collector in pairs:
             collector.after(observer)
-    window = Window(1.0, 1, started, time.time())
+    now = time.time()
+    window = Window(10, 1, now - 10, now)
     seen = {each.name: each for collector in pairs for each in collector.observations(window)}
-    assert seen["checkpoints_per_s"].value == 1
+    assert seen["checkpoints_per_s"].value == pytest.approx(0.1)
     assert "read as it stood" in seen["checkpoints_per_s"].detail
     assert seen["wal_bytes_per_transaction"].missing == "the connection to the server was lost"
     assert seen["read_syscalls_per_transaction"].missing
 
 
-def test_counters_reset_in_the_window_are_missing(cluster: Cluster) -> None:
-    start(cluster)
-    make_table(cluster)
-    with watching(Wal(), cluster) as watch:
-        run_in_session(cluster, "SELECT pg_stat_reset_shared('wal')")
+def test_counters_reset_in_the_window_are_missing(shared_cluster: Cluster) -> None:
+    run_in_session(shared_cluster, "CREATE TABLE t ()", "DROP TABLE t")
+    with watching(Wal(), shared_cluster) as watch:
+        run_in_session(shared_cluster, "SELECT pg_stat_reset_shared('wal')")
     assert watch.missing("wal_records_per_transaction").endswith("were reset within the window")
 
 
-def test_sessions_that_were_there_before_are_not_waited_for(cluster: Cluster) -> None:
-    start(cluster)
-    with cluster.connect() as bystander:
+def test_sessions_that_were_there_before_are_not_waited_for(shared_cluster: Cluster) -> None:
+    with shared_cluster.connect() as bystander:
         bystander.execute("SELECT 1")
         collector = Scans()
-        with watching(collector, cluster):
-            run_in_session(cluster, "SELECT 1")
+        with watching(collector, shared_cluster):
+            run_in_session(shared_cluster, "SELECT 1")
         assert collector.unfinished_sessions == 0
 
 
-def test_sessions_that_outlive_the_window_are_named(cluster: Cluster) -> None:
-    start(cluster)
+def test_sessions_that_outlive_the_window_are_named(shared_cluster: Cluster) -> None:
     sessions: list[psycopg.Connection] = []
     collector = Scans()
-    with watching(collector, cluster) as watch:
-        sessions.append(cluster.connect())
+    with watching(collector, shared_cluster) as watch:
+        sessions.append(shared_cluster.connect())
     sessions[0].close()
     assert collector.unfinished_sessions == 1
     assert "1 of the window's sessions had not ended" in watch.detail("seq_scans_per_s")

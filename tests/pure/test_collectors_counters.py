@@ -21,14 +21,18 @@ NAMES = sampled_from(["a", "b", "c"])
 def test_twenty_in_five_transactions_and_ten_seconds() -> None:
     each = per_transaction("x_per_transaction", "x", 20, FIVE_IN_TEN_SECONDS)
     assert (each.value, each.resolution) == (4, 0.2)
-    rate = per_second("x_per_s", "x", 20, FIVE_IN_TEN_SECONDS)
+    rate = per_second("x_per_s", "x", 20, 10)
     assert (rate.value, rate.resolution) == (2, 0.1)
 
 
 def test_nothing_committed_is_a_reason_and_the_rate_is_still_there() -> None:
     each = per_transaction("x_per_transaction", "x", 20, NOTHING_COMMITTED)
     assert (each.value, each.missing) == (None, "nothing committed in the window")
-    assert per_second("x_per_s", "x", 20, NOTHING_COMMITTED).value == 2
+    assert per_second("x_per_s", "x", 20, NOTHING_COMMITTED.length_s).value == 2
+
+
+def test_a_rate_over_no_time_is_a_reason() -> None:
+    assert per_second("x_per_s", "x", 20, 0).missing == "the window has no length"
 
 
 def test_a_share_of_nothing_is_a_reason() -> None:
@@ -40,7 +44,7 @@ def test_a_reason_is_carried_through() -> None:
     unseen = Unseen("it was dark")
     assert pick(growth(unseen, {"a": 1}), "a") is unseen
     assert pick(growth({"a": 1}, unseen), "a") is unseen
-    assert per_second("x_per_s", "x", unseen, FIVE_IN_TEN_SECONDS).missing == "it was dark"
+    assert per_second("x_per_s", "x", unseen, 10).missing == "it was dark"
 
 
 @given(dictionaries(NAMES, integers(0, 9)), dictionaries(NAMES, integers(0, 9)))

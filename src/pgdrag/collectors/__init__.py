@@ -30,16 +30,21 @@ class Window:
     """The measured window, as collectors need it.
 
     Attributes:
-        elapsed_s: its length in seconds.
+        elapsed_s: its length in seconds, as the driver measured it.
         committed: transactions that the driver saw committed; 0 is possible.
         started_unix_s: wall-clock start, to select log lines.
-        finished_unix_s: wall-clock end.
+        finished_unix_s: wall-clock end; clients may have connected and ended between the two.
     """
 
     elapsed_s: float
     committed: int
     started_unix_s: float
     finished_unix_s: float
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from the wall-clock start to the wall-clock end: the time that log lines cover."""
+        return self.finished_unix_s - self.started_unix_s
 
 
 class Unseen(Exception):

@@ -32,12 +32,20 @@ def attempt(read: Callable[[], T]) -> T | Unseen:
 
 
 class CounterCollector(Collector):
-    """A collector of counters of the server's: a subclass says what to read, and what it means."""
+    """A collector of counters of the server's: a subclass says what to read, and what it means.
+
+    Attributes:
+        observed_s: time between the readings. It is a little longer than the window, since clients
+            connect and end in it, and what they do then is counted, too.
+        unfinished_sessions: how many were still there at the second reading.
+    """
 
     def __init__(self) -> None:
         self._sessions: frozenset[int] | Unseen = Unseen(_NO_READING)
         self._before: Counters | Unseen = Unseen(_NO_READING)
         self._after: Counters | Unseen = Unseen(_NO_READING)
+        self._read_at_s = 0.0
+        self.observed_s = 0.0
         self.unfinished_sessions = 0
 
     @abstractmethod
@@ -52,12 +60,14 @@ class CounterCollector(Collector):
         """Take the first reading."""
         self._sessions = attempt(lambda: _other_sessions(observer))
         self._before = attempt(lambda: self.read(observer))
+        self._read_at_s = time.monotonic()
 
     def after(self, observer: Observer) -> None:
         """Wait until the window's sessions have handed in their counters; take the second reading."""
         if isinstance(self._sessions, frozenset):
             self.unfinished_sessions = _wait_for_end(observer, self._sessions)
         self._after = attempt(lambda: self.read(observer))
+        self.observed_s = time.monotonic() - self._read_at_s
 
     def moved(self) -> Counters | Unseen:
         """By how much each counter grew between the readings; one that is new counts from 0."""
@@ -105,15 +115,14 @@ def per_transaction(
 
 
 def per_second(
-    name: str, label: str, count: float | Unseen, window: Window, *, detail: str = ""
+    name: str, label: str, count: float | Unseen, seconds: float, *, detail: str = ""
 ) -> Observation:
-    """A count over the window as a rate."""
+    """A count as a rate, over the seconds in which it was counted."""
     if isinstance(count, Unseen):
         return missing(name, label, "1/s", count)
-    if window.elapsed_s <= 0:
+    if seconds <= 0:
         return missing(name, label, "1/s", Unseen("the window has no length"))
-    resolution = 1 / window.elapsed_s
-    return Observation(name, label, count / window.elapsed_s, "1/s", resolution, detail=detail)
+    return Observation(name, label, count / seconds, "1/s", 1 / seconds, detail=detail)
 
 
 def share(

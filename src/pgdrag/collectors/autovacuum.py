@@ -81,31 +81,31 @@ class Autovacuum(LogCollector):
     def observations(self, window: Window) -> Sequence[Observation]:
         """Rates of both, and dead tuples removed and kept per vacuum."""
         if isinstance(self.excerpt, Unseen):
-            return self._from_counters(window, self.excerpt)
+            return self._from_counters(self.excerpt)
         lines = self.excerpt.within(window)
         doubt = self.excerpt.doubt
         vacuums = [vacuum for line in lines if (vacuum := parse_vacuum(line.message))]
         analyzed = [table for line in lines if (table := parse_analyze(line.message))]
         return (
             per_second(
-                *_VACUUMS, len(vacuums), window, detail=_vacuums_detail(vacuums, window) + doubt
+                *_VACUUMS, len(vacuums), window.length_s, detail=_detail(vacuums, window) + doubt
             ),
             per_second(
                 *_ANALYZES,
                 len(analyzed),
-                window,
+                window.length_s,
                 detail=f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{doubt}",
             ),
             _per_vacuum(*_REMOVED, [vacuum.removed for vacuum in vacuums]),
             _per_vacuum(*_KEPT, [vacuum.kept for vacuum in vacuums]),
         )
 
-    def _from_counters(self, window: Window, unseen: Unseen) -> Sequence[Observation]:
+    def _from_counters(self, unseen: Unseen) -> Sequence[Observation]:
         moved = self.moved()
         source = f"By pg_stat_all_tables of the workload's database, since {unseen.reason}."
         return (
-            per_second(*_VACUUMS, pick(moved, "vacuums"), window, detail=source),
-            per_second(*_ANALYZES, pick(moved, "analyzes"), window, detail=source),
+            per_second(*_VACUUMS, pick(moved, "vacuums"), self.observed_s, detail=source),
+            per_second(*_ANALYZES, pick(moved, "analyzes"), self.observed_s, detail=source),
             missing(*_REMOVED, "count", unseen),
             missing(*_KEPT, "count", unseen),
         )
@@ -117,12 +117,12 @@ _REMOVED = ("tuples_removed_per_vacuum", "dead tuples removed per automatic vacu
 _KEPT = ("dead_tuples_kept_per_vacuum", "dead tuples not yet removable per automatic vacuum")
 
 
-def _vacuums_detail(vacuums: Sequence[Vacuum], window: Window) -> str:
+def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
     busy_s = sum(vacuum.elapsed_s for vacuum in vacuums)
     idle = sum(1 for vacuum in vacuums if vacuum.removed == 0)
     tables = _most_often(vacuum.table for vacuum in vacuums)
     return (
-        f"{len(vacuums)} vacuums in {window.elapsed_s:.1f} s took {busy_s:.1f} s together,"
+        f"{len(vacuums)} vacuums in {window.length_s:.1f} s took {busy_s:.1f} s together,"
         f" and {idle} of them removed nothing{tables}."
     )
 

@@ -81,7 +81,7 @@ class Buffers(CounterCollector):
                 "blocks_read_per_s",
                 "blocks read into shared_buffers per second",
                 reads,
-                window,
+                self.observed_s,
                 detail=detail,
             ),
         )

@@ -61,11 +61,11 @@ class Checkpoints(LogCollector):
             window,
         )
         if isinstance(self.excerpt, Unseen):
-            return (*self._without_log(window, self.excerpt), buffers)
+            return (*self._without_log(self.excerpt), buffers)
         starts = [line for line in self.excerpt.within(window) if parse_start(line.message)]
         detail = f"{_causes(starts)}.{self._counted()}{self.excerpt.doubt}"
         return (
-            per_second(*_RATE, len(starts), window, detail=detail),
+            per_second(*_RATE, len(starts), window.length_s, detail=detail),
             _distance(starts, window),
             _time_share(self.excerpt, window),
             buffers,
@@ -75,10 +75,10 @@ class Checkpoints(LogCollector):
         counted = pick(self.moved(), "checkpoints")
         return "" if isinstance(counted, Unseen) else f" The server's own counter says {counted}."
 
-    def _without_log(self, window: Window, unseen: Unseen) -> Sequence[Observation]:
+    def _without_log(self, unseen: Unseen) -> Sequence[Observation]:
         source = f"By the server's counters, since {unseen.reason}."
         return (
-            per_second(*_RATE, pick(self.moved(), "checkpoints"), window, detail=source),
+            per_second(*_RATE, pick(self.moved(), "checkpoints"), self.observed_s, detail=source),
             missing(*_DISTANCE, "s", unseen),
             missing(*_TIME_SHARE, "ratio", unseen),
         )
@@ -98,7 +98,7 @@ def _causes(starts: Sequence[LogLine]) -> str:
 def _distance(starts: Sequence[LogLine], window: Window) -> Observation:
     times = [line.unix_s for line in starts if line.unix_s is not None]
     if len(times) < 2:
-        found = f"{len(times)} began in the {window.elapsed_s:.1f} s of the window; it takes two"
+        found = f"{len(times)} began in the {window.length_s:.1f} s of the window; it takes two"
         return missing(*_DISTANCE, "s", Unseen(found))
     gaps = len(times) - 1
     # Times in the log have milliseconds.
@@ -114,14 +114,15 @@ def _distance(starts: Sequence[LogLine], window: Window) -> Observation:
 def _time_share(excerpt: LogExcerpt, window: Window) -> Observation:
     if any(line.unix_s is None for line in excerpt.lines):
         return missing(*_TIME_SHARE, "ratio", Unseen("the log's time zone is not known here"))
-    length = window.finished_unix_s - window.started_unix_s
-    if length <= 0:
+    if window.length_s <= 0:
         return missing(*_TIME_SHARE, "ratio", Unseen("the window has no length"))
     running = sum(
         max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
         for start, end in _runs(excerpt, window)
     )
-    return Observation(*_TIME_SHARE, running / length, "ratio", min(1.0, 0.001 / length))
+    return Observation(
+        *_TIME_SHARE, running / window.length_s, "ratio", min(1.0, 0.001 / window.length_s)
+    )
 
 
 def _runs(excerpt: LogExcerpt, window: Window) -> list[tuple[float, float]]:

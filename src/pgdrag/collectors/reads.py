@@ -88,7 +88,7 @@ class Reads(CounterCollector):
                 "read_syscalls_per_s",
                 "read system calls per second",
                 read_calls,
-                window,
+                self.observed_s,
                 detail=detail,
             ),
             per_transaction(

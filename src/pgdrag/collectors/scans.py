@@ -66,7 +66,11 @@ class Scans(CounterCollector):
                 detail=detail,
             ),
             per_second(
-                "seq_scans_per_s", "sequential scans per second", seq_scans, window, detail=detail
+                "seq_scans_per_s",
+                "sequential scans per second",
+                seq_scans,
+                self.observed_s,
+                detail=detail,
             ),
             per_transaction(
                 "seq_tuples_per_transaction",
