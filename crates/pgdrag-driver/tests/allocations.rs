@@ -1,0 +1,71 @@
+//! Does a statement cost no heap allocation once its buffers have grown?
+
+#![allow(unsafe_code)] // an allocator cannot be counted without implementing one
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pgdrag_driver::connection::Params;
+use support::{Server, run};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with a count for each thread.
+struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `alloc` above, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_transaction_on_grown_buffers_allocates_nothing() {
+    run(async {
+        let test = "a_transaction_on_grown_buffers_allocates_nothing";
+        let Some(server) = Server::start(test).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("create table t (n int, amount numeric(12,2), x text)").await.expect("made");
+        let insert = conn.prepare("insert into t values ($1, $2, $3)").await.expect("prepared");
+        let select = conn.prepare("select n, amount, x from t where n = $1 limit 3").await;
+        let select = select.expect("prepared");
+        let mut params = Params::new();
+        let mut allocated = 0;
+        for n in 0..50 {
+            // The first ones grow the buffers; the others must find them large enough.
+            if n == 10 {
+                allocated = ALLOCATIONS.get();
+            }
+            conn.begin();
+            conn.execute(&insert, params.int4(n).numeric(1_00, 2).text("x")).await.expect("insert");
+            for line in 0..5 {
+                params.int4(n).numeric(line, 2).text("some text");
+            }
+            conn.batch(&insert, &mut params).await.expect("batch");
+            let mut sum = 0;
+            for row in conn.query(&select, params.int4(n)).await.expect("select") {
+                let row = row.expect("a row");
+                sum += row.numeric(1, 2).expect("an amount") + i64::from(row.int4(0).expect("n"));
+                assert!(!row.text(2).expect("a text").is_empty());
+            }
+            assert!(sum > 0);
+            conn.commit().await.expect("commit");
+        }
+        assert_eq!(ALLOCATIONS.get() - allocated, 0);
+    });
+}
