@@ -109,7 +109,7 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     inner: KeyPath = details["loc"][:-1] if is_of_key else details["loc"]
     path = (*table, *inner)
     if not inner:
-        return Mistake(table, f"{in_table(table)} {_wanted(details)}")
+        return Mistake(table, f"{in_table(table)}{_wanted(details)}")
     key, around = str(path[-1]), path[:-1]
     where = f" in {in_table(around)}" if around else ""
     if details["type"] == "extra_forbidden":
@@ -119,10 +119,10 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     if details["type"] == "missing":
         return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
     if is_of_key:
-        return Mistake(path, f'the name "{key}"{where} {_wanted(details)}')
+        return Mistake(path, f'the name "{key}"{where}{_wanted(details)}')
     if isinstance(path[-1], int):
-        return Mistake(path, f"element {path[-1] + 1} of {_array(path)} {_wanted(details)}")
-    return Mistake(path, f'"{key}"{where} {_wanted(details)}')
+        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{_wanted(details)}")
+    return Mistake(path, f'"{key}"{where}{_wanted(details)}')
 
 
 # The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
@@ -166,8 +166,10 @@ def _wanted(details: ErrorDetails) -> str:
         text = text[:1].lower() + text[1:]
         if text.startswith("input should"):
             text = "must" + text.removeprefix("input should")
-    is_about_value = details["type"] not in ("value_error", "too_short", "string_too_short")
-    return f"{text}, not {_shown(details['input'])}" if is_about_value else text
+    is_about_value = details["type"] not in ("too_short", "string_too_short")
+    if details["type"] == "value_error":
+        return f": {text}"
+    return f" {text}, not {_shown(details['input'])}" if is_about_value else f" {text}"
 
 
 def _shown(value: object) -> str:

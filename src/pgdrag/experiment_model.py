@@ -259,6 +259,7 @@ def experiment_schema() -> dict[str, Any]:
         scale = definitions["ScaleTable"]["properties"][table.lower()]
         scale.pop("additionalProperties", None)
         scale["anyOf"] = list(tables.values())
+    schema["properties"]["scales"]["additionalProperties"] = False  # none but names of that form
     return {
         "$schema": SCHEMA_ID,
         **schema,

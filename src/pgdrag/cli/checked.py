@@ -1,0 +1,238 @@
+"""What does `pgdrag check` find out? An experiment, looked at with what a server says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.errors import ExperimentError, SettingError
+from pgdrag.experiment import Experiment
+from pgdrag.experiment_model import SETTING
+from pgdrag.factors import Here, Problem, all_factors
+from pgdrag.lab import make_design
+from pgdrag.plan import Level, Study
+from pgdrag.servers.channel import channel_settings, merge_channel
+from pgdrag.settings import SettingsCatalog
+from pgdrag.units import format_bytes, format_duration, parse_bytes, parse_seconds
+from pgdrag.workloads import all_workloads
+
+MOST_MISTAKES_TOLD = 10
+_TAKES_EFFECT = {
+    "postmaster": "restart",
+    "sighup": "reload",
+    "superuser-backend": "new session",
+    "backend": "new session",
+    "superuser": "session",
+    "user": "session",
+}
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class CheckedLevel:
+    """One level, with what the server at hand says of it; "" where it says nothing."""
+
+    line: int
+    kind: str
+    name: str
+    value: str
+    canonical: str
+    takes_effect: str
+    default: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class CheckedProblem:
+    """Why a level cannot be had; a mistake can be had nowhere."""
+
+    line: int
+    is_mistake: bool
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class CheckedScale:
+    """What a scale would take.
+
+    Attributes:
+        trials: of the design's first block; a ladder has no other.
+        load_s_least: warm-up and measured window of these trials, if no window is extended.
+        load_s_most: the same if every window goes on to its budget.
+        disk_bytes: the dataset twice (snapshot and working copy) and the WAL beside it.
+    """
+
+    name: str
+    trials: int
+    load_s_least: float
+    load_s_most: float
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """All that `pgdrag check` prints."""
+
+    experiment: str
+    title: str
+    path: str
+    server_version_num: int
+    levels: tuple[CheckedLevel, ...]
+    problems: tuple[CheckedProblem, ...]
+    mends: tuple[str, ...]
+    notes: tuple[str, ...]
+    scales: tuple[CheckedScale, ...]
+
+
+def check_experiment(
+    experiment: Experiment, studies: Sequence[Study], here: Here, *, free_bytes: int
+) -> Checked:
+    """Return what can be known of an experiment before anything is started.
+
+    Args:
+        experiment: where the levels are written.
+        studies: its scales that are to be checked.
+        here: what the server at hand, and the newest, say of their settings.
+        free_bytes: what the disk for throw-away clusters has left.
+    """
+    written = {level for study in studies for level in study.levels}
+    levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
+    problems = [
+        problem
+        for kind, factor in all_factors().items()
+        for problem in factor().check([x for x in levels if x.kind == kind], here)
+    ]
+    scales = tuple(_scale(study, here.settings) for study in studies)
+    return Checked(
+        experiment=experiment.name,
+        title=experiment.title,
+        path=str(experiment.path),
+        server_version_num=here.settings.server_version_num,
+        levels=tuple(_level(experiment, level, problems, here.settings) for level in levels),
+        problems=tuple(
+            CheckedProblem(experiment.location(x.level)[1], x.is_mistake, x.message, x.hint)
+            for x in problems
+        ),
+        mends=tuple(mend.what for mend in experiment.mends),
+        notes=(
+            *dict.fromkeys(note for study in studies for note in _undone(study)),
+            *_channel_notes(levels),
+            *(
+                f'scale "{x.name}" needs about {format_bytes(x.disk_bytes)} of disk, '
+                f"and {format_bytes(free_bytes)} are free"
+                for x in scales
+                if x.disk_bytes > free_bytes
+            ),
+        ),
+        scales=scales,
+    )
+
+
+def first_mistake(checked: Checked) -> ExperimentError | None:
+    """Return an error of all levels that nobody could run, or None."""
+    mistakes = sorted((x for x in checked.problems if x.is_mistake), key=lambda x: x.line)
+    if not mistakes:
+        return None
+    first, *others = mistakes
+    told = [f"{checked.path}:{x.line}: {x.message}" for x in others[: MOST_MISTAKES_TOLD - 1]]
+    if len(mistakes) > MOST_MISTAKES_TOLD:
+        told.append(f"There are {len(mistakes) - MOST_MISTAKES_TOLD} more.")
+    return ExperimentError(
+        first.message,
+        path=Path(checked.path),
+        line=first.line,
+        detail="\n".join(told) or None,
+        hint=first.hint or None,
+    )
+
+
+def _level(
+    experiment: Experiment, level: Level, problems: Sequence[Problem], catalog: SettingsCatalog
+) -> CheckedLevel:
+    line = experiment.location(level)[1]
+    problem = next((x for x in problems if x.level == level), None)
+    canonical = takes_effect = default = ""
+    is_default = False
+    if level.kind == SETTING:
+        try:
+            setting = catalog.find(level.name)
+        except SettingError:
+            pass  # the problem says so
+        else:
+            takes_effect = _TAKES_EFFECT.get(setting.context, "never")
+            default = _readable(setting.boot_value or "", setting.unit)
+            if problem is None:
+                shown = catalog.canonical(level.name, level.value)
+                canonical = _readable(shown, setting.unit)
+                is_default = shown == setting.boot_value
+    if problem is not None:
+        verdict = "mistake" if problem.is_mistake else "untestable here"
+    else:
+        verdict = "default" if is_default else "ok"
+    return CheckedLevel(
+        line, level.kind, level.name, level.value, canonical, takes_effect, default, verdict
+    )
+
+
+def _readable(shown: str, unit: str | None) -> str:
+    """Return a value of pg_settings in units that people read; 0 and -1 mean something else."""
+    if not unit or not shown.isdecimal() or int(shown) == 0:
+        return shown
+    base = unit.lstrip("0123456789")
+    amount = int(shown) * int(unit[: -len(base)] or 1)
+    if base in _BYTE_UNITS:
+        return format_bytes(parse_bytes(f"{amount}{base}"))
+    return format_duration(parse_seconds(f"{amount}{base}"))
+
+
+def _scale(study: Study, catalog: SettingsCatalog) -> CheckedScale:
+    trials = len(make_design(study).ask()) * study.replicates
+    workload = all_workloads()[study.workload.kind].model_validate(study.workload.parameters)
+    wal_bytes = max(
+        (_bytes(catalog, "max_wal_size", rung.treatment.of_kind(SETTING)) for rung in study.rungs),
+        default=0,
+    )
+    load = study.load
+    return CheckedScale(
+        name=study.scale,
+        trials=trials,
+        load_s_least=trials * (load.warm_up_s + load.measure_s),
+        load_s_most=trials * (load.warm_up_s + load.budget_s),
+        disk_bytes=2 * workload.dataset_bytes() + wal_bytes,
+    )
+
+
+def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int:
+    setting = catalog.find(name)
+    try:
+        number = int(catalog.canonical(name, settings.get(name, setting.boot_value or "")))
+    except SettingError:
+        return 0  # a mistake, and told as such
+    return int(parse_bytes(f"{number}{setting.unit}"))
+
+
+def _undone(study: Study) -> Iterable[str]:
+    """What a rung does to an earlier rung's levels: a ladder's steps are not what they seem."""
+    set_by: dict[tuple[str, str], tuple[str, Level]] = {}
+    for rung in study.rungs[1:]:
+        for level in rung.added:
+            earlier = set_by.get(level.factor)
+            if earlier is not None and earlier[1].value != level.value:
+                name, before = earlier
+                yield (
+                    f"{rung.name} sets {level.name} to {level.value}, "
+                    f"which replaces {name}'s {before.value}"
+                )
+            set_by[level.factor] = (rung.name, level)
+
+
+def _channel_notes(levels: Iterable[Level]) -> Iterable[str]:
+    channel = channel_settings(Path("log"))
+    for level in levels:
+        if level.kind == SETTING:
+            _, notes = merge_channel({level.name: level.value}, channel)
+            for note in notes:
+                used = f" is run as {note.used}" if note.used else " is not applied"
+                yield f"{note.name} = {note.asked}{used}: {note.why}"
