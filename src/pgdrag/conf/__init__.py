@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdrag.conf_lexer import INCLUDES, NAME, LineError, fold, parse_line
-from pgdrag.conf_pasted import parse_pasted_line
+from pgdrag.conf.lexer import INCLUDES, NAME, LineError, fold, parse_line
+from pgdrag.conf.pasted import parse_pasted_line
 from pgdrag.errors import ConfError
 
 __all__ = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from pgdrag.conf_lexer import (
+from pgdrag.conf.lexer import (
     IDENTIFIER,
     INCLUDES,
     STRING,

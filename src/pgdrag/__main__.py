@@ -1,0 +1,5 @@
+"""`python -m pgdrag` is `pgdrag`."""
+
+from pgdrag.cli import main
+
+main()

@@ -1,0 +1,307 @@
+"""pgdrag as a person runs it: whole commands on real servers, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXPERIMENT = """
+pgdrag = 1
+name = "tiny"
+title = "A tiny ladder"
+question = "Does the road hold from end to end?"
+
+[workload]
+kind = "tpcc"
+
+[design]
+kind = "ladder"
+
+[baseline]
+name = "T0"
+title = "as it is"
+claim = { tps = 1000 }
+
+[baseline.setting]
+shared_buffers = "64MB"
+
+[[rungs]]
+name = "T1"
+title = "tiny cache"
+claim = { tps = 500 }
+setting = { shared_buffers = "1MB" }
+
+[scales.test]
+summary = "seconds"
+[scales.test.workload]
+warehouses = 1
+[scales.test.load]
+connections = 2
+warm_up_s = 1
+measure_s = 3
+budget_s = 4
+"""
+
+TIMEOUT_S = 120
+
+
+@dataclass
+class Shell:
+    """Runs pgdrag with a journal of its own; clusters and the dataset's snapshot are shared."""
+
+    home: Path
+    scratch: Path
+
+    def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pgdrag", *arguments],
+            env=os.environ
+            | {"PGDRAG_HOME": str(self.home), "PGDRAG_SCRATCH": str(self.scratch), "COLUMNS": "160"}
+            | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str | Path, **environment: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert "Traceback" not in err, err
+        return process.returncode, out, err
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with sqlite3.connect(self.home / "journal.sqlite") as db:
+            return db.execute(sql).fetchall()
+
+    def wait_for(self, sql: str) -> None:
+        """Wait until a query on the journal has a row."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                if self.query(sql):
+                    return
+            except sqlite3.OperationalError:  # no journal yet
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"no row within {TIMEOUT_S} s: {sql}")
+
+    def processes(self) -> list[str]:
+        """What still runs inside of the scratch directory."""
+        found = []
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                if (directory / "cwd").readlink().is_relative_to(self.scratch):
+                    found.append((directory / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
+    def leftovers(self) -> list[Path]:
+        return list((self.scratch / "clusters").iterdir())
+
+
+@pytest.fixture
+def shell(tmp_path: Path, open_directory: Path) -> Shell:
+    # With a space, and shared by all tests so that the dataset is loaded once.
+    return Shell(tmp_path / "home", open_directory / "with space")
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def second_trial_runs(shell: Shell) -> None:
+    shell.wait_for("SELECT 1 FROM attempt WHERE number = 2 AND outcome IS NULL")
+    time.sleep(1.0)  # into its warm-up or window: any moment of the trial will do
+
+
+def test_a_run_ends_with_a_report_and_can_be_looked_at_again(
+    shell: Shell, experiment: Path, tmp_path: Path
+) -> None:
+    html = tmp_path / "out" / "report.html"
+    status, out, err = shell.run("run", experiment, "--seed", "7", "--html", html, "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["pgdrag_report"] == 1
+    assert "A tiny ladder" in html.read_text()
+    assert shell.leftovers() == []
+    assert shell.query("SELECT outcome FROM attempt") == [("measured",)] * 2
+    _, runs, _ = shell.run("runs", "--json")
+    assert [(x["status"], x["finished_trials"]) for x in json.loads(runs)] == [("done", 2)]
+    for command in (["show", "last"], ["report", "last", "--format", "markdown"]):
+        status, out, _ = shell.run(*command)
+        assert status == 0
+        assert "T1" in out
+    status, out, _ = shell.run("report", "last")
+    assert status == 0
+    assert Path(out.strip()).stat().st_size < 500_000
+
+
+def test_after_kill_9_resume_completes_the_run_and_nothing_is_left(
+    shell: Shell, experiment: Path
+) -> None:
+    process = shell.start("run", experiment)
+    second_trial_runs(shell)
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+    kept = shell.query("SELECT result FROM attempt WHERE number = 1")
+    status, _, err = shell.run("resume", "last")
+    assert status == 0, err
+    assert shell.query("SELECT status FROM run") == [("done",)]
+    assert shell.query("SELECT number, attempt, outcome FROM attempt ORDER BY 1, 2") == [
+        (1, 1, "measured"),
+        (2, 1, None),
+        (2, 2, "measured"),
+    ]
+    assert shell.query("SELECT result FROM attempt WHERE number = 1") == kept
+    assert shell.leftovers() == []
+    assert shell.processes() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_cleanly_keeps_what_was_measured_and_says_how_to_go_on(
+    shell: Shell, experiment: Path, number: signal.Signals
+) -> None:
+    process = shell.start("run", experiment)
+    second_trial_runs(shell)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=TIMEOUT_S)
+    ((run_id, run_status),) = shell.query("SELECT run_id, status FROM run")
+    assert (process.returncode, run_status) == (130, "interrupted"), err
+    assert f"pgdrag resume {run_id}" in err
+    assert "Traceback" not in err
+    assert shell.leftovers() == []
+    assert shell.processes() == []
+
+
+def test_a_rung_whose_server_does_not_start_is_told_and_the_run_goes_on(
+    shell: Shell, experiment: Path
+) -> None:
+    text = EXPERIMENT.replace(
+        'setting = { shared_buffers = "1MB" }', 'setting.wal_level = "minimal"'
+    )
+    experiment.write_text(text)
+    status, out, err = shell.run("run", experiment)
+    assert status == 0, err
+    assert "did not start" in out
+    assert sorted(shell.query("SELECT outcome FROM attempt")) == [("did not start",), ("measured",)]
+
+
+MISTAKES: list[tuple[str, str, str, str]] = [
+    ("1MB", "1 MB of it", "tiny.toml:26:", "shared_buffers"),
+    ("1MB", "64kB", "tiny.toml:26:", "outside the valid range"),
+    ('shared_buffers = "1MB"', 'shared_bufers = "1MB"', "tiny.toml:26:", "shared_buffers"),
+    ("warm_up_s", "warmup_s", "tiny.toml:", "warm_up_s"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "where", "what"), MISTAKES)
+def test_a_mistake_in_the_file_is_told_with_its_line_before_anything_runs(
+    shell: Shell, experiment: Path, old: str, new: str, where: str, what: str
+) -> None:
+    experiment.write_text(EXPERIMENT.replace(old, new))
+    status, out, err = shell.run("run", experiment)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert where in err
+    assert what in err
+    assert not shell.home.exists() or shell.query("SELECT * FROM run") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["run", "missing.toml"], "missing.toml"),
+        (["run", "slow-42"], "slow-42k"),
+        (["run", "slow-42k", "--scale", "demos"], "demo"),
+        (["run", "slow-42k", "--postgres", "/nowhere"], "/nowhere"),
+        (["show", "nothing"], "nothing"),
+        (["resume", "last"], "last"),
+        (["rum"], "rum"),
+    ],
+)
+def test_misuse_is_told_in_a_few_lines(shell: Shell, arguments: list[str], what: str) -> None:
+    status, out, err = shell.run(*arguments)
+    assert (status, out) == (2, "")
+    assert what in err
+    assert len(err.splitlines()) < 12
+
+
+def test_two_measurements_at_once_are_refused(shell: Shell, experiment: Path) -> None:
+    process = shell.start("run", experiment)
+    try:
+        second_trial_runs(shell)
+        status, _, err = shell.run("run", experiment)
+        assert status == 2
+        assert "another pgdrag is measuring on this machine" in err
+    finally:
+        process.terminate()
+        process.communicate(timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, open_directory: Path) -> Iterator[Callable[[int], Path]]:
+    """Mounts a small file system; only root can."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    place = open_directory / "small"
+    place.mkdir()
+
+    def mount(megabytes: int) -> Path:
+        options = f"size={megabytes}m,mode=0711"
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("cannot mount here")
+        return place
+
+    yield mount
+    subprocess.run(["umount", place], check=False)
+    place.rmdir()
+
+
+def test_a_disk_too_small_for_the_dataset_is_told_before_it_is_loaded(
+    shell: Shell, experiment: Path, small_disk: Callable[[int], Path]
+) -> None:
+    status, _, err = shell.run("run", experiment, PGDRAG_SCRATCH=str(small_disk(300)))
+    assert status == 2
+    assert "error: " in err
+    assert "PGDRAG_SCRATCH" in err
+    assert shell.query("SELECT status FROM run") == [("failed",)]
+
+
+def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_again(
+    shell: Shell, experiment: Path, small_disk: Callable[[int], Path]
+) -> None:
+    scratch = small_disk(900)
+    process = shell.start("run", experiment, PGDRAG_SCRATCH=str(scratch))
+    shell.wait_for("SELECT 1 FROM attempt WHERE number = 1 AND outcome IS NOT NULL")
+    ballast = scratch / "ballast"
+    free = os.statvfs(scratch).f_bavail * os.statvfs(scratch).f_frsize
+    with ballast.open("wb") as file:
+        # Leaves room for part of the second trial's dataset only.
+        os.posix_fallocate(file.fileno(), 0, max(1, free - 2_000_000))
+    _, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 2, err
+    assert "error: " in err
+    assert "Traceback" not in err
+    assert shell.query("SELECT outcome FROM attempt WHERE number = 2") == [("invalid",)]
+    ballast.unlink()
+    status, _, err = shell.run("resume", "last", PGDRAG_SCRATCH=str(scratch))
+    assert status == 0, err
+    assert shell.query("SELECT outcome FROM attempt WHERE number = 2 AND attempt = 2") == [
+        ("measured",)
+    ]
