@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdrag.conf import Mend, effective, parse_pasted
-from pgdrag.conf_lexer import fold
+from pgdrag.conf import Mend, effective, fold, parse_pasted
 from pgdrag.errors import ConfError
 from pgdrag.experiment_mistakes import Mistake, in_table
 from pgdrag.experiment_model import SETTING

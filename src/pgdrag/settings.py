@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdrag.conf_lexer import fold
+from pgdrag.conf import fold
 from pgdrag.errors import SettingError
 from pgdrag.units import HIDDEN_SWITCHES, parse_bool, to_base_integer, to_base_real
 
