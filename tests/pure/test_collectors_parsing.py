@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+import pgdrag.collectors._jsonlog as jsonlog
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._jsonlog import LogExcerpt, LogLine, LogReader
 from pgdrag.collectors.autovacuum import Autovacuum, Vacuum, parse_analyze, parse_vacuum
@@ -250,3 +251,27 @@ def test_a_log_that_vanishes_is_a_reason(server: LoggingServer) -> None:
     server.is_lost = True
     with pytest.raises(Unseen, match=r'the log "server\.json" cannot be read: No such file'):
         reader.read(server.observer, ["automatic "])
+
+
+def test_a_mark_that_never_comes_is_a_reason_or_a_doubt(
+    server: LoggingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonlog, "_MARK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(jsonlog, "_READ_TIMEOUT_S", 0.05)
+    reader = LogReader(server.observer)
+    server.log("wanted")
+    monkeypatch.setattr(server, "log", lambda message: None)  # log_min_messages = panic
+    excerpt = reader.read(server.observer, ["wanted"])
+    assert [line.message for line in excerpt.lines] == ["wanted"]
+    assert excerpt.doubt.endswith("lines may be missing.")
+    with pytest.raises(Unseen, match="a test line did not reach the server's log"):
+        LogReader(server.observer)
+
+
+def test_lines_are_read_once(server: LoggingServer) -> None:
+    reader = LogReader(server.observer)
+    server.log("wanted 1")
+    assert len(reader.read(server.observer, ["wanted"]).lines) == 1
+    server.log("wanted 2")
+    [line] = reader.read(server.observer, ["wanted"]).lines
+    assert line.message == "wanted 2"

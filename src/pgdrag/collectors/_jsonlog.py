@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -76,7 +77,8 @@ class LogReader:
         if not self._sizes:
             raise Unseen(f'there is no log in JSON in "{self._directory}"')
         mark = _write_mark(observer)
-        if not any(mark in line for line in self._raw_lines(observer, mark, _MARK_TIMEOUT_S)):
+        lines = self._raw_lines(observer, mark, _MARK_TIMEOUT_S)
+        if not [line for line in lines if mark in line]:
             raise Unseen("a test line did not reach the server's log (log_min_messages?)")
 
     def read(self, observer: Observer, wanted: Sequence[str]) -> LogExcerpt:
@@ -101,7 +103,7 @@ class LogReader:
             elif any(needle in raw for needle in needles):
                 lines.extend(self._parse(raw))
         if not has_mark:
-            doubt = f" The log was longer than {_READ_TIMEOUT_S:g} s of reading."
+            doubt = f" Its end was not found within {_READ_TIMEOUT_S:g} s: lines may be missing."
         return LogExcerpt(tuple(lines), doubt)
 
     def _raw_lines(self, observer: Observer, mark: bytes, timeout_s: float) -> Iterator[bytes]:
@@ -112,25 +114,30 @@ class LogReader:
         deadline = time.monotonic() + timeout_s
         while True:
             for path in _files(observer):
-                for raw in self._new_lines(path):
-                    yield raw
-                    if (mark and mark in raw) or time.monotonic() > deadline:
-                        return
+                with closing(self._new_lines(path)) as lines:
+                    for raw in lines:
+                        yield raw
+                        if (mark and mark in raw) or time.monotonic() > deadline:
+                            return
             if not mark or time.monotonic() > deadline:
                 return
             time.sleep(_POLL_S)
 
-    def _new_lines(self, path: Path) -> Iterator[bytes]:
+    def _new_lines(self, path: Path) -> Generator[bytes, None, None]:
+        offset = self._sizes.get(path, 0)
         try:
             with path.open("rb") as file:
-                file.seek(self._sizes.get(path, 0))
+                file.seek(offset)
                 for raw in file:
                     if not raw.endswith(b"\n"):
                         return
-                    self._sizes[path] = self._sizes.get(path, 0) + len(raw)
+                    offset += len(raw)
                     yield raw
         except OSError as error:
             raise Unseen(f'the log "{path.name}" cannot be read: {error.strerror}') from error
+        finally:
+            # Also when the reader has its mark and stops in the middle.
+            self._sizes[path] = offset
 
     def _parse(self, raw: bytes) -> Iterator[LogLine]:
         try:
