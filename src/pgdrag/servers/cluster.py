@@ -212,7 +212,7 @@ class Cluster:
             self._postmaster = spawn(
                 self._command(),
                 user=self.scratch.user,
-                cwd=self.directory,
+                cwd=self.data_directory,  # by which its processes are known, from the first on
                 # Immediate shutdown: the server still frees its shared memory.
                 death_signal=signal.SIGQUIT,
                 output=output,

@@ -166,7 +166,8 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 
 def _runs(pid: int, program: Path) -> bool:
-    return running_program(pid) == program
+    # A process that exits has no program any more while its memory is still being unmapped.
+    return running_program(pid) in (program, None)
 
 
 def _link(pid: int, name: str) -> str:

@@ -117,7 +117,8 @@ class Scratch:
         asked = environment.get(SCRATCH_VARIABLE)
         if root is None:
             root = Path(asked) if asked else Path(f"/var/tmp/pgdrag-{os.geteuid()}")
-        scratch = cls(Path(os.path.abspath(root)), server_user(environment))  # noqa: PTH100
+        # Without links, because the kernel names a server's directory without them.
+        scratch = cls(root.parent.resolve() / root.name, server_user(environment))
         with storage_errors("make the scratch directory", scratch.root):
             scratch.root.parent.mkdir(parents=True, exist_ok=True)
             scratch._make(scratch.root)
