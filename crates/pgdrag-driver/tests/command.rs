@@ -1,11 +1,14 @@
 //! Does the command keep the contract's promises about its input, its last line and its end?
 
+mod support;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use support::{Server, one_number, run};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_pgdrag-driver");
 
@@ -62,10 +65,10 @@ fn mute() -> (TcpListener, u16) {
     (listener, port)
 }
 
-fn wait_for_connect_phase(driver: &mut Child) -> BufReader<std::process::ChildStdout> {
+fn wait_for_phase(driver: &mut Child, phase: &str) -> BufReader<std::process::ChildStdout> {
     let mut lines = BufReader::new(driver.stdout.take().expect("a pipe"));
     let mut line = String::new();
-    while !line.contains("connect") {
+    while !line.contains(phase) {
         line.clear();
         assert!(lines.read_line(&mut line).expect("lines") > 0, "the driver ended early");
     }
@@ -156,7 +159,7 @@ fn a_signal_ends_a_run_as_done_and_a_load_or_a_check_as_error() {
                 job["load"] = json!({"parallelism": 2});
             }
             let mut driver = start(&job.to_string());
-            let lines = wait_for_connect_phase(&mut driver);
+            let lines = wait_for_phase(&mut driver, "connect");
             let pid = driver.id().to_string();
             Command::new("kill").args(["-s", signal, &pid]).status().expect("kill runs");
             let last = lines.lines().last().expect("a last line").expect("UTF-8");
@@ -173,6 +176,64 @@ fn a_signal_ends_a_run_as_done_and_a_load_or_a_check_as_error() {
             }
         }
     }
+}
+
+/// A job for a real server.
+fn job_on(server: &Server, action: &str) -> Value {
+    let mut job = with(job(server.port()), "/action", json!(action));
+    job["server"]["host"] = json!(server.host());
+    job["server"]["user"] = json!("postgres");
+    job["server"]["database"] = json!("postgres");
+    match action {
+        "run" => {}
+        "load" => {
+            job["run"] = json!(null);
+            job["load"] = json!({"parallelism": 2});
+        }
+        _ => job["run"] = json!(null),
+    }
+    job
+}
+
+#[test]
+fn a_dataset_is_loaded_run_upon_and_still_consistent() {
+    run(async {
+        let test = "a_dataset_is_loaded_run_upon_and_still_consistent";
+        let Some(server) = Server::start(test).await else { return };
+        for action in ["load", "run", "check"] {
+            let (status, lines) = finish(start(&job_on(&server, action).to_string()));
+            let done = lines.last().expect("lines");
+            assert_eq!((status, &done["type"]), (0, &json!("done")), "{action}: {done}");
+            match action {
+                "load" => assert!(done["rows"].as_u64() > Some(500_000), "{done}"),
+                "run" => assert!(done["transactions"]["payment"]["committed"].as_u64() > Some(0)),
+                _ => assert_eq!(done["violations"], json!([])),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_stopped_load_leaves_nothing_running_on_the_server() {
+    run(async {
+        let test = "a_stopped_load_leaves_nothing_running_on_the_server";
+        let Some(server) = Server::start(test).await else { return };
+        let mut driver = start(&job_on(&server, "load").to_string());
+        let lines = wait_for_phase(&mut driver, "index");
+        support::kill("TERM", &driver.id().to_string());
+        let last = lines.lines().last().expect("a last line").expect("UTF-8");
+        assert_eq!(driver.wait().expect("the driver ends").code(), Some(1), "{last}");
+        assert!(last.contains("57014"), "{last}");
+
+        let mut conn = server.connect().await;
+        let limit = Instant::now() + Duration::from_secs(60);
+        let others = "select count(*) from pg_stat_activity
+                      where backend_type = 'client backend' and pid <> pg_backend_pid()";
+        while one_number(&mut conn, others).await > 0 {
+            assert!(Instant::now() < limit, "the load goes on without its driver");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
 }
 
 #[test]
