@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use pgwire::backend::{self, Tag};
 use pgwire::frontend::{self, BindTemplate};
+use pgwire::value;
 
+pub use crate::copy_in::CopyIn;
 pub use crate::error::Error;
 use crate::exchange::{Arrived, Exchange};
 use crate::session;
@@ -44,7 +46,7 @@ pub type TextRow = Vec<Option<String>>;
 
 /// One session with the server.
 pub struct Connection {
-    exchange: Exchange,
+    pub(crate) exchange: Exchange,
     cancel: CancelToken,
     controls: Controls,
     transaction: Status,
@@ -71,7 +73,7 @@ struct Controls {
 }
 
 /// What an answer said besides its rows.
-struct Answer {
+pub(crate) struct Answer {
     /// The last command's tag: where its text is in the receive buffer.
     command: Option<Arrived>,
 }
@@ -194,7 +196,7 @@ impl Connection {
             self.put_queued_begin();
             let mut rest = params.bytes.as_slice();
             while !rest.is_empty() {
-                let (values, others) = rest.split_at(values_bytes(rest, width));
+                let (values, others) = rest.split_at(value::bytes_of(rest, width));
                 statement.template.bind(&mut self.exchange.out, values);
                 frontend::execute(&mut self.exchange.out);
                 rest = others;
@@ -274,7 +276,7 @@ impl Connection {
         loop {
             let message = self.exchange.next().await?;
             match message.tag {
-                Tag::CopyInResponse => return Ok(CopyIn { connection: self }),
+                Tag::CopyInResponse => return Ok(CopyIn::new(self)),
                 Tag::ErrorResponse => {
                     let error = self.server_error(&message)?;
                     self.gather_after(Some(error)).await?;
@@ -340,13 +342,13 @@ impl Connection {
         self.gather().await
     }
 
-    async fn gather(&mut self) -> Result<Answer, Error> {
+    pub(crate) async fn gather(&mut self) -> Result<Answer, Error> {
         self.exchange.send().await?;
         self.gather_after(None).await
     }
 
     /// Reads up to `ReadyForQuery`. The first error in the answer is the result.
-    async fn gather_after(&mut self, mut error: Option<Error>) -> Result<Answer, Error> {
+    pub(crate) async fn gather_after(&mut self, mut error: Option<Error>) -> Result<Answer, Error> {
         let mut command = None;
         loop {
             let message = match self.exchange.next().await {
@@ -383,11 +385,11 @@ impl Connection {
         Ok(())
     }
 
-    fn server_error(&self, message: &Arrived) -> Result<Error, Error> {
+    pub(crate) fn server_error(&self, message: &Arrived) -> Result<Error, Error> {
         Ok(Error::from_report(backend::report(self.exchange.body(message))?))
     }
 
-    fn command_tag(&self, answer: &Answer) -> Result<&str, Error> {
+    pub(crate) fn command_tag(&self, answer: &Answer) -> Result<&str, Error> {
         match &answer.command {
             Some(message) => Ok(backend::command_tag(self.exchange.body(message))?),
             None => Ok(""),
@@ -398,51 +400,6 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.exchange.terminate();
-    }
-}
-
-/// How many bytes the first `count` values take.
-fn values_bytes(values: &[u8], count: usize) -> usize {
-    let mut end = 0;
-    for _ in 0..count {
-        let length = values[end..end + 4].try_into().expect("a value starts with its length");
-        // NULL has the length -1, and no bytes.
-        end += 4 + usize::try_from(i32::from_be_bytes(length)).unwrap_or(0);
-    }
-    end
-}
-
-/// A COPY that takes in rows. Dropping it without [`CopyIn::finish`] makes its connection unusable.
-pub struct CopyIn<'a> {
-    connection: &'a mut Connection,
-}
-
-/// Bytes gathered before they are sent: a socket takes far less at once.
-const COPY_CHUNK_BYTES: usize = 256 * 1024;
-
-impl CopyIn<'_> {
-    /// Sends a part of the rows; parts may be cut anywhere. An empty part sends nothing.
-    pub async fn send(&mut self, part: &[u8]) -> Result<(), Error> {
-        let exchange = &mut self.connection.exchange;
-        for chunk in part.chunks(COPY_CHUNK_BYTES) {
-            frontend::copy_data(&mut exchange.out, chunk);
-            exchange.send().await?;
-            while let Some(message) = exchange.next_buffered()? {
-                if message.tag == Tag::ErrorResponse {
-                    // The server swallows the rest up to the end of the COPY.
-                    let error = self.connection.server_error(&message)?;
-                    return self.connection.gather_after(Some(error)).await.map(drop);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the COPY and returns the number of rows that the server took in.
-    pub async fn finish(self) -> Result<u64, Error> {
-        frontend::copy_done(&mut self.connection.exchange.out);
-        let answer = self.connection.gather().await?;
-        Ok(backend::rows_affected(self.connection.command_tag(&answer)?))
     }
 }
 

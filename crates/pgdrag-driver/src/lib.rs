@@ -15,6 +15,7 @@
 pub mod app;
 mod clients;
 pub mod connection;
+mod copy_in;
 pub mod error;
 mod exchange;
 pub mod job;

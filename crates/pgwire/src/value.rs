@@ -58,6 +58,21 @@ pub fn put_numeric(out: &mut Vec<u8>, unscaled: i64, scale: u8) {
     put_bytes(out, form.as_bytes());
 }
 
+/// How many bytes the first `count` of these values take.
+///
+/// # Panics
+/// When there are fewer values, or they were not written by this module.
+#[must_use]
+pub fn bytes_of(values: &[u8], count: usize) -> usize {
+    let mut end = 0;
+    for _ in 0..count {
+        let length = values[end..end + 4].try_into().expect("four bytes");
+        // NULL has the length -1, and no bytes.
+        end += 4 + usize::try_from(i32::from_be_bytes(length)).unwrap_or(0);
+    }
+    end
+}
+
 /// Reads a `smallint`, an `integer` or a `bigint`.
 pub fn as_integer(value: &[u8]) -> Result<i64, Malformed> {
     let int2 = |bytes| i64::from(i16::from_be_bytes(bytes));

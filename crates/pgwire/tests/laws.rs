@@ -93,6 +93,8 @@ proptest! {
         value::put_float8(&mut values, float);
         value::put_text(&mut values, &text);
         value::put_timestamp(&mut values, int);
+        prop_assert_eq!(value::bytes_of(&values, 6), values.len());
+        prop_assert_eq!(value::bytes_of(&values, 3), 12 + 6 + 4);
         let body = [&6_i16.to_be_bytes()[..], &values].concat();
         let row = RawRow::parse(&body).expect("six values");
         let get = |column| row.get(column).expect("a value");

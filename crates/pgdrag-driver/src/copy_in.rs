@@ -1,0 +1,45 @@
+//! How do many rows get to the server at once?
+
+use pgwire::backend::{self, Tag};
+use pgwire::frontend;
+
+use crate::connection::Connection;
+use crate::error::Error;
+
+/// A COPY that takes in rows. Dropping it without [`CopyIn::finish`] makes its connection unusable.
+pub struct CopyIn<'a> {
+    connection: &'a mut Connection,
+}
+
+/// One message's worth: a socket takes far less at once.
+const COPY_CHUNK_BYTES: usize = 256 * 1024;
+
+impl<'a> CopyIn<'a> {
+    pub(crate) fn new(connection: &'a mut Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Sends a part of the rows; parts may be cut anywhere. An empty part sends nothing.
+    pub async fn send(&mut self, part: &[u8]) -> Result<(), Error> {
+        let exchange = &mut self.connection.exchange;
+        for chunk in part.chunks(COPY_CHUNK_BYTES) {
+            frontend::copy_data(&mut exchange.out, chunk);
+            exchange.send().await?;
+            while let Some(message) = exchange.next_buffered()? {
+                if message.tag == Tag::ErrorResponse {
+                    // The server swallows the rest up to the end of the COPY.
+                    let error = self.connection.server_error(&message)?;
+                    return self.connection.gather_after(Some(error)).await.map(drop);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the COPY and returns the number of rows that the server took in.
+    pub async fn finish(self) -> Result<u64, Error> {
+        frontend::copy_done(&mut self.connection.exchange.out);
+        let answer = self.connection.gather().await?;
+        Ok(backend::rows_affected(self.connection.command_tag(&answer)?))
+    }
+}
