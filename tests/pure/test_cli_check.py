@@ -1,0 +1,232 @@
+"""`pgdrag check` and `pgdrag list`, with servers that are made up: what is printed, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pgdrag.cli import check as check_module
+from pgdrag.cli.check import check
+from pgdrag.cli.checked import check_experiment, first_mistake
+from pgdrag.cli.list import list_, make_listing
+from pgdrag.errors import ExperimentError, UsageError
+from pgdrag.experiment import experiment_schema, load_experiment
+from pgdrag.factors import Here
+from pgdrag.settings import Setting, SettingsCatalog
+
+TEXT = """\
+pgdrag = 1
+name = "small"
+title = "Small"
+[workload]
+kind = "tpcc"
+[baseline.setting]
+shared_buffers = "1GB"
+fsync = true
+[[rungs]]
+name = "A1"
+setting = { shared_buffers = "8MB" }
+[[rungs]]
+name = "A2"
+setting = { shared_buffers = "4MB", io_workers = 1 }
+[scales.demo.load]
+warm_up_s = 5
+measure_s = 10
+budget_s = 55
+[scales.long]
+replicates = 3
+"""
+
+
+def setting(name, vartype, unit, low, high, context, boot_value):
+    return Setting(name, vartype, unit, low, high, (), context, "", boot_value, "")
+
+
+SHARED_BUFFERS = setting(
+    "shared_buffers", "integer", "8kB", "16", "1073741823", "postmaster", "16384"
+)
+FSYNC = setting("fsync", "bool", None, None, None, "sighup", "on")
+MAX_WAL_SIZE = setting("max_wal_size", "integer", "MB", "2", "2147483647", "sighup", "1024")
+IO_WORKERS = setting("io_workers", "integer", None, "1", "32", "sighup", "3")
+
+
+def catalog(version, *settings):
+    return SettingsCatalog(version, {x.name: x for x in settings})
+
+
+OLD = catalog(150018, SHARED_BUFFERS, FSYNC, MAX_WAL_SIZE)
+NEW = catalog(180006, SHARED_BUFFERS, FSYNC, MAX_WAL_SIZE, IO_WORKERS)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Runs a command as the command line does, on a server of version 18 or 15."""
+    monkeypatch.setenv("PGDRAG_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr(
+        check_module,
+        "look_here",
+        lambda scratch, postgres: Here(OLD if postgres == "15" else NEW, NEW),
+    )
+    monkeypatch.setattr(check_module.Scratch, "open", classmethod(lambda cls: RoomyScratch()))
+    app = typer.Typer()
+    app.command("check")(check)
+    app.command("list")(list_)
+    return lambda *arguments: CliRunner().invoke(app, [str(x) for x in arguments])
+
+
+class RoomyScratch:
+    def free_bytes(self):
+        return 10**15
+
+
+def checked(path, here=NEW, *, free_bytes=10**15):
+    experiment = load_experiment(str(path))
+    studies = [experiment.study(scale) for scale in experiment.scales]
+    return check_experiment(experiment, studies, Here(here, NEW), free_bytes=free_bytes)
+
+
+def rows(found):
+    return {
+        (x.line, x.name): (x.canonical, x.takes_effect, x.default, x.verdict) for x in found.levels
+    }
+
+
+def test_levels_are_shown_as_the_server_has_them(file):
+    assert rows(checked(file)) == {
+        (7, "shared_buffers"): ("1 GB", "restart", "128 MB", "ok"),
+        (8, "fsync"): ("on", "reload", "on", "default"),
+        (11, "shared_buffers"): ("8 MB", "restart", "128 MB", "ok"),
+        (14, "io_workers"): ("1", "reload", "3", "ok"),
+        (14, "shared_buffers"): ("4 MB", "restart", "128 MB", "ok"),
+    }
+
+
+def test_what_only_this_server_lacks_is_no_mistake(file):
+    found = checked(file, OLD)
+    assert rows(found)[14, "io_workers"] == ("", "", "", "untestable here")
+    (problem,) = found.problems
+    assert (problem.line, problem.is_mistake) == (14, False)
+    assert problem.message == 'PostgreSQL 15.18 has no setting "io_workers"'
+    assert first_mistake(found) is None
+
+
+def test_what_no_server_has_is_a_mistake_with_its_line(file):
+    file.write_text(TEXT.replace('"8MB"', '"8QB"').replace("fsync", "fsink"))
+    found = checked(file, OLD)
+    assert rows(found)[8, "fsink"][3] == rows(found)[11, "shared_buffers"][3] == "mistake"
+    error = first_mistake(found)
+    assert error.message == f'{file}:8: PostgreSQL 15.18 has no setting "fsink"'
+    assert error.hint == 'The nearest name it knows is "fsync".'
+    assert error.detail == f'{file}:11: invalid value for parameter "shared_buffers": "8QB"'
+
+
+def test_a_rung_that_undoes_another_is_named(file):
+    assert checked(file).notes == ("A2 sets shared_buffers to 4MB, which replaces A1's 8MB",)
+
+
+def test_a_setting_of_the_observation_channel_is_named(file):
+    file.write_text(TEXT.replace("fsync = true", "log_checkpoints = false"))
+    note = checked(file).notes[1]
+    assert note.startswith("log_checkpoints = off is run as on: part of the observation channel")
+
+
+def test_scales_say_what_they_take(file):
+    demo, long = checked(file).scales
+    assert (demo.trials, demo.load_s_least, demo.load_s_most) == (3, 3 * 15, 3 * 60)
+    assert (long.trials, long.load_s_least, long.load_s_most) == (9, 9 * 40, 9 * 160)
+    dataset_bytes = 170_000_000
+    assert demo.disk_bytes == 2 * dataset_bytes + 1024 * 1024**2
+
+
+def test_a_disk_that_is_too_small_is_named(file):
+    notes = checked(file, free_bytes=10_000_000).notes
+    assert notes[1].startswith('scale "demo" needs about 1.32 GB of disk, and 9.54 MB are free')
+
+
+def test_a_good_file_ends_with_0_and_prints_what_was_found(file, run):
+    result = run("check", file)
+    assert result.exit_code == 0
+    for text in ("small: Small", "PostgreSQL 18.6", "shared_buffers", "restart", "45 s"):
+        assert text in result.stdout
+
+
+def test_untestable_levels_end_with_0_and_are_told(file, run):
+    result = run("check", file, "--postgres", "15", "--scale", "demo")
+    assert result.exit_code == 0
+    assert (
+        'line 14: PostgreSQL 15.18 has no setting "io_workers". PostgreSQL 18 has it.'
+        in result.stdout
+    )
+
+
+def test_mistakes_end_with_2_after_the_table(file, run):
+    file.write_text(TEXT.replace("fsync", "fsink"))
+    result = run("check", file)
+    assert isinstance(result.exception, ExperimentError)
+    assert result.exception.exit_status == 2
+    assert "mistake" in result.stdout
+
+
+def test_json_has_everything_that_is_printed(file, run):
+    found = json.loads(run("check", file, "--json").stdout)
+    assert found["server_version_num"] == 180006
+    assert [x["line"] for x in found["levels"]] == [7, 8, 11, 14, 14]
+    assert [x["name"] for x in found["scales"]] == ["demo", "long"]
+    assert found["notes"] == ["A2 sets shared_buffers to 4MB, which replaces A1's 8MB"]
+
+
+def test_mends_of_pasted_text_are_told(file, run):
+    file.write_text(
+        TEXT.replace(
+            'setting = { shared_buffers = "8MB" }', "setting = '''\nshared_buffers: 8MB\n'''"
+        )
+    )
+    result = run("check", file)
+    assert result.exit_code == 0
+    assert "Mended in pasted text:\n  line 12: " in result.stdout
+
+
+def test_one_scale_can_be_checked_alone(file, run):
+    found = json.loads(run("check", file, "--scale", "long", "--json").stdout)
+    assert [x["name"] for x in found["scales"]] == ["long"]
+
+
+def test_the_schema_is_printed_without_a_file(run):
+    assert json.loads(run("check", "--schema").stdout) == experiment_schema()
+
+
+def test_without_a_file_there_is_nothing_to_check(run):
+    assert isinstance(run("check").exception, UsageError)
+
+
+def test_the_list_has_a_summary_of_everything(run):
+    listing = make_listing()
+    assert [x.name for x in listing.experiments] == ["slow-42k"]
+    printed = run("list").stdout
+    for kinds in (
+        listing.workloads,
+        listing.designs,
+        listing.factors,
+        listing.collectors,
+        listing.sections,
+    ):
+        assert kinds
+        for name, summary in kinds.items():
+            assert summary
+            assert name in printed
+
+
+def test_the_list_in_json_has_scales(run):
+    found = json.loads(run("list", "--json").stdout)
+    assert list(found["experiments"][0]["scales"]) == ["demo", "standard", "paper"]
+    assert "tpcc" in found["workloads"]
