@@ -1,66 +1,38 @@
 """What does an experiment file ask for? It is read, checked as far as no server is needed, and told.
 
-The file's model is in `experiment_model`; the words for what is wrong in `experiment_mistakes`.
-Everything that can be wrong with a file is told at once, each with its line.
+The file's model is in `experiment_model`, the way from its tables to studies in
+`experiment_reader`, the words for what is wrong in `experiment_mistakes`. Everything that can be
+wrong with a file is told at once, each mistake with its line.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 import pgdrag.catalog
-from pgdrag.collectors import observation_names
 from pgdrag.conf import Mend
-from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, UsageError
-from pgdrag.experiment_levels import Written, make_plain
-from pgdrag.experiment_mistakes import (
-    Mistake,
-    experiment_error,
-    in_table,
-    mistakes_of,
-    unknown_name,
-)
-from pgdrag.experiment_model import (
-    FORMAT_VERSION,
-    SETTING,
-    BaselineTable,
-    ClaimTable,
-    DesignTable,
-    ExperimentTable,
-    LoadTable,
-    RungTable,
-    ScaleTable,
-    Table,
-    WrittenFloat,
-    experiment_schema,
-    experiment_table,
-)
-from pgdrag.factors import all_factors
-from pgdrag.plan import Claim, Level, LoadProfile, Rung, Source, Study, Treatment, WorkloadSpec
-from pgdrag.toml_lines import KeyLines, KeyPath
-from pgdrag.workloads import all_workloads
+from pgdrag.experiment_model import WrittenFloat, experiment_schema
+from pgdrag.experiment_reader import read_document
+from pgdrag.plan import Level, Study
+from pgdrag.toml_lines import KeyLines
 
-M = TypeVar("M", bound=BaseModel)
-
-__all__ = ["Experiment", "experiment_schema", "load_experiment", "shipped_experiments"]
+__all__ = [
+    "Experiment",
+    "experiment_schema",
+    "load_experiment",
+    "parse_experiment",
+    "shipped_experiments",
+]
 
 LARGEST_FILE_BYTES = 1_000_000
-BUDGET_FACTOR = 5  # of measure_s, where the file names no budget
-DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
-_DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
-OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
 
 
 @dataclass(frozen=True)
@@ -140,7 +112,17 @@ def parse_experiment(text: str, path: Path) -> Experiment:
         document = tomllib.loads(text, parse_float=WrittenFloat)
     except (ValueError, RecursionError) as error:
         raise _syntax_error(error, path) from None
-    return _Reader(document, KeyLines(text), path).read()
+    read = read_document(document, KeyLines(text), path)
+    return Experiment(
+        path=path,
+        name=read.table.name,
+        title=read.table.title or read.table.name,
+        question=read.table.question,
+        scales={name: scale.summary for name, scale in read.table.scales.items()},
+        mends=read.mends,
+        _studies=read.studies,
+        _lines=read.level_lines,
+    )
 
 
 @cache
@@ -180,253 +162,3 @@ def _syntax_error(error: Exception, path: Path) -> ExperimentError:
         detail=column,
         hint='Strings need quotes, and a table begins with a line like "[workload]".',
     )
-
-
-class _Reader:
-    """Makes an `Experiment` of a document, and collects what is wrong with it on the way."""
-
-    def __init__(self, document: dict[str, Any], lines: KeyLines, path: Path) -> None:
-        self._document = document
-        self._key_lines = lines
-        self._path = path
-        self._kinds = list(all_factors())
-        self._mistakes: list[Mistake] = []
-        self._written = Written()
-        self._level_lines: dict[Level, int] = {}
-
-    def read(self) -> Experiment:
-        self._check_version()
-        self._written = make_plain(self._document, self._kinds, self._key_lines)
-        self._mistakes += self._written.mistakes
-        table = self._validated(experiment_table(), self._document, ())
-        bags = {
-            name: (self._bag("workload", name, scale), self._bag("design", name, scale))
-            for name, scale in _tables(self._document.get("scales")).items()
-        }
-        if table is None:
-            raise self._error()
-        self._check_rungs(table)
-        studies = {name: self._study(table, name, *bags[name]) for name in table.scales}
-        if self._mistakes:
-            raise self._error()
-        return Experiment(
-            path=self._path,
-            name=table.name,
-            title=table.title or table.name,
-            question=table.question,
-            scales={name: scale.summary for name, scale in table.scales.items()},
-            mends=tuple(self._written.mends),
-            _studies=studies,
-            _lines=self._level_lines,
-        )
-
-    def _error(self) -> ExperimentError:
-        placed = [
-            replace(x, line=x.line or self._written.lines.get(x.path)) for x in self._mistakes
-        ]
-        return experiment_error(placed, self._key_lines, self._path)
-
-    def _check_version(self) -> None:
-        version = self._document.get("pgdrag")
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            # No other complaint would be of use, the keys being those of another format.
-            message = f"file format {version} is newer than this pgdrag reads, {FORMAT_VERSION}"
-            self._mistakes = [Mistake(("pgdrag",), message, "Install a newer pgdrag.")]
-            raise self._error()
-        if "pgdrag" not in self._document:
-            hint = f"Begin the file with: pgdrag = {FORMAT_VERSION}"
-            self._mistakes = [Mistake((), "this is not an experiment file of pgdrag", hint)]
-            raise self._error()
-
-    def _check_rungs(self, table: ExperimentTable) -> None:
-        names = {table.baseline.name}
-        known = observation_names()
-        for index, rung in enumerate(table.rungs):
-            path: KeyPath = ("rungs", index)
-            if rung.name in names:
-                message = f'two rungs are named "{rung.name}"'
-                self._mistakes.append(Mistake((*path, "name"), message))
-            names.add(rung.name)
-            is_read = not any(x.path[:2] == path for x in self._mistakes)
-            if is_read and not any(rung.levels(kind) for kind in self._kinds):
-                hint = f"Give it a table such as {in_table(('rungs', SETTING))}."
-                self._mistakes.append(Mistake(path, f'rung "{rung.name}" changes nothing', hint))
-            self._mistakes += [
-                unknown_name("observation", name, known, (*path, "expects", name))
-                for name in rung.expects
-                if name not in known
-            ]
-
-    def _study(
-        self,
-        table: ExperimentTable,
-        scale_name: str,
-        workload: BaseModel | None,
-        design: BaseModel | None,
-    ) -> Study:
-        scale = table.scales[scale_name]
-        load = _load_profile(scale.load)
-        rungs = self._rungs(table, scale, ("scales", scale_name))
-        self._check_connections(rungs, load, scale_name)
-        return Study(
-            name=table.name,
-            title=table.title or table.name,
-            question=table.question,
-            scale=scale_name,
-            design=table.design.kind,
-            rungs=rungs,
-            source=Source(**table.source.model_dump()),
-            workload=WorkloadSpec(table.workload.kind, _parameters(workload)),
-            load=load,
-            replicates=scale.replicates,
-            notes=tuple(table.notes),
-            design_parameters=_parameters(design),
-        )
-
-    def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
-        """Return [workload] or [design] at a scale: the file's table with the scale's laid over it.
-
-        It is read from the document, so that its mistakes are told together with all others.
-        """
-        own, over = _table(self._document.get(name)), _table(scale.get(name))
-        at: KeyPath = ("scales", scale_name, name)
-        model = self._model(name, own.get("kind", _DEFAULT_KINDS.get(name)))
-        if model is None:
-            return None
-        if "kind" in over:
-            message = f'"kind" in {in_table(at)} cannot be changed by a scale'
-            hint = "Write a file of its own for another kind."
-            self._mistakes.append(Mistake((*at, "kind"), message, hint))
-            return None
-        merged = _merged({key: value for key, value in own.items() if key != "kind"}, over)
-        before = len(self._mistakes)
-        found = self._validated(model, merged, (name,), as_json=True)
-        self._mistakes[before:] = [self._placed(x, at) for x in self._mistakes[before:]]
-        return found
-
-    def _model(self, name: str, kind: object) -> type[BaseModel] | None:
-        known: dict[str, type[BaseModel]] = (
-            dict(all_workloads())
-            if name == "workload"
-            else {kind: design.Parameters for kind, design in all_designs().items()}
-        )
-        if not isinstance(kind, str):
-            return None  # the model of the file says so
-        if kind not in known:
-            self._mistakes.append(unknown_name(name, kind, known, (name, "kind")))
-        return known.get(kind)
-
-    def _placed(self, mistake: Mistake, at: KeyPath) -> Mistake:
-        """Return the mistake where it was made: in the scale's table if the key is there."""
-        path = (*at, *mistake.path[1:])
-        if len(mistake.path) == 1 or path not in self._key_lines:
-            return mistake
-        own, over = in_table(mistake.path[:-1]), in_table(path[:-1])
-        return replace(mistake, path=path, message=mistake.message.replace(own, over))
-
-    def _validated(
-        self, model: type[M], table: dict[str, Any], at: KeyPath, *, as_json: bool = False
-    ) -> M | None:
-        try:
-            if as_json:
-                # In JSON an array may be a tuple, and strict types are still told apart.
-                return model.model_validate_json(json.dumps(table, default=str), strict=True)
-            return model.model_validate(table)
-        except ValidationError as error:
-            self._mistakes += mistakes_of(error, model.model_json_schema(), at)
-            return None
-
-    def _rungs(self, table: ExperimentTable, scale: ScaleTable, at: KeyPath) -> tuple[Rung, ...]:
-        baseline = self._levels(table.baseline, ("baseline",))
-        start = Treatment(table.baseline.name).with_levels(table.baseline.name, baseline)
-        treatment = start.with_levels(start.name, self._levels(scale, at))
-        rungs = [_baseline_rung(table.baseline, treatment)]
-        for index, rung in enumerate(table.rungs):
-            added = self._levels(rung, ("rungs", index))
-            treatment = treatment.with_levels(rung.name, added)
-            rungs.append(_rung(rung, treatment, added))
-        return tuple(rungs)
-
-    def _levels(self, table: Table, at: KeyPath) -> tuple[Level, ...]:
-        found = []
-        for kind in self._kinds:
-            for name, value in table.levels(kind).items():
-                level = Level(kind, name, value)
-                path = (*at, kind, name)
-                self._level_lines.setdefault(level, self._written.lines[path])
-                found.append(level)
-        return tuple(found)
-
-    def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
-        wanted = load.connections + OWN_CONNECTIONS
-        for rung in rungs:
-            text = rung.treatment.of_kind(SETTING).get("max_connections", "")
-            allowed = int(text) if text.isdecimal() else DEFAULT_MAX_CONNECTIONS
-            if allowed < wanted:
-                path: KeyPath = ("scales", scale, "load", "connections")
-                message = (
-                    f'{load.connections} connections at scale "{scale}" are more than '
-                    f'max_connections of rung "{rung.name}" allows, {allowed}'
-                )
-                hint = f"Set max_connections to {wanted} or more: pgdrag needs {OWN_CONNECTIONS} for itself."
-                self._mistakes.append(Mistake(path, message, hint))
-                return
-
-
-def _parameters(model: BaseModel | None) -> dict[str, object]:
-    # Without a model there is a mistake, and the study is never seen.
-    return {} if model is None else model.model_dump(mode="json")
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _tables(value: object) -> dict[str, dict[str, Any]]:
-    return {name: inner for name, inner in _table(value).items() if isinstance(inner, dict)}
-
-
-def _merged(own: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(own)
-    for key, value in over.items():
-        inner = merged.get(key)
-        is_table = isinstance(inner, dict) and isinstance(value, dict)
-        merged[key] = _merged(inner, value) if is_table else value  # type: ignore[arg-type]
-    return merged
-
-
-def _load_profile(load: LoadTable) -> LoadProfile:
-    budget_s = load.budget_s
-    return LoadProfile(
-        connections=load.connections,
-        warm_up_s=load.warm_up_s,
-        measure_s=load.measure_s,
-        budget_s=BUDGET_FACTOR * load.measure_s if budget_s is None else budget_s,
-        rate_per_s=load.rate_per_s,
-        min_commits=load.min_commits,
-    )
-
-
-def _baseline_rung(table: BaselineTable, treatment: Treatment) -> Rung:
-    return Rung(table.name, table.title or "the baseline", treatment, claim=_claim(table.claim))
-
-
-def _rung(table: RungTable, treatment: Treatment, added: tuple[Level, ...]) -> Rung:
-    return Rung(
-        name=table.name,
-        title=table.title or _named_by_levels(added),
-        treatment=treatment,
-        added=added,
-        claim=_claim(table.claim),
-        mechanism=table.mechanism,
-        expects=dict(table.expects),
-    )
-
-
-def _named_by_levels(levels: tuple[Level, ...]) -> str:
-    first = ", ".join(f"{level.name} = {level.value}" for level in levels[:2])
-    return first if len(levels) <= 2 else f"{first} and {len(levels) - 2} more"
-
-
-def _claim(table: ClaimTable) -> Claim:
-    return Claim(table.tps, table.text)

@@ -1,0 +1,313 @@
+"""What do the tables of an experiment file come to? Studies, one a scale; or all that is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from pgdrag.collectors import observation_names
+from pgdrag.conf import Mend
+from pgdrag.designs import all_designs
+from pgdrag.errors import ExperimentError
+from pgdrag.experiment_levels import Written, make_plain
+from pgdrag.experiment_mistakes import (
+    Mistake,
+    experiment_error,
+    in_table,
+    mistakes_of,
+    unknown_name,
+)
+from pgdrag.experiment_model import (
+    FORMAT_VERSION,
+    SETTING,
+    BaselineTable,
+    ClaimTable,
+    DesignTable,
+    ExperimentTable,
+    LoadTable,
+    RungTable,
+    ScaleTable,
+    Table,
+    experiment_table,
+)
+from pgdrag.factors import all_factors
+from pgdrag.plan import Claim, Level, LoadProfile, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.toml_lines import KeyLines, KeyPath
+from pgdrag.workloads import all_workloads
+
+BUDGET_FACTOR = 5  # of measure_s, where the file names no budget
+DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
+OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
+_DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class ReadExperiment:
+    """A file without mistakes.
+
+    Attributes:
+        studies: what is to be run, by scale, in the file's order.
+        level_lines: the first line that names each level.
+    """
+
+    table: ExperimentTable
+    studies: Mapping[str, Study]
+    mends: tuple[Mend, ...]
+    level_lines: Mapping[Level, int]
+
+
+def read_document(document: dict[str, Any], lines: KeyLines, path: Path) -> ReadExperiment:
+    """Return what a document comes to; the document itself is made plain on the way.
+
+    Raises:
+        ExperimentError: it cannot be run; with every mistake that could be found.
+    """
+    return _Reader(document, lines, path).read()
+
+
+class _Reader:
+    """Collects what is wrong with a document on the way to its studies."""
+
+    def __init__(self, document: dict[str, Any], lines: KeyLines, path: Path) -> None:
+        self._document = document
+        self._key_lines = lines
+        self._path = path
+        self._kinds = list(all_factors())
+        self._mistakes: list[Mistake] = []
+        self._written = Written()
+        self._level_lines: dict[Level, int] = {}
+
+    def read(self) -> ReadExperiment:
+        self._check_version()
+        self._written = make_plain(self._document, self._kinds, self._key_lines)
+        self._mistakes += self._written.mistakes
+        table = self._validated(experiment_table(), self._document, ())
+        bags = {
+            name: (self._bag("workload", name, scale), self._bag("design", name, scale))
+            for name, scale in _tables(self._document.get("scales")).items()
+        }
+        if table is None:
+            raise self._error()
+        self._check_rungs(table)
+        studies = {name: self._study(table, name, *bags[name]) for name in table.scales}
+        if self._mistakes:
+            raise self._error()
+        return ReadExperiment(table, studies, tuple(self._written.mends), self._level_lines)
+
+    def _error(self) -> ExperimentError:
+        placed = [
+            replace(x, line=x.line or self._written.lines.get(x.path)) for x in self._mistakes
+        ]
+        return experiment_error(placed, self._key_lines, self._path)
+
+    def _check_version(self) -> None:
+        version = self._document.get("pgdrag")
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            # No other complaint would be of use, the keys being those of another format.
+            message = f"file format {version} is newer than this pgdrag reads, {FORMAT_VERSION}"
+            self._mistakes = [Mistake(("pgdrag",), message, "Install a newer pgdrag.")]
+            raise self._error()
+        if "pgdrag" not in self._document:
+            hint = f"Begin the file with: pgdrag = {FORMAT_VERSION}"
+            self._mistakes = [Mistake((), "this is not an experiment file of pgdrag", hint)]
+            raise self._error()
+
+    def _check_rungs(self, table: ExperimentTable) -> None:
+        names = {table.baseline.name}
+        known = observation_names()
+        for index, rung in enumerate(table.rungs):
+            path: KeyPath = ("rungs", index)
+            if rung.name in names:
+                message = f'two rungs are named "{rung.name}"'
+                self._mistakes.append(Mistake((*path, "name"), message))
+            names.add(rung.name)
+            is_read = not any(x.path[:2] == path for x in self._mistakes)
+            if is_read and not any(rung.levels(kind) for kind in self._kinds):
+                hint = f"Give it a table such as {in_table(('rungs', SETTING))}."
+                self._mistakes.append(Mistake(path, f'rung "{rung.name}" changes nothing', hint))
+            self._mistakes += [
+                unknown_name("observation", name, known, (*path, "expects", name))
+                for name in rung.expects
+                if name not in known
+            ]
+
+    def _study(
+        self,
+        table: ExperimentTable,
+        scale_name: str,
+        workload: BaseModel | None,
+        design: BaseModel | None,
+    ) -> Study:
+        scale = table.scales[scale_name]
+        load = _load_profile(scale.load)
+        rungs = self._rungs(table, scale, ("scales", scale_name))
+        self._check_connections(rungs, load, scale_name)
+        return Study(
+            name=table.name,
+            title=table.title or table.name,
+            question=table.question,
+            scale=scale_name,
+            design=table.design.kind,
+            rungs=rungs,
+            source=Source(**table.source.model_dump()),
+            workload=WorkloadSpec(table.workload.kind, _parameters(workload)),
+            load=load,
+            replicates=scale.replicates,
+            notes=tuple(table.notes),
+            design_parameters=_parameters(design),
+        )
+
+    def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
+        """Return [workload] or [design] at a scale: the file's table with the scale's laid over it.
+
+        It is read from the document, so that its mistakes are told together with all others.
+        """
+        own, over = _table(self._document.get(name)), _table(scale.get(name))
+        at: KeyPath = ("scales", scale_name, name)
+        model = self._model(name, own.get("kind", _DEFAULT_KINDS.get(name)))
+        if model is None:
+            return None
+        if "kind" in over:
+            message = f'"kind" in {in_table(at)} cannot be changed by a scale'
+            hint = "Write a file of its own for another kind."
+            self._mistakes.append(Mistake((*at, "kind"), message, hint))
+            return None
+        merged = _merged({key: value for key, value in own.items() if key != "kind"}, over)
+        before = len(self._mistakes)
+        found = self._validated(model, merged, (name,), as_json=True)
+        self._mistakes[before:] = [self._placed(x, at) for x in self._mistakes[before:]]
+        return found
+
+    def _model(self, name: str, kind: object) -> type[BaseModel] | None:
+        known: dict[str, type[BaseModel]] = (
+            dict(all_workloads())
+            if name == "workload"
+            else {kind: design.Parameters for kind, design in all_designs().items()}
+        )
+        if not isinstance(kind, str):
+            return None  # the model of the file says so
+        if kind not in known:
+            self._mistakes.append(unknown_name(name, kind, known, (name, "kind")))
+        return known.get(kind)
+
+    def _placed(self, mistake: Mistake, at: KeyPath) -> Mistake:
+        """Return the mistake where it was made: in the scale's table if the key is there."""
+        path = (*at, *mistake.path[1:])
+        if len(mistake.path) == 1 or path not in self._key_lines:
+            return mistake
+        own, over = in_table(mistake.path[:-1]), in_table(path[:-1])
+        return replace(mistake, path=path, message=mistake.message.replace(own, over))
+
+    def _validated(
+        self, model: type[M], table: dict[str, Any], at: KeyPath, *, as_json: bool = False
+    ) -> M | None:
+        try:
+            if as_json:
+                # In JSON an array may be a tuple, and strict types are still told apart.
+                return model.model_validate_json(json.dumps(table, default=str), strict=True)
+            return model.model_validate(table)
+        except ValidationError as error:
+            self._mistakes += mistakes_of(error, model.model_json_schema(), at)
+            return None
+
+    def _rungs(self, table: ExperimentTable, scale: ScaleTable, at: KeyPath) -> tuple[Rung, ...]:
+        baseline = self._levels(table.baseline, ("baseline",))
+        start = Treatment(table.baseline.name).with_levels(table.baseline.name, baseline)
+        treatment = start.with_levels(start.name, self._levels(scale, at))
+        rungs = [_baseline_rung(table.baseline, treatment)]
+        for index, rung in enumerate(table.rungs):
+            added = self._levels(rung, ("rungs", index))
+            treatment = treatment.with_levels(rung.name, added)
+            rungs.append(_rung(rung, treatment, added))
+        return tuple(rungs)
+
+    def _levels(self, table: Table, at: KeyPath) -> tuple[Level, ...]:
+        found = []
+        for kind in self._kinds:
+            for name, value in table.levels(kind).items():
+                level = Level(kind, name, value)
+                path = (*at, kind, name)
+                self._level_lines.setdefault(level, self._written.lines[path])
+                found.append(level)
+        return tuple(found)
+
+    def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
+        wanted = load.connections + OWN_CONNECTIONS
+        for rung in rungs:
+            text = rung.treatment.of_kind(SETTING).get("max_connections", "")
+            allowed = int(text) if text.isdecimal() else DEFAULT_MAX_CONNECTIONS
+            if allowed < wanted:
+                path: KeyPath = ("scales", scale, "load", "connections")
+                message = (
+                    f'{load.connections} connections at scale "{scale}" are more than '
+                    f'max_connections of rung "{rung.name}" allows, {allowed}'
+                )
+                hint = f"Set max_connections to {wanted} or more: pgdrag needs {OWN_CONNECTIONS} for itself."
+                self._mistakes.append(Mistake(path, message, hint))
+                return
+
+
+def _parameters(model: BaseModel | None) -> dict[str, object]:
+    # Without a model there is a mistake, and the study is never seen.
+    return {} if model is None else model.model_dump(mode="json")
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _tables(value: object) -> dict[str, dict[str, Any]]:
+    return {name: inner for name, inner in _table(value).items() if isinstance(inner, dict)}
+
+
+def _merged(own: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(own)
+    for key, value in over.items():
+        inner = merged.get(key)
+        is_table = isinstance(inner, dict) and isinstance(value, dict)
+        merged[key] = _merged(inner, value) if is_table else value  # type: ignore[arg-type]
+    return merged
+
+
+def _load_profile(load: LoadTable) -> LoadProfile:
+    budget_s = load.budget_s
+    return LoadProfile(
+        connections=load.connections,
+        warm_up_s=load.warm_up_s,
+        measure_s=load.measure_s,
+        budget_s=BUDGET_FACTOR * load.measure_s if budget_s is None else budget_s,
+        rate_per_s=load.rate_per_s,
+        min_commits=load.min_commits,
+    )
+
+
+def _baseline_rung(table: BaselineTable, treatment: Treatment) -> Rung:
+    return Rung(table.name, table.title or "the baseline", treatment, claim=_claim(table.claim))
+
+
+def _rung(table: RungTable, treatment: Treatment, added: tuple[Level, ...]) -> Rung:
+    return Rung(
+        name=table.name,
+        title=table.title or _named_by_levels(added),
+        treatment=treatment,
+        added=added,
+        claim=_claim(table.claim),
+        mechanism=table.mechanism,
+        expects=dict(table.expects),
+    )
+
+
+def _named_by_levels(levels: tuple[Level, ...]) -> str:
+    first = ", ".join(f"{level.name} = {level.value}" for level in levels[:2])
+    return first if len(levels) <= 2 else f"{first} and {len(levels) - 2} more"
+
+
+def _claim(table: ClaimTable) -> Claim:
+    return Claim(table.tps, table.text)
