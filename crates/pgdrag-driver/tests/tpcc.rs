@@ -114,7 +114,8 @@ fn the_schema_has_the_keys_of_benchbase() {
     });
 }
 
-/// Runs `count` transactions over four terminals, turn by turn but overlapping; counts commits by type.
+/// Runs `count` transactions over four terminals at once, which change their connections half way;
+/// counts commits by type.
 async fn drive(tpcc: &Tpcc, target: &Target, count: usize) -> BTreeMap<&'static str, u64> {
     let mut committed = BTreeMap::new();
     let clients = (0..4).map(|client| client_commits(tpcc, target, client, count / 4));
@@ -135,7 +136,11 @@ async fn client_commits(
     let mut conn = Connection::connect(target).await.expect("connects");
     let mut terminal = tpcc.terminal(client, 4, &mut conn).await.expect("terminal opens");
     let mut committed = BTreeMap::new();
-    for _ in 0..count {
+    for number in 0..count {
+        if number == count / 2 {
+            conn = Connection::connect(target).await.expect("connects again");
+            terminal.reconnect(&mut conn).await.expect("terminal goes on");
+        }
         let name = Tpcc::TRANSACTIONS[terminal.draw()];
         loop {
             match terminal.attempt(&mut conn).await {

@@ -1,8 +1,15 @@
 //! What is TPC-C here?
 //!
-//! The schema, statements and inputs that BenchBase uses on PostgreSQL, so that the server's work is the same, with
-//! exact decimals instead of floats, a seed behind every draw, and a dataset that is loaded by COPY.
-//! Keying and think times are left out: clients run in a closed loop or at a given rate.
+//! The schema, statements and inputs that BenchBase uses on PostgreSQL, one round trip a statement, so
+//! that the server does the same work. Keying and think times are left out: clients run in a closed
+//! loop or at a given rate. Where it differs from BenchBase:
+//!
+//! - Money is exact: scaled integers here, NUMERIC on the wire.
+//! - One seed stands behind every row and every draw; rows carry one fixed date instead of the time of
+//!   loading. They come by COPY, and keys and constraints follow.
+//! - Payment adds to a customer's balance instead of writing one that it has read (see `payment`).
+//! - With one warehouse every order counts as local; BenchBase marks the remote lines that it could
+//!   not place elsewhere.
 
 mod check;
 mod copy_rows;
