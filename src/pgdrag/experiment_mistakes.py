@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pgdrag.errors import ExperimentError
-from pgdrag.experiment_model import FORMS
+from pgdrag.experiment_model import FORMS, ExperimentTable
 from pgdrag.toml_lines import KeyLines, KeyPath
 
 MOST_LISTED = 10
@@ -113,9 +113,7 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     key, around = str(path[-1]), path[:-1]
     where = f" in {in_table(around)}" if around else ""
     if details["type"] == "extra_forbidden":
-        return Mistake(
-            path, f'unknown key "{key}"{where}', did_you_mean(key, _keys_at(schema, inner[:-1]))
-        )
+        return Mistake(path, f'unknown key "{key}"{where}', _place_hint(schema, path, inner))
     if details["type"] == "missing":
         return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
     if is_of_key:
@@ -123,6 +121,18 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     if isinstance(path[-1], int):
         return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{_wanted(details)}")
     return Mistake(path, f'"{key}"{where}{_wanted(details)}')
+
+
+def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str:
+    """Return where an unknown key belongs, or how it is spelt, or ""."""
+    key, around = str(path[-1]), path[:-1]
+    properties = _schema_at(schema, inner[:-1]).get("properties", {})
+    for name in properties:
+        if key in _schema_at(schema, (*inner[:-1], name)).get("properties", {}):
+            return f"It belongs in {in_table((*around, name))}."
+    if around and key in ExperimentTable.model_fields:
+        return f"It belongs above the first table: here it is a key of {in_table(around)}."
+    return did_you_mean(key, list(properties))
 
 
 # The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
@@ -186,10 +196,6 @@ def _shown(value: object) -> str:
             return f"{value:g}" if isinstance(value, float) else str(value)
         case _:
             return str(value)
-
-
-def _keys_at(schema: Mapping[str, Any], path: KeyPath) -> list[str]:
-    return list(_schema_at(schema, path).get("properties", ()))
 
 
 def _description(schema: Mapping[str, Any], path: KeyPath) -> str:

@@ -127,7 +127,9 @@ def test_what_no_server_has_is_a_mistake_with_its_line(file):
     error = first_mistake(found)
     assert error.message == f'{file}:8: PostgreSQL 15.18 has no setting "fsink"'
     assert error.hint == 'The nearest name it knows is "fsync".'
-    assert error.detail == f'{file}:11: invalid value for parameter "shared_buffers": "8QB"'
+    assert error.detail.startswith(
+        f'{file}:11: invalid value for parameter "shared_buffers": "8QB" (Valid units'
+    )
 
 
 def test_a_rung_that_undoes_another_is_named(file):

@@ -179,6 +179,8 @@ MISTAKES = [
     ("connections = 4", "clients = 4", 27, 'unknown key "clients" in [scales.demo.load]', 'Did you mean "connections"?'),
     ("measure_s = 2", "measure_s = '2'", 29, '"measure_s" in [scales.demo.load] must be a number, not "2"', None),
     ("measure_s = 2", "measure_s = true", 29, '"measure_s" in [scales.demo.load] must be a number, not true', None),
+    ("replicates = 3", "connections = 3", 31, 'unknown key "connections" in [scales.long]', "It belongs in [scales.long.load]."),
+    ('kind = "tpcc"', 'kind = "tpcc"\nnotes = []', 5, 'unknown key "notes" in [workload]', "It belongs above the first table: here it is a key of [workload]."),
     ("connections = 4", "connections = 0", 27, '"connections" in [scales.demo.load] must be at least 1, not 0', None),
     ("measure_s = 2", "measure_s = 2\nbudget_s = 1", 30, '"budget_s" in [scales.demo.load] must be at least measure_s, 2, not 1', None),
     ("replicates = 3", "replicates = 0", 31, '"replicates" in [scales.long] must be at least 1, not 0', None),

@@ -88,7 +88,8 @@ def look_here(scratch: Scratch, postgres: str | None) -> Here:
 
 def _print(checked: Checked) -> None:
     out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    out.print(f"{checked.experiment}: {checked.title}", markup=False, style="bold")
+    name, title = checked.experiment, checked.title
+    out.print(name if title == name else f"{name}: {title}", markup=False, style="bold")
     version = version_text(checked.server_version_num)
     out.print(f"{checked.path}, checked against PostgreSQL {version}\n", markup=False)
     out.print(_levels_table(checked))

@@ -136,7 +136,10 @@ def first_mistake(checked: Checked) -> ExperimentError | None:
     if not mistakes:
         return None
     first, *others = mistakes
-    told = [f"{checked.path}:{x.line}: {x.message}" for x in others[: MOST_MISTAKES_TOLD - 1]]
+    told = [
+        f"{checked.path}:{x.line}: {x.message}" + (f" ({x.hint})" if x.hint else "")
+        for x in others[: MOST_MISTAKES_TOLD - 1]
+    ]
     if len(mistakes) > MOST_MISTAKES_TOLD:
         told.append(f"There are {len(mistakes) - MOST_MISTAKES_TOLD} more.")
     return ExperimentError(
