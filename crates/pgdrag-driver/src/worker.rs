@@ -200,7 +200,11 @@ pub(crate) fn tick(post: Post, rate_per_s: f64, weights: Vec<f64>) {
             () = ticking => {}
         }
 
+        // A timer may fire late, but every arrival that was due in the window is counted.
         let end = window.clamp(Instant::now());
+        offer_due(&mut ticker, queue, &window, end, |now| {
+            recorder.dropped(shares.next_type(), now);
+        });
         let arrivals = queue.close(end);
         let mut in_flight = vec![0; types];
         for _ in 0..arrivals.left {
