@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
 from pgdrag.datasets import provide_snapshot, target
-from pgdrag.driver import Driver, IntervalLine, Line
+from pgdrag.driver import Driver, IntervalLine, Line, find_driver
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, Here, Problem, all_factors
@@ -27,7 +27,8 @@ from pgdrag.plan import (
     Study,
     Trial,
 )
-from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.binaries import Binaries, find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
@@ -46,6 +47,16 @@ class ServerBench:
     driver: Driver
     here: Here
     _snapshots: dict[str, Snapshot] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, scratch: Scratch, binaries: Binaries) -> ServerBench:
+        """Return a bench on these binaries, with the driver that is installed.
+
+        Raises:
+            DriverError: there is no driver.
+            ServerError: the binaries do not run.
+        """
+        return cls(scratch, binaries, Driver(find_driver()), look_here(scratch, binaries))
 
     def check(self, levels: Sequence[Level]) -> list[Problem]:
         """Return which levels cannot be had here, and why."""
@@ -71,6 +82,15 @@ class ServerBench:
                 workload, self.scratch, self.binaries, self.driver, listen
             )
         return self._snapshots[key]
+
+
+def look_here(scratch: Scratch, binaries: Binaries) -> Here:
+    """Return what the server at hand, and the newest one that pgdrag has, say of their settings."""
+    newest = find_binaries(None)
+    return Here(
+        settings=load_settings_catalog(binaries, scratch),
+        newest_settings=load_settings_catalog(newest, scratch),
+    )
 
 
 def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Result:
@@ -190,12 +210,13 @@ class _Notes:
         collectors: list[Collector] = [kind() for kind in all_collectors().values()]
         with cluster.connect(application_name="pgdrag collectors") as connection:
             observer = Observer(cluster, connection)
-            started_unix_s = time.time()
             for collector in collectors:
                 collector.before(observer)
+            started_unix_s = time.time()
             try:
                 yield
             finally:
+                finished_unix_s = time.time()
                 with self.phase("collect"):
                     for collector in collectors:
                         collector.after(observer)
@@ -204,7 +225,7 @@ class _Notes:
             self.measurement.elapsed_s,
             self.measurement.total.committed,
             started_unix_s,
-            time.time(),
+            finished_unix_s,
         )
         self.evidence = [seen for one in collectors for seen in one.observations(window)]
 

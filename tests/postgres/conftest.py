@@ -15,6 +15,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.sweep import sweep
+from pgdrag.trial import ServerBench
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +42,12 @@ def binaries() -> Binaries:
         return find_binaries(None)
     except ServerError as error:
         pytest.skip(f"no embedded PostgreSQL: {error}")
+
+
+@pytest.fixture(scope="session")
+def bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
+    """Where trials are run on the embedded PostgreSQL."""
+    return ServerBench.open(scratch, binaries)
 
 
 @pytest.fixture(scope="session")

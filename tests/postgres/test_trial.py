@@ -9,28 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.driver import Driver, find_driver
 from pgdrag.errors import ServerError
 from pgdrag.events import Event, PhaseStarted, Throughput
-from pgdrag.factors import Here
 from pgdrag.plan import Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
-from pgdrag.servers.binaries import Binaries, find_binaries
-from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerBench, run_trial
 
 SHORT = LoadProfile(connections=4, warm_up_s=1, measure_s=2, budget_s=4, min_commits=1)
-
-
-@pytest.fixture(scope="session")
-def bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
-    return make_bench(scratch, binaries)
-
-
-def make_bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
-    newest = load_settings_catalog(find_binaries(None), scratch)
-    here = Here(load_settings_catalog(binaries, scratch), newest)
-    return ServerBench(scratch, binaries, Driver(find_driver()), here)
 
 
 def trial_of(load: LoadProfile = SHORT, **settings: str) -> Trial:
@@ -115,7 +101,7 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerB
 
 def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scratch) -> None:
     try:
-        older = make_bench(scratch, find_binaries("15"))
+        older = ServerBench.open(scratch, find_binaries("15"))
     except ServerError as error:
         pytest.skip(str(error))
     result = run_trial(trial_of(io_method="sync", work_mem="1MB"), older)

@@ -1,0 +1,112 @@
+"""What must every kind of factor do, whatever it changes? A suite for pytest.
+
+Subclass it in a test module; it asks for two fixtures::
+
+    class TestEveryFactor(FactorConformance):
+        @pytest.fixture(params=EXAMPLES, ids=lambda example: example.level.kind)
+        def example(self, request): ...                  # Example, one or more a kind
+        @pytest.fixture
+        def bench(self): ...                             # pgdrag.trial.ServerBench
+
+Nothing here needs pytest to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdrag.events import ignore
+from pgdrag.factors import Factor, all_factors
+from pgdrag.plan import Applied, Level
+from pgdrag.servers.cluster import Cluster
+from pgdrag.workloads import all_workloads
+
+if TYPE_CHECKING:
+    from pgdrag.trial import ServerBench
+
+
+@dataclass(frozen=True)
+class Example:
+    """Levels of one kind of factor to try it with.
+
+    Attributes:
+        level: can be had here, and is not the default.
+        effective: how `level` reads back.
+        mistake: can be had nowhere.
+    """
+
+    level: Level
+    effective: str
+    mistake: Level
+
+
+class FactorConformance:
+    """Claims about one kind of factor, on a server of its own."""
+
+    def test_it_says_what_it_is(self, example: Example) -> None:
+        """Its name and summary fit a list."""
+        kind = kind_of(example)
+        assert re.fullmatch(r"[a-z][a-z_]*", kind.name)
+        assert kind.summary
+        assert "\n" not in kind.summary
+
+    def test_a_level_that_can_be_had_is_no_problem(
+        self, example: Example, bench: ServerBench
+    ) -> None:
+        """What passes the check can be applied."""
+        assert kind_of(example)().check([example.level], bench.here) == []
+        assert kind_of(example)().check([], bench.here) == []
+
+    def test_a_mistake_is_told_as_one(self, example: Example, bench: ServerBench) -> None:
+        """Before anything is started."""
+        (problem,) = kind_of(example)().check([example.level, example.mistake], bench.here)
+        assert problem.level == example.mistake
+        assert problem.is_mistake
+        assert example.mistake.name in problem.message
+        assert not problem.message.endswith(".")
+
+    def test_a_level_is_in_force_and_gone_without_it(
+        self, example: Example, bench: ServerBench
+    ) -> None:
+        """It reads back as it should; the next trial, without it, does not find it."""
+        level = example.level
+        assert applied(example, bench, {level.name: level.value}) == [
+            Applied(level, example.effective)
+        ]
+        assert applied(example, bench, {}) == []
+        (after,) = read_back_without_applying(example, bench)
+        assert after.effective != example.effective
+
+
+def kind_of(example: Example) -> type[Factor]:
+    """Return the class that an example is of."""
+    return all_factors()[example.level.kind]
+
+
+def applied(example: Example, bench: ServerBench, levels: dict[str, str]) -> list[Applied]:
+    """Apply levels to a cluster of their own, read them back, and undo them."""
+    factor = kind_of(example)()
+    with _cluster(bench) as cluster:
+        try:
+            factor.before_start(cluster, levels)
+            cluster.start()
+            factor.after_start(cluster, levels)
+            return factor.read_back(cluster, levels)
+        finally:
+            factor.undo(cluster)
+
+
+def read_back_without_applying(example: Example, bench: ServerBench) -> list[Applied]:
+    """Read a level back from a server that never heard of it."""
+    factor = kind_of(example)()
+    with _cluster(bench) as cluster:
+        factor.before_start(cluster, {})
+        cluster.start()
+        return factor.read_back(cluster, {example.level.name: example.level.value})
+
+
+def _cluster(bench: ServerBench) -> Cluster:
+    workload = next(iter(all_workloads().values()))()
+    return bench.snapshot(workload, ignore).restore(bench.scratch, bench.binaries).cluster

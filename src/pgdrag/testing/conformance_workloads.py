@@ -1,0 +1,73 @@
+"""What must every workload do, whatever its clients do? A suite for pytest.
+
+Subclass it in a test module; it asks for two fixtures::
+
+    class TestEveryWorkload(WorkloadConformance):
+        @pytest.fixture(params=list(all_workloads().values()), ids=list(all_workloads()))
+        def workload_class(self, request): ...           # type[Workload], with defaults throughout
+        @pytest.fixture
+        def bench(self): ...                             # pgdrag.trial.ServerBench
+
+Nothing here needs pytest to be installed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pgdrag.plan import LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.trial import run_trial
+from pgdrag.workloads import Workload
+
+if TYPE_CHECKING:
+    from pgdrag.trial import ServerBench
+
+SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=10, min_commits=1)
+
+
+class WorkloadConformance:
+    """Claims about one workload class with its default parameters."""
+
+    def test_it_says_what_it_is(self, workload_class: type[Workload]) -> None:
+        """Its name, summary and every parameter are told."""
+        assert re.fullmatch(r"[a-z][a-z0-9-]*", workload_class.name)
+        assert workload_class.summary
+        assert "\n" not in workload_class.summary
+        assert all(field.description for field in workload_class.model_fields.values())
+
+    def test_its_job_and_dataset_are_json(self, workload_class: type[Workload]) -> None:
+        """Both cross to another process or to the disk."""
+        workload = workload_class()
+        assert json.loads(json.dumps(workload.job())) == workload.job()
+        assert workload.job()["kind"] == workload.name
+        dataset = dict(workload.dataset())
+        assert json.loads(json.dumps(dataset)) == dataset
+        assert isinstance(dataset["data_version"], int)
+        assert workload.dataset_bytes() >= 0
+
+    def test_it_runs_and_leaves_its_dataset_consistent(
+        self, workload_class: type[Workload], bench: ServerBench
+    ) -> None:
+        """The driver knows it, commits something, counts the types it names, and finds no violation."""
+        result = run_trial(a_trial(workload_class), bench)
+        assert result.outcome is Outcome.MEASURED, result.reason
+        assert result.measurement is not None
+        assert set(result.measurement.transactions) == set(workload_class.transactions)
+        assert not result.violations
+        assert not result.warnings
+
+    def test_its_dataset_takes_about_the_bytes_it_says(
+        self, workload_class: type[Workload], bench: ServerBench
+    ) -> None:
+        """People plan their disks by it."""
+        workload = workload_class()
+        snapshot = bench.snapshot(workload, lambda event: None)
+        assert 0.5 < snapshot.bytes / workload.dataset_bytes() < 2
+
+
+def a_trial(workload_class: type[Workload]) -> Trial:
+    """Return a short trial of a workload on an untouched server."""
+    spec = WorkloadSpec(workload_class.name, workload_class().model_dump(mode="json"))
+    return Trial(1, 1, 1, Treatment("untouched"), spec, SHORT, seed=1)
