@@ -1,0 +1,123 @@
+"""How does a finding read in a table cell? Short, with its interval below, and which way round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from pgdrag.analysis.findings import (
+    Answer,
+    ClaimFinding,
+    Comparison,
+    Findings,
+    Interval,
+    RungFinding,
+    Verdict,
+)
+from pgdrag.plan import Outcome
+from pgdrag.report.document import Cell, Tone
+from pgdrag.units import format_duration, format_number, format_rate, format_ratio
+
+NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose
+
+_ANSWERS = {
+    Answer.REPRODUCED: ("✓ reproduced", Tone.GOOD),
+    Answer.PARTLY: ("◐ partly", Tone.DOUBT),
+    Answer.NOT_REPRODUCED: ("✗ not reproduced", Tone.BAD),
+    Answer.INCONCLUSIVE: ("? inconclusive", Tone.DOUBT),
+    Answer.UNTESTABLE: ("– untestable here", Tone.MUTED),
+}
+
+
+def answer_words(answer: Answer) -> str:
+    """Return an answer with its sign: `✓ reproduced`."""
+    return _ANSWERS[answer][0]
+
+
+def answer_tone(answer: Answer) -> Tone:
+    """Return the tone of an answer."""
+    return _ANSWERS[answer][1]
+
+
+def name_cell(rung: RungFinding) -> Cell:
+    """Return a rung's name with its title below."""
+    return Cell(rung.rung.name, rung.rung.title, is_strong=True)
+
+
+def rate_cell(findings: Findings, rung: RungFinding) -> Cell:
+    """Return a rung's throughput with its interval; a censored rate as a bound; else why not."""
+    if rung.tps is None:
+        return Cell(rung.state, tone=Tone.MUTED if not rung.trials else Tone.DOUBT)
+    if rung.tps.center == 0:
+        return Cell(f"< {format_rate(rung.tps.high)}", nothing_committed(findings, rung), Tone.BAD)
+    return Cell(format_rate(rung.tps.center), bounds_words(rung.tps, format_number), is_strong=True)
+
+
+def nothing_committed(findings: Findings, rung: RungFinding) -> str:
+    """Return `nothing committed in 1 min 30 s`, over all its measured windows."""
+    window_s = sum(
+        result.measurement.elapsed_s
+        for result in findings.run.results
+        if result.trial.treatment.name == rung.rung.treatment.name
+        and result.measurement is not None
+        and result.outcome in (Outcome.MEASURED, Outcome.STALLED)
+    )
+    return "nothing committed" + (f" in {format_duration(window_s)}" if window_s else "")
+
+
+def slowdown_cell(comparison: Comparison | None) -> Cell:
+    """Return a slowdown, for a column whose heading says `× slower`; what is faster says so."""
+    if comparison is None:
+        return NOTHING
+    found = comparison.slowdown
+    if math.isinf(found.center):
+        return Cell(f"> {format_ratio(found.low)}", "lower bound", Tone.BAD, is_strong=True)
+    if comparison.verdict is Verdict.FASTER:
+        # Turned round together: the upper bound of a gain is the lower one of the slowdown.
+        low, center, high = (_inverse(x) for x in (found.high, found.center, found.low))
+        gain = Interval(low, center, high, found.confidence, found.method)
+        return Cell(f"{format_ratio(center)} faster", bounds_words(gain, _bare_ratio), Tone.GOOD)
+    note = bounds_words(found, _bare_ratio)
+    if comparison.verdict is Verdict.SLOWER:
+        return Cell(format_ratio(found.center), note, is_strong=True)
+    doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "could be noise"
+    return Cell(format_ratio(found.center), f"{note}; {doubt}", Tone.MUTED)
+
+
+def claim_cell(claim: ClaimFinding | None) -> Cell:
+    """Return a published slowdown with what became of it."""
+    if claim is None or claim.published is None:
+        return NOTHING
+    return Cell(
+        published_ratio(claim.published), answer_words(claim.answer), answer_tone(claim.answer)
+    )
+
+
+def published_ratio(ratio: float) -> str:
+    """Return a published slowdown with all its whole digits, as the reader will look for them."""
+    is_faster = ratio < 1
+    size = 1 / ratio if is_faster else ratio
+    digits = min(max(3, math.floor(math.log10(size)) + 1), 6)
+    return format_ratio(size, significant=digits) + (" faster" if is_faster else "")
+
+
+def bounds_words(found: Interval, form: Callable[[float], str]) -> str:
+    """Return `1,180–1,194`, or `over 2.1` and `under 9.4` where one end is open."""
+    low, high = form(found.low), form(found.high)
+    if math.isinf(found.high):
+        return f"over {low}"
+    if found.low == 0:
+        return f"under {high}"
+    if low == high:
+        return f"{found.low:.6g}–{found.high:.6g}" if found.low != found.high else low
+    return f"{low}–{high}"
+
+
+def _bare_ratio(ratio: float) -> str:
+    return format_ratio(ratio).removesuffix("×")
+
+
+def _inverse(ratio: float) -> float:
+    if ratio == 0:
+        return math.inf
+    return 0.0 if math.isinf(ratio) else 1 / ratio

@@ -1,0 +1,129 @@
+"""The findings as JSON, for programs: stable keys, numbers in the units that their names end in.
+
+The document is one object::
+
+    pgdrag_report   1; changes when a key changes its meaning or goes away
+    answer          the question answered in words
+    noise_floor     ratio of the most different trials of the baseline, or null
+    warnings        doubts about the run
+    run             run_id, status, seed, versions, host, planned_trials, times (Unix, seconds)
+    study           name, title, question, scale, design, source, workload, load, replicates, notes
+    rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
+                    `RungFinding`
+    trials          in the order run: outcome, reason, committed, elapsed_s, committed_per_s
+
+An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
+open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
+`center` is null: nothing was committed), "lower bound" (it lies above `low`), or null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from pgdrag.analysis.findings import Findings, Interval, RungFinding
+from pgdrag.plan import Result, RunRecord, Study
+
+FORMAT = 1
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+def render_json(findings: Findings) -> str:
+    """Return the findings as an indented JSON object, as the module says; no NaN, no Infinity."""
+    document: dict[str, Json] = {
+        "pgdrag_report": FORMAT,
+        "answer": findings.answer,
+        "noise_floor": _plain(findings.noise_floor),
+        "warnings": _plain(findings.warnings),
+        "run": _run(findings.run),
+        "study": _study(findings.run.study),
+        "rungs": [_rung(rung) for rung in findings.rungs],
+        "trials": [_trial(result) for result in findings.run.results],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _run(run: RunRecord) -> Json:
+    return {
+        field.name: _plain(getattr(run, field.name))
+        for field in fields(run)
+        if field.name not in ("study", "results")  # they have keys of their own
+    }
+
+
+def _study(study: Study) -> Json:
+    return {
+        field.name: _plain(getattr(study, field.name))
+        for field in fields(study)
+        if field.name != "rungs"  # each stands with what was found of it
+    }
+
+
+def _rung(rung: RungFinding) -> Json:
+    found = _plain(rung)
+    assert isinstance(found, dict), rung.rung.name
+    return {"state": rung.state, **found}
+
+
+def _trial(result: Result) -> Json:
+    trial, measured = result.trial, result.measurement
+    return {
+        "number": trial.number,
+        "block": trial.block,
+        "replicate": trial.replicate,
+        "treatment": trial.treatment.name,
+        "seed": trial.seed,
+        "started_unix_s": result.started_unix_s,
+        "server_version": result.server_version,
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "elapsed_s": measured.elapsed_s if measured else None,
+        "stopped_by": measured.stopped_by if measured else None,
+        "committed": measured.total.committed if measured else None,
+        "committed_per_s": measured.committed_per_s if measured and measured.elapsed_s else None,
+        "counts": _plain(measured.transactions) if measured else None,
+        "driver": _plain(measured.driver) if measured else None,
+        "phases_s": _plain(result.phases_s),
+        "violations": _plain(result.violations),
+        "warnings": _plain(result.warnings),
+    }
+
+
+def _plain(value: object) -> Json:
+    """Return a value of the findings as JSON has it."""
+    match value:
+        case Interval():
+            return _interval(value)
+        case Enum():
+            return _plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): _plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case _:
+            assert is_dataclass(value), f"no JSON for {type(value).__name__}"
+            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _interval(interval: Interval) -> Json:
+    is_below = interval.center == 0
+    is_above = math.isinf(interval.center)
+    return {
+        "low": _plain(interval.low),
+        "center": None if is_below else _plain(interval.center),
+        "high": _plain(interval.high),
+        "confidence": interval.confidence,
+        "method": interval.method,
+        "warnings": _plain(interval.warnings),
+        "censored": "upper bound" if is_below else "lower bound" if is_above else None,
+    }

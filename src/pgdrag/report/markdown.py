@@ -1,0 +1,117 @@
+"""The report as Markdown, for an issue, a pull request or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Details,
+    Figure,
+    Heading,
+    Items,
+    KeyValues,
+    Note,
+    Paragraph,
+    Table,
+)
+from pgdrag.report.sections import sections_for
+
+_SPECIAL = re.compile(r"([\\`*\[\]|~$])|(?<!\w)(_)|(_)(?!\w)")
+_NOT_IN_URL = re.compile(r"[<>\s\\]")
+_LINE_START = re.compile(r"^(\s*)(#|[-+>]|\d+(?=[.)]))", re.MULTILINE)
+
+
+def render_markdown(findings: Findings) -> str:
+    """Return the whole report as GitHub-flavoured Markdown, without pictures."""
+    study = findings.run.study
+    lines = [f"# {_escape(study.title or study.name)}"]
+    if study.question:
+        lines.append(_escape(study.question))
+    for section in sections_for(findings):
+        lines.append(f"## {_escape(section.title)}")
+        for block in section.blocks(findings):
+            lines += _paragraphs(block)
+    return "\n\n".join(lines) + "\n"
+
+
+def _paragraphs(block: Block) -> Iterator[str]:
+    match block:
+        case Heading(text, aside):
+            yield f"### {_with_note(text, aside)}"
+        case Paragraph(text, _, is_lead):
+            yield _strong(text) if is_lead else _escape_start(text)
+        case Table():
+            yield _table(block)
+        case Figure():
+            yield from _figure(block)
+        case KeyValues(pairs):
+            yield "\n".join(f"- {_escape(key)}: {_cell(cell)}" for key, cell in pairs)
+        case Note(title, texts, _):
+            yield _strong(title)
+            yield _list(texts)
+        case Items(texts):
+            yield _list(texts)
+        case Details(summary, blocks):
+            yield f"<details><summary>{_escape(summary)}</summary>"
+            for inner in blocks:
+                yield from _paragraphs(inner)
+            yield "</details>"
+
+
+def _figure(block: Figure) -> Iterator[str]:
+    if block.text:  # without one, the table beside the picture says as much
+        yield f"```text\n{block.text.replace('```', '')}\n```"
+        yield _escape_start(block.caption)
+
+
+def _list(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_escape_start(text)}" for text in texts)
+
+
+def _table(block: Table) -> str:
+    rules = ("--:" if column.align is Align.RIGHT else "---" for column in block.columns)
+    rows = [
+        (_escape(column.title) for column in block.columns),
+        rules,
+        *((_cell(cell) for cell in row) for row in block.rows),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(cell: Cell) -> str:
+    text = _escape(cell.text)
+    if cell.url.startswith(("https://", "http://")):
+        text = f"[{text}](<{_NOT_IN_URL.sub('', cell.url)}>)"
+    if cell.is_strong and text:
+        text = f"**{text}**"
+    return f"{text} ({_escape(cell.note)})" if cell.note else text
+
+
+def _with_note(text: str, note: str) -> str:
+    return f"{_escape(text)} ({_escape(note)})" if note else _escape(text)
+
+
+def _strong(text: str) -> str:
+    return f"**{_escape(text)}**"
+
+
+def _escape_start(text: str) -> str:
+    """Return text for the start of a line, where a number or a sign could begin a list."""
+    return _LINE_START.sub(_escaped_start, _escape(text))
+
+
+def _escaped_start(match: re.Match[str]) -> str:
+    space, sign = match.groups()
+    return f"{space}{sign}\\" if sign.isdigit() else f"{space}\\{sign}"
+
+
+def _escape(text: str) -> str:
+    """Return plain text, on one line, so that Markdown and HTML show it as it is."""
+    one_line = " ".join(text.split())
+    marked = _SPECIAL.sub(lambda match: f"\\{match[0]}", one_line)
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,48 @@
+"""Which sections does a report have? One module each; being in this folder registers it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag import registry
+from pgdrag.analysis.findings import Findings
+from pgdrag.report.document import Block
+
+
+class Section(ABC):
+    """One part of the report.
+
+    Class attributes:
+        name: in lower case with hyphens; the anchor in the HTML report.
+        title: its heading.
+        order: where it stands; the lowest comes first.
+        is_folded: closed until the reader opens it, where the medium can.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    order: ClassVar[int]
+    is_folded: ClassVar[bool] = True
+
+    def applies(self, findings: Findings) -> bool:
+        """Tell whether there is anything to say; by default there is when there are rungs."""
+        return bool(findings.rungs)
+
+    @abstractmethod
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the whole section, without its heading."""
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return what the terminal shows of it: by default nothing."""
+        return ()
+
+
+def sections_for(findings: Findings) -> tuple[Section, ...]:
+    """Return the sections that have something to say of these findings, in their order."""
+    import pgdrag.report.sections as package
+
+    found = registry.registered(package, Section)  # type: ignore[type-abstract]
+    sections = sorted((kind() for kind in found.values()), key=lambda one: (one.order, one.name))
+    return tuple(section for section in sections if section.applies(findings))

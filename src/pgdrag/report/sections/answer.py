@@ -1,0 +1,100 @@
+"""The answer in a sentence, what was published, and what to doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Answer, ClaimFinding, Findings
+from pgdrag.analysis.wording import counted, listed
+from pgdrag.report.cells import answer_tone, answer_words
+from pgdrag.report.document import Block, Cell, KeyValues, Note, Paragraph, Tone
+from pgdrag.report.sections import Section
+from pgdrag.units import format_ratio
+
+
+class AnswerSection(Section):
+    """The headline, the claim beside it, the noise floor and the warnings."""
+
+    name: ClassVar[str] = "answer"
+    title: ClassVar[str] = "Answer"
+    order: ClassVar[int] = 10
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is always an answer, if only that there is none yet."""
+        return True
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the answer, the claim and the doubts."""
+        return (
+            Paragraph(findings.answer, is_lead=True),
+            Paragraph(noise_words(findings), Tone.MUTED),
+            *_claim_note(findings),
+            *doubts(findings),
+            *_published_by(findings),
+        )
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the answer and the noise floor; the doubts stand at the end."""
+        return (
+            Paragraph(findings.answer, is_lead=True),
+            Paragraph(noise_words(findings), Tone.MUTED),
+        )
+
+
+def noise_words(findings: Findings) -> str:
+    """Say how far two trials of the same treatment lay apart."""
+    if findings.noise_floor is None:
+        return (
+            "The baseline ran once, so this run cannot say how far repeats of one treatment differ."
+        )
+    return (
+        f"Noise: two trials of the baseline differed by up to {format_ratio(findings.noise_floor)}; "
+        "a smaller difference between rungs means nothing."
+    )
+
+
+def _claim_note(findings: Findings) -> list[Block]:
+    """Answer the claim of all rungs together, and count the answers to the single steps."""
+    total = _last_claim(findings)
+    if total is None:
+        return []
+    rung, claim = total
+    texts = [f"Up to {rung}: {claim.why}."]
+    steps = Counter(one.step_claim.answer for one in findings.rungs if one.step_claim)
+    if steps:
+        told = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
+        texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(told)}.")
+    return [
+        Note(
+            f"Published claim: {answer_words(claim.answer)}",
+            tuple(texts),
+            answer_tone(claim.answer),
+        )
+    ]
+
+
+def _last_claim(findings: Findings) -> tuple[str, ClaimFinding] | None:
+    """Return the claim on the last rung that has one; one with a number here goes before."""
+    claims = [(one.rung.name, one.total_claim) for one in findings.rungs if one.total_claim]
+    found = [(name, claim) for name, claim in claims if claim.found is not None]
+    return (found or claims)[-1] if claims else None
+
+
+def doubts(findings: Findings) -> tuple[Block, ...]:
+    """Return the doubts about the run as a whole, if there are any."""
+    told = tuple(f"{text[:1].upper()}{text[1:]}." for text in findings.warnings)
+    return (Note("Doubts about this run", told, Tone.DOUBT),) if told else ()
+
+
+def _published_by(findings: Findings) -> list[Block]:
+    source = findings.run.study.source
+    pairs = [
+        ("Published by", Cell(source.author)),
+        ("Source", Cell(source.title or source.url, url=source.url)),
+        ("Published set-up", Cell(source.setup)),
+    ]
+    told = tuple((key, cell) for key, cell in pairs if cell.text)
+    return [KeyValues(told)] if told else []

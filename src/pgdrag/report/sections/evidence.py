@@ -1,0 +1,165 @@
+"""Why: what moved on each rung, whether the claimed mechanism moved, and what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, Movement, RungFinding
+from pgdrag.analysis.wording import slowdown_words, value_words
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Heading,
+    Items,
+    Note,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.sections import Section
+
+_ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
+
+
+class EvidenceSection(Section):
+    """A paragraph a rung, and the table of all observations."""
+
+    name: ClassVar[str] = "evidence"
+    title: ClassVar[str] = "Why"
+    order: ClassVar[int] = 40
+    is_folded: ClassVar[bool] = False
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the rungs one by one, then all observations side by side."""
+        each = [block for rung in findings.rungs for block in _rung_blocks(rung)]
+        return (*each, *_observations(findings))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return a sentence a rung with its doubts."""
+        blocks: list[Block] = []
+        for rung in findings.rungs:
+            told = [*([rung.sentence] if rung.sentence else []), *_remarks(rung)]
+            told += [f"Doubt: {_sentence(text)}" for text in rung.warnings]
+            if told:
+                blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
+        return blocks
+
+
+def _rung_blocks(rung: RungFinding) -> list[Block]:
+    body: list[Block] = []
+    if rung.rung.mechanism:
+        body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
+    if rung.sentence:
+        body.append(Paragraph(rung.sentence))
+    if remarks := _remarks(rung):
+        body.append(Items(tuple(remarks)))
+    if rung.warnings:
+        body.append(Note("Doubt", tuple(_sentence(text) for text in rung.warnings), Tone.DOUBT))
+    if rung.movements:
+        body.append(Details(f"What moved from {rung.previous}", (_movements(rung),)))
+    if not body:
+        return []
+    aside = slowdown_words(rung.to_previous.slowdown) if rung.to_previous is not None else ""
+    against = f" than {rung.previous}" if aside else ""
+    return [Heading(f"{rung.rung.name} {rung.rung.title}".strip(), f"{aside}{against}"), *body]
+
+
+def _remarks(rung: RungFinding) -> list[str]:
+    """Return what a setting of this rung undid, could not do, or did not do."""
+    untested = [f"not tested here: {text}" for text in rung.untested]
+    return [_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
+
+
+def _movements(rung: RungFinding) -> Table:
+    columns = (
+        Column("Observation"),
+        Column(rung.previous, Align.RIGHT),
+        Column(rung.rung.name, Align.RIGHT),
+        Column("Moved"),
+        Column("Claimed"),
+    )
+    rows = tuple(
+        (
+            Cell(move.after.label, is_strong=move.expected is not None),
+            Cell(_value(move.before.value, move)),
+            Cell(_value(move.after.value, move)),
+            Cell(f"{_ARROWS[move.direction]} {move.direction}".strip()),
+            _claimed(move),
+        )
+        for move in rung.movements
+    )
+    return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
+
+
+def _value(value: float | None, move: Movement) -> str:
+    return "–" if value is None else value_words(move.after, value)
+
+
+def _claimed(move: Movement) -> Cell:
+    if move.expected is None:
+        return Cell("")
+    if move.direction == move.expected:
+        return Cell(f"✓ {move.expected}, as claimed", tone=Tone.GOOD)
+    return Cell(f"✗ claimed {move.expected}", tone=Tone.BAD)
+
+
+def _observations(findings: Findings) -> list[Block]:
+    """Return the table of every observation on every rung that has evidence."""
+    seen = [rung for rung in findings.rungs if rung.evidence]
+    labels = {one.name: one.label for rung in seen for one in rung.evidence}
+    if not labels:
+        return []
+    rows = tuple(
+        (Cell(label), *(_observation(rung, name) for rung in seen))
+        for name, label in labels.items()
+    )
+    columns = (Column("Observation"), *(Column(rung.rung.name, Align.RIGHT) for rung in seen))
+    reading = (
+        "▲ and ▼: moved against the rung before by more than 10 % and more than its resolution. "
+        "✓: moved as the mechanism claims. ✗: the mechanism claims something else."
+    )
+    blocks: list[Block] = [Table("All observations", columns, rows), Paragraph(reading, Tone.MUTED)]
+    if missing := _missing(seen):
+        blocks.append(Items(missing))
+    return [Details("All observations on all rungs", tuple(blocks))]
+
+
+def _observation(rung: RungFinding, name: str) -> Cell:
+    found = next((one for one in rung.evidence if one.name == name), None)
+    if found is None or found.value is None:
+        return Cell("–", tone=Tone.MUTED)
+    move = next((one for one in rung.movements if one.name == name), None)
+    text = value_words(found, found.value)
+    if move is None:
+        return Cell(text)
+    shown = f"{_ARROWS[move.direction]} {text}".strip()
+    if move.expected is None:
+        return Cell(shown)
+    is_kept = move.direction == move.expected
+    sign, tone = ("✓", Tone.GOOD) if is_kept else ("✗", Tone.BAD)
+    return Cell(f"{sign} {shown}", tone=tone, is_strong=True)
+
+
+def _missing(rungs: Sequence[RungFinding]) -> tuple[str, ...]:
+    """Say once for each observation and reason on which rungs it could not be seen."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for rung in rungs:
+        for one in rung.evidence:
+            if one.value is None:
+                reasons.setdefault((one.label, one.missing), []).append(rung.rung.name)
+    return tuple(
+        f"{label}: not seen on {', '.join(names)} ({why})."
+        for (label, why), names in reasons.items()
+    )
+
+
+def _sentence(text: str) -> str:
+    """Return words as a sentence: with a capital and a full stop, names left as they are."""
+    first = text.split(" ", 1)[0]
+    is_name = "_" in first or "=" in text[: len(first) + 2]
+    start = text if is_name else f"{text[:1].upper()}{text[1:]}"
+    return start if start.endswith((".", "!", "?")) else f"{start}."

@@ -1,0 +1,66 @@
+"""What do the words and numbers of this report mean?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Answer, Findings
+from pgdrag.report.cells import answer_words
+from pgdrag.report.document import Block, Cell, KeyValues
+from pgdrag.report.sections import Section
+
+_NUMBERS = (
+    (
+        "× slower",
+        "Throughput of the reference divided by throughput of this rung: 7× slower is one seventh "
+        "of the speed. What is faster says so.",
+    ),
+    (
+        "Interval",
+        "The range that holds the true value at the confidence stated, if the run were made again "
+        "here, on this machine. It says nothing of other machines.",
+    ),
+    (
+        "< and >",
+        "A rung that committed nothing in its whole budget has no rate, only an upper bound, and so "
+        "only a lower bound for its slowdown.",
+    ),
+    (
+        "Could be noise",
+        "The interval includes no change at all. That is not the same as no change: that is said "
+        "only where the interval excludes any effect that matters.",
+    ),
+)
+_LADDER = (
+    (
+        "Share",
+        "Part of the logarithm of the whole slowdown, so that the shares of all rungs sum to 100 %. "
+        "It depends on the order of the rungs: a rung can look harmless because an earlier one "
+        "already did its damage.",
+    ),
+)
+_CLAIMS = {
+    Answer.REPRODUCED: "The same direction, and the published ratio lies within a factor of two of our interval.",
+    Answer.PARTLY: "The same direction, but another size.",
+    Answer.NOT_REPRODUCED: "The opposite direction, or no effect where the published one would have been seen.",
+    Answer.INCONCLUSIVE: "These trials cannot tell; more or longer ones might.",
+    Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or a side of the comparison has no number.",
+}
+
+
+class HowToReadSection(Section):
+    """The words, explained."""
+
+    name: ClassVar[str] = "how-to-read"
+    title: ClassVar[str] = "How to read this report"
+    order: ClassVar[int] = 100
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return each word that this report uses with its meaning."""
+        told = list(_NUMBERS)
+        if findings.run.study.design == "ladder":
+            told += _LADDER
+        if any(rung.total_claim or rung.step_claim for rung in findings.rungs):
+            told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]
+        return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in told)),)

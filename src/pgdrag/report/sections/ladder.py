@@ -1,0 +1,71 @@
+"""The table: every rung with its throughput, its slowdowns and the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.wording import percent_words
+from pgdrag.report.cells import NOTHING, claim_cell, name_cell, rate_cell, slowdown_cell
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+
+
+class LadderSection(Section):
+    """One row a rung."""
+
+    name: ClassVar[str] = "ladder"
+    title: ClassVar[str] = "Rung by rung"
+    order: ClassVar[int] = 30
+    is_folded: ClassVar[bool] = False
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the table with every column that has something in it."""
+        return (_table(findings, has_shares=True), Paragraph(_reading(findings), Tone.MUTED))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the table without the shares, which the terminal has no room for."""
+        return (_table(findings, has_shares=False), Paragraph(_reading(findings), Tone.MUTED))
+
+
+def _table(findings: Findings, *, has_shares: bool) -> Table:
+    baseline = findings.rungs[0].rung.name
+    columns = [Column("Rung"), Column("Committed", Align.RIGHT)]
+    rows = [[name_cell(rung), rate_cell(findings, rung)] for rung in findings.rungs]
+
+    def add(title: str, cells: list[Cell]) -> None:
+        if any(cell != NOTHING for cell in cells):
+            columns.append(Column(title, Align.RIGHT))
+            for row, cell in zip(rows, cells, strict=True):
+                row.append(cell)
+
+    add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
+    add("Published", [claim_cell(one.total_claim) for one in findings.rungs])
+    # Outside a ladder every rung is compared with the baseline, and there is no step.
+    if findings.run.study.design == "ladder":
+        add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
+        add("Published step", [claim_cell(one.step_claim) for one in findings.rungs])
+        if has_shares:
+            add("Share", [_share_cell(one) for one in findings.rungs])
+    return Table("Throughput and slowdown of each rung", tuple(columns), tuple(map(tuple, rows)))
+
+
+def _step_cell(findings: Findings, rung: RungFinding) -> Cell:
+    """Return the slowdown of the step; where a rung between was left out, say what it refers to."""
+    cell = slowdown_cell(rung.to_previous)
+    names = [one.rung.name for one in findings.rungs]
+    at = names.index(rung.rung.name)
+    if rung.to_previous is None or names[at - 1] == rung.previous:
+        return cell
+    return Cell(cell.text, f"{cell.note}; to {rung.previous}", cell.tone, cell.is_strong)
+
+
+def _share_cell(rung: RungFinding) -> Cell:
+    return NOTHING if rung.step_share is None else Cell(percent_words(rung.step_share))
+
+
+def _reading(findings: Findings) -> str:
+    confidences = {rung.tps.confidence for rung in findings.rungs if rung.tps is not None}
+    shown = f"{min(confidences) * 100:.3g} % " if confidences else ""
+    return f"Committed: transactions per second, with the {shown}interval below; rolled back and failed ones are counted apart."

@@ -1,0 +1,215 @@
+"""How was it measured? Enough to judge the numbers, and to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.wording import percent_words
+from pgdrag.plan import LoadProfile, Result, Study
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Items,
+    KeyValues,
+    Note,
+    Table,
+    Tone,
+)
+from pgdrag.report.sections import Section
+from pgdrag.report.sections.answer import doubts
+from pgdrag.units import format_bytes, format_duration, format_rate
+
+
+class MethodSection(Section):
+    """Protocol, machine, versions, intervals, and every trial in the order it ran."""
+
+    name: ClassVar[str] = "method"
+    title: ClassVar[str] = "How it was measured"
+    order: ClassVar[int] = 90
+
+    def applies(self, findings: Findings) -> bool:
+        """A run has always been set up somehow."""
+        return True
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the protocol, the notes of the experiment, and the trials."""
+        pairs = (*_protocol(findings), *_place(findings), *_times(findings))
+        told = tuple((key, Cell(value)) for key, value in pairs if value)
+        notes = findings.run.study.notes
+        return (
+            KeyValues(told),
+            *([Note("Notes of the experiment", notes)] if notes else []),
+            *_intervals(findings),
+            *_trials(findings.run.results),
+        )
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the doubts about the run, where a reader's eye comes to rest."""
+        return doubts(findings)
+
+
+def _protocol(findings: Findings) -> list[tuple[str, str]]:
+    run, study = findings.run, findings.run.study
+    return [
+        ("Experiment", f"{study.name}, scale {study.scale}"),
+        ("Design", f"{study.design}{_parameters(study)}"),
+        ("Workload", _workload(study)),
+        ("Load", _load_words(study.load)),
+        ("Window", _window_words(study.load)),
+        ("Replicates", str(study.replicates)),
+        ("Order", _order(run.results)),
+        ("Seed", str(run.seed)),
+        ("Load driver", _driver(findings)),
+    ]
+
+
+def _parameters(study: Study) -> str:
+    shown = ", ".join(f"{key} = {value}" for key, value in study.design_parameters.items())
+    return f" ({shown})" if shown else ""
+
+
+def _workload(study: Study) -> str:
+    parameters = [f"{key} = {value}" for key, value in study.workload.parameters.items()]
+    return ", ".join([study.workload.kind, *parameters])
+
+
+def _load_words(load: LoadProfile) -> str:
+    if load.rate_per_s is None:
+        return f"{load.connections} connections, each without pause (closed loop)"
+    rate = format_rate(load.rate_per_s)
+    return f"{load.connections} connections, {rate} offered over all of them (open loop)"
+
+
+def _window_words(load: LoadProfile) -> str:
+    return (
+        f"{format_duration(load.warm_up_s)} warm-up, {format_duration(load.measure_s)} measured; "
+        f"with fewer than {load.min_commits} commits up to {format_duration(load.budget_s)}"
+    )
+
+
+def _order(results: Sequence[Result]) -> str:
+    """Return the treatments in the order that they ran in."""
+    ordered = sorted(results, key=lambda result: result.trial.number)
+    return " ".join(result.trial.treatment.name for result in ordered)
+
+
+def _driver(findings: Findings) -> str:
+    shares = [
+        (rung.driver_cpu_share, rung.rung.name)
+        for rung in findings.rungs
+        if rung.driver_cpu_share is not None
+    ]
+    if not shares:
+        return ""
+    share, name = max(shares)
+    return f"at most {percent_words(share)} of one processor, on {name}"
+
+
+def _place(findings: Findings) -> list[tuple[str, str]]:
+    host = findings.run.host
+    machine = f"{host.cpu_model}, {host.cpu_count} processors, {format_bytes(host.memory_bytes)}"
+    return [
+        ("Machine", machine),
+        ("Kernel", host.kernel),
+        ("File system", host.file_system),
+        ("PostgreSQL", findings.run.server_version),
+        ("pgdrag", findings.run.pgdrag_version),
+    ]
+
+
+def _times(findings: Findings) -> list[tuple[str, str]]:
+    run = findings.run
+    finished = "" if run.finished_unix_s is None else _utc(run.finished_unix_s)
+    planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
+    return [
+        ("Run", f"{run.run_id}, {run.status}, {len(run.results)}{planned} trials"),
+        ("Started", _utc(run.started_unix_s)),
+        ("Finished", finished),
+    ]
+
+
+def _utc(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _intervals(findings: Findings) -> list[Block]:
+    """Say how each interval was made, and what its maker doubts."""
+    rows, doubts = [], []
+    for rung in findings.rungs:
+        kinds = (
+            ("committed", rung.tps),
+            ("slowdown", rung.to_baseline.slowdown if rung.to_baseline else None),
+        )
+        for what, interval in kinds:
+            if interval is None:
+                continue
+            confidence = f"{interval.confidence * 100:.3g} %"
+            name = Cell(rung.rung.name, is_strong=True)
+            rows.append((name, Cell(what), Cell(confidence), Cell(interval.method)))
+            doubts += [f"{rung.rung.name}, {what}: {text}." for text in interval.warnings]
+    if not rows:
+        return []
+    columns = (
+        Column("Rung"),
+        Column("Number"),
+        Column("Confidence", Align.RIGHT),
+        Column("Interval made by"),
+    )
+    blocks: list[Block] = [Table("How the intervals are made", columns, tuple(rows))]
+    if doubts:
+        blocks.append(Note("Doubts about intervals", tuple(doubts), Tone.DOUBT))
+    return [Details("How the intervals are made", tuple(blocks))]
+
+
+def _trials(results: Sequence[Result]) -> list[Block]:
+    if not results:
+        return []
+    columns = (
+        Column("Trial", Align.RIGHT),
+        Column("Block", Align.RIGHT),
+        Column("Replicate", Align.RIGHT),
+        Column("Treatment"),
+        Column("Outcome"),
+        Column("Committed", Align.RIGHT),
+        Column("Window", Align.RIGHT),
+        Column("Rate", Align.RIGHT),
+    )
+    ordered = sorted(results, key=lambda result: result.trial.number)
+    rows = tuple((*_trial_cells(result), *_measured_cells(result)) for result in ordered)
+    violations = tuple(
+        f"Trial {result.trial.number}: {text}." for result in ordered for text in result.violations
+    )
+    blocks: list[Block] = [Table("Every trial, in the order it ran", columns, rows)]
+    if violations:
+        blocks.append(Items(violations))
+    return [Details("Every trial, in the order it ran", tuple(blocks))]
+
+
+def _trial_cells(result: Result) -> tuple[Cell, ...]:
+    trial = result.trial
+    return (
+        Cell(str(trial.number)),
+        Cell(str(trial.block)),
+        Cell(str(trial.replicate)),
+        Cell(trial.treatment.name, is_strong=True),
+        Cell(result.outcome.value, result.reason),
+    )
+
+
+def _measured_cells(result: Result) -> tuple[Cell, ...]:
+    measured = result.measurement
+    if measured is None or measured.elapsed_s <= 0:
+        return (Cell("–"), Cell("–"), Cell("–"))
+    # A window that was cut or extended is not the one that was planned.
+    note = "" if measured.stopped_by == "deadline" else f"ended by {measured.stopped_by}"
+    return (
+        Cell(f"{measured.total.committed:,}"),
+        Cell(format_duration(measured.elapsed_s), note),
+        Cell(format_rate(measured.committed_per_s)),
+    )

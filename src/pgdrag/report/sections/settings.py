@@ -1,0 +1,66 @@
+"""What was set, and what did the running server say it was?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.plan import Applied, Level
+from pgdrag.report.document import Block, Cell, Column, Items, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+
+
+class SettingsSection(Section):
+    """Each level that a rung adds, asked for and read back."""
+
+    name: ClassVar[str] = "settings"
+    title: ClassVar[str] = "What was set, and read back"
+    order: ClassVar[int] = 80
+
+    def applies(self, findings: Findings) -> bool:
+        """Some rung sets something."""
+        return any(_levels(rung, at) for at, rung in enumerate(findings.rungs))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the table, and what was undone, impossible or without effect."""
+        rows = tuple(row for at, rung in enumerate(findings.rungs) for row in _rows(rung, at))
+        columns = (Column("Rung"), Column("Factor"), Column("Set to"), Column("Read back"))
+        reading = (
+            "Each rung keeps what the rungs before it set. Values are read back from the running "
+            "server, in its own spelling."
+        )
+        remarks = tuple(
+            f"{rung.rung.name}: {text}."
+            for rung in findings.rungs
+            for text in (*rung.overrides, *rung.inert)
+        )
+        table = Table("Levels that each rung adds", columns, rows)
+        blocks: tuple[Block, ...] = (Paragraph(reading, Tone.MUTED), table)
+        return (*blocks, Items(remarks)) if remarks else blocks
+
+
+def _levels(rung: RungFinding, at: int) -> tuple[Level, ...]:
+    """Return the levels that a rung adds; the baseline adds all of its own."""
+    return rung.rung.added or (rung.rung.treatment.levels if at == 0 else ())
+
+
+def _rows(rung: RungFinding, at: int) -> list[tuple[Cell, ...]]:
+    applied = {one.level.factor: one for one in rung.applied}
+    return [
+        (
+            Cell(rung.rung.name, is_strong=True),
+            Cell(level.name if level.kind == "setting" else f"{level.name} ({level.kind})"),
+            Cell(level.value),
+            _read_back(applied.get(level.factor)),
+        )
+        for level in _levels(rung, at)
+    ]
+
+
+def _read_back(applied: Applied | None) -> Cell:
+    if applied is None:
+        return Cell("not read back", tone=Tone.MUTED)
+    if applied.effective is None:
+        return Cell("– untestable here", applied.note, Tone.DOUBT)
+    return Cell(applied.effective, applied.note, Tone.DOUBT if applied.note else Tone.PLAIN)

@@ -1,0 +1,71 @@
+"""The picture: how far each rung lies from the baseline, and what was published of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.wording import slowdown_words
+from pgdrag.report.cells import rate_cell
+from pgdrag.report.charts import StepRow, steps_chart
+from pgdrag.report.document import Block, Figure
+from pgdrag.report.sections import Section
+
+_TITLE = "How many times slower than the baseline"
+
+
+class StepsSection(Section):
+    """A logarithmic chart of the slowdowns with their intervals."""
+
+    name: ClassVar[str] = "steps"
+    title: ClassVar[str] = _TITLE
+    order: ClassVar[int] = 20
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a picture as soon as one rung has a number beside the baseline's."""
+        return any(rung.to_baseline is not None for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the chart; the ladder's table says the same in words."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs}
+        rows = [
+            _row(findings, rung, by_name.get(rung.previous), is_baseline=at == 0)
+            for at, rung in enumerate(findings.rungs)
+        ]
+        told = "; ".join(f"{row.name} {row.words or row.speed}" for row in rows)
+        caption = (
+            "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
+        )
+        if findings.run.study.design == "ladder":
+            caption += "The dark part of a bar is what this rung adds to the rung before."
+        return (Figure(steps_chart(rows, _TITLE, told), caption),)
+
+
+def _row(
+    findings: Findings, rung: RungFinding, before: RungFinding | None, *, is_baseline: bool
+) -> StepRow:
+    speed = rate_cell(findings, rung).text
+    slowdown = rung.to_baseline.slowdown if rung.to_baseline is not None else None
+    claim = rung.total_claim
+    return StepRow(
+        name=rung.rung.name,
+        title=rung.rung.title,
+        speed=speed,
+        slowdown=slowdown,
+        # Without its bounds: the whisker shows them.
+        words=slowdown_words(slowdown).partition(" (")[0] if slowdown is not None else "",
+        reference=_slowdown_of(before),
+        published=claim.published if claim is not None else None,
+        is_baseline=is_baseline,
+    )
+
+
+def _slowdown_of(rung: RungFinding | None) -> float:
+    """Return where a step starts: the slowdown of the rung before; its bound where it has no more."""
+    if rung is None or rung.to_baseline is None:
+        return 1.0
+    found = rung.to_baseline.slowdown
+    return found.low if math.isinf(found.center) else found.center

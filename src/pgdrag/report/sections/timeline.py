@@ -1,0 +1,62 @@
+"""How steady was it? Throughput second by second, one small line a rung."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.report.charts import TraceRow, timeline_chart
+from pgdrag.report.document import Block, Figure, Items
+from pgdrag.report.sections import Section
+from pgdrag.units import format_duration, format_rate
+
+_TITLE = "Throughput over the measured window"
+_LEVELS = "▁▂▃▄▅▆▇█"
+_TEXT_WIDTH = 40
+
+
+class TimelineSection(Section):
+    """A sparkline a rung."""
+
+    name: ClassVar[str] = "timeline"
+    title: ClassVar[str] = _TITLE
+    order: ClassVar[int] = 50
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a picture once a window has two samples."""
+        return any(len(rung.samples) > 1 for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the lines, and the drifts in words."""
+        rows = [_row(rung) for rung in findings.rungs if len(rung.samples) > 1]
+        told = "; ".join(f"{row.name}: {row.words}" for row in rows)
+        figure = Figure(
+            timeline_chart(rows, _TITLE, told),
+            "Committed per second, in the trial in the middle by throughput; each line has its own "
+            "scale, from 0 to its highest sample.",
+            text="\n".join(f"{row.name}  {_spark(row)}  {row.words}" for row in rows),
+        )
+        drifts = tuple(f"{rung.rung.name}: {rung.drift}." for rung in findings.rungs if rung.drift)
+        return (figure, Items(drifts)) if drifts else (figure,)
+
+
+def _row(rung: RungFinding) -> TraceRow:
+    points = tuple((one.t_s, one.committed / one.duration_s) for one in rung.samples)
+    rates = [rate for _, rate in points]
+    end_s = rung.samples[-1].t_s
+    words = f"{format_rate(min(rates))} to {format_rate(max(rates))} over {format_duration(end_s)}"
+    return TraceRow(rung.rung.name, rung.rung.title, words, points, end_s)
+
+
+def _spark(row: TraceRow) -> str:
+    """Return the line in block characters, neighbours joined so that it fits."""
+    rates = [rate for _, rate in row.points]
+    size = -(-len(rates) // _TEXT_WIDTH)
+    means = [_mean(rates[at : at + size]) for at in range(0, len(rates), size)]
+    highest = max(means) or 1.0
+    return "".join(_LEVELS[round(rate / highest * (len(_LEVELS) - 1))] for rate in means)
+
+
+def _mean(rates: Sequence[float]) -> float:
+    return sum(rates) / len(rates)

@@ -1,0 +1,101 @@
+"""The report in a terminal: answer, ladder, a sentence a rung; whole without colour, at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Details,
+    Figure,
+    Heading,
+    Items,
+    KeyValues,
+    Note,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.sections import sections_for
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.GOOD: "green",
+    Tone.DOUBT: "yellow",
+    Tone.BAD: "red",
+    Tone.MUTED: "dim",
+}
+_ROOMY = 100  # columns from which a row's name has room for its title
+
+
+def render_terminal(findings: Findings, console: Console) -> None:
+    """Print what the sections call brief; nothing in the findings is read as markup."""
+    study = findings.run.study
+    console.print(Text(study.title or study.name, style="bold"))
+    for section in sections_for(findings):
+        for block in section.brief(findings):
+            for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
+                console.print(renderable)
+
+
+def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
+    match block:
+        case Heading(text, aside):
+            yield Text.assemble("\n", (text, "bold"), f" {aside}" if aside else "")
+        case Paragraph(text, tone, is_lead):
+            yield Text(f"\n{text}" if is_lead else text, _STYLES[tone])
+        case Table():
+            yield _table(block, is_roomy=is_roomy)
+        case Figure(_, caption, text):
+            yield Text(f"{text}\n{caption}" if text else caption)
+        case KeyValues(pairs):
+            yield from (_indented(f"{key}: {cell.text}") for key, cell in pairs)
+        case Note(title, texts, tone):
+            yield Text(f"\n{title}", f"bold {_STYLES[tone]}".strip())
+            yield from _list(texts)
+        case Items(texts):
+            yield from _list(texts)
+        case Details(summary, blocks):
+            yield Text(summary, "bold")
+            for inner in blocks:
+                yield from _renderables(inner, is_roomy=is_roomy)
+
+
+def _list(texts: Iterable[str]) -> Iterator[RenderableType]:
+    for text in texts:
+        row = RichTable.grid(padding=(0, 1))
+        row.add_row(Text(" •"), Text(text))
+        yield row
+
+
+def _indented(text: str) -> RenderableType:
+    return Padding(Text(text), (0, 0, 0, 2))
+
+
+def _table(block: Table, *, is_roomy: bool) -> RenderableType:
+    table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1 if is_roomy else 0), collapse_padding=True)
+    for column in block.columns:
+        table.add_column(
+            Text(column.title), justify="right" if column.align is Align.RIGHT else "left"
+        )
+    for row in block.rows:
+        first = row[0] if is_roomy else Cell(row[0].text, "", row[0].tone, row[0].is_strong)
+        table.add_row(*(_cell(cell) for cell in (first, *row[1:])))
+    return table
+
+
+def _cell(cell: Cell) -> Text:
+    style = f"{'bold ' if cell.is_strong else ''}{_STYLES[cell.tone]}".strip()
+    text = Text(cell.text, style)
+    if cell.note:
+        text.append(f"\n{cell.note}", "not bold")
+    return text

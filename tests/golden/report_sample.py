@@ -1,0 +1,474 @@
+"""A run with one rung of every kind, small enough to check by eye, and a large one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pgdrag.analysis.findings import (
+    Answer,
+    ClaimFinding,
+    Comparison,
+    Findings,
+    Interval,
+    Movement,
+    RungFinding,
+    Verdict,
+)
+from pgdrag.plan import (
+    Applied,
+    Claim,
+    Counts,
+    DriverCost,
+    Host,
+    Latency,
+    Level,
+    LoadProfile,
+    Measurement,
+    Observation,
+    Outcome,
+    Result,
+    Rung,
+    RunRecord,
+    Sample,
+    Source,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
+
+WORKLOAD = WorkloadSpec("tpcc", {"warehouses": 10})
+LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=15, budget_s=75)
+DRIVER = DriverCost(1.0, 0.5, 120, 900)
+BASE = ("shared_buffers", "2GB")
+
+
+def level(name: str, value: str) -> Level:
+    return Level("setting", name, value)
+
+
+def rung(name: str, title: str, published: float | None, *added: tuple[str, str], **rest) -> Rung:
+    levels = tuple(level(*pair) for pair in added)
+    return Rung(name, title, Treatment(name, levels), levels, Claim(published), **rest)
+
+
+RUNGS = (
+    replace(rung("A0", "near-default file", 7082, BASE), added=()),
+    rung(
+        "A1",
+        "a small cache",
+        1052,
+        ("shared_buffers", "8MB"),
+        mechanism="Most block reads miss the 8 MB cache and become read system calls.",
+        expects={"buffer_hit_ratio": "down", "wal_bytes_per_transaction": "up"},
+    ),
+    rung("A2", "the smallest cache that works", 485, ("shared_buffers", "128kB")),
+    rung(
+        "A3",
+        "autovacuum without pause",
+        293,
+        ("autovacuum_naptime", "1"),
+        ("autovacuum_vacuum_max_threshold", "1"),
+    ),
+    rung("A4", "checkpoints | WAL <without> pause", None, ("summarize_wal", "on")),
+    rung(
+        "A5",
+        "no index is ever worth it",
+        0.87,
+        ("random_page_cost", "1e300"),
+        ("shared_buffers", "8MB"),
+    ),
+    rung("A6", "one I/O worker", 0.016, ("io_workers", "1")),
+)
+
+STUDY = Study(
+    name="slow-sample",
+    title="Postgres 42,000 times slower",
+    question="How much slower can postgresql.conf alone make PostgreSQL?",
+    scale="demo",
+    design="ladder",
+    rungs=RUNGS,
+    source=Source(
+        "Making Postgres slower", "An Author", "https://example.org/slow", "128 warehouses"
+    ),
+    workload=WORKLOAD,
+    load=LOAD,
+    replicates=1,
+    notes=("The study's own numbers disagree.",),
+    design_parameters={"baseline_repeats": 2},
+)
+
+
+def interval(low: float, center: float, high: float, method: str = "batch means", *doubts: str):
+    return Interval(low, center, high, 0.95, method, doubts)
+
+
+def slower(low: float, center: float, high: float, verdict: Verdict = Verdict.SLOWER) -> Comparison:
+    return Comparison(verdict, interval(low, center, high, "Welch on logarithms"), 1.1)
+
+
+def claim(answer: Answer, published: float, found: Interval | None, why: str) -> ClaimFinding:
+    return ClaimFinding(answer, published, found, why)
+
+
+def samples(rate: int, count: int = 15) -> tuple[Sample, ...]:
+    """Make a rate that swings by a fifth, with no chance in it."""
+    return tuple(Sample(i + 1.0, 1.0, rate + (i * 7 % 5 - 2) * rate // 10) for i in range(count))
+
+
+def observation(name: str, label: str, value: float | None, unit: str) -> Observation:
+    missing = "" if value is not None else "needs track_io_timing"
+    return Observation(name, label, value, unit, 0.001, missing)  # type: ignore[arg-type]
+
+
+def evidence(hit: float, wal: float) -> tuple[Observation, ...]:
+    return (
+        observation("buffer_hit_ratio", "Blocks found in shared_buffers", hit, "ratio"),
+        observation("wal_bytes_per_transaction", "WAL per transaction", wal, "bytes/transaction"),
+        observation("read_wait_s", "Time spent reading", None, "s"),
+    )
+
+
+def latencies(p50_us: float) -> dict[str, Latency]:
+    times = (p50_us * 1.1, p50_us, p50_us * 2, p50_us * 4, p50_us * 9)
+    return {kind: Latency(800, *times) for kind in ("new_order", "payment")}
+
+
+def empty(at: int) -> RungFinding:
+    """A rung of which nothing is known."""
+    return RungFinding(
+        rung=RUNGS[at],
+        outcome=Outcome.UNTESTABLE,
+        reason="not run yet",
+        trials=0,
+        tps=None,
+        to_baseline=None,
+        to_previous=None,
+        previous="",
+        total_claim=None,
+        step_claim=None,
+        counts=None,
+        latency={},
+        errors=(),
+        samples=(),
+        applied=(),
+        evidence=(),
+        movements=(),
+        untested=(),
+        overrides=(),
+        inert=(),
+        sentence="Not run yet.",
+        drift="",
+        driver_cpu_share=None,
+        warnings=(),
+    )
+
+
+def baseline() -> RungFinding:
+    return replace(
+        empty(0),
+        outcome=Outcome.MEASURED,
+        reason="",
+        trials=2,
+        tps=interval(1161, 1187.3, 1214),
+        counts=Counts(35_900, 35_620, 150, 122, 8, 0, 31, {"40P01": 120, "40001": 2}),
+        latency=latencies(5_200),
+        errors=(("payment", "40P01", "deadlock detected", 120),),
+        samples=samples(1187),
+        applied=(Applied(level(*BASE), "2GB"),),
+        evidence=evidence(0.999, 4_800),
+        sentence="",
+        driver_cpu_share=0.12,
+    )
+
+
+def small_cache() -> RungFinding:
+    before, after = evidence(0.999, 4_800), evidence(0.7052, 4_810)
+    found = slower(6.87, 7.18, 7.54)
+    return replace(
+        empty(1),
+        outcome=Outcome.MEASURED,
+        reason="",
+        trials=1,
+        tps=interval(158, 165.4, 173),
+        to_baseline=found,
+        to_previous=found,
+        previous="A0",
+        total_claim=claim(
+            Answer.REPRODUCED,
+            7082 / 1052,
+            found.slowdown,
+            "published 6.73× slower, found 7.18× slower (6.87× to 7.54×): the same direction, and "
+            "the size within a factor of 2",
+        ),
+        step_claim=claim(Answer.REPRODUCED, 7082 / 1052, found.slowdown, "as published"),
+        counts=Counts(2_500, 2_481, 11, 0, 8),
+        latency=latencies(38_000),
+        samples=samples(165),
+        applied=(Applied(level("shared_buffers", "8MB"), "8MB"),),
+        evidence=after,
+        movements=(
+            Movement(
+                "buffer_hit_ratio",
+                before[0],
+                after[0],
+                6.0,
+                "down",
+                "down",
+                "blocks found in shared_buffers fell from 99.9 % to 70.5 %",
+            ),
+            Movement(
+                "wal_bytes_per_transaction",
+                before[1],
+                after[1],
+                0.002,
+                "unmoved",
+                "up",
+                "WAL per transaction stayed near 4.69 kB",
+            ),
+        ),
+        sentence="As claimed, blocks found in shared_buffers fell from 99.9 % to 70.5 %; claimed to "
+        "rise, but WAL per transaction stayed near 4.69 kB.",
+        drift="throughput fell by 11 % during the window of 15 s (-0.7 % per second); its mean "
+        "depends on the length of the window",
+        warnings=(
+            "15 samples show only roughly how unsteady the rate was; measure for 20 s or more",
+        ),
+        driver_cpu_share=0.03,
+        step_share=0.22,
+    )
+
+
+def did_not_start() -> RungFinding:
+    reason = 'no unpinned buffers available; the log ends with "FATAL: no unpinned buffers"'
+    return replace(
+        empty(2),
+        outcome=Outcome.DID_NOT_START,
+        reason=reason,
+        trials=1,
+        total_claim=claim(
+            Answer.UNTESTABLE, 7082 / 485, None, "published 14.6× slower; A2: did not start"
+        ),
+        step_claim=claim(
+            Answer.UNTESTABLE, 1052 / 485, None, "published 2.17× slower; A2: did not start"
+        ),
+        sentence=f"No number: did not start: {reason}.",
+    )
+
+
+def noisy() -> RungFinding:
+    total = slower(6.7, 7.31, 7.9)
+    step = slower(0.95, 1.02, 1.09, Verdict.INCONCLUSIVE)
+    lacking = "autovacuum_vacuum_max_threshold (unknown to PostgreSQL 15; it came with 18)"
+    return replace(
+        empty(3),
+        outcome=Outcome.MEASURED,
+        reason="",
+        trials=1,
+        tps=interval(150, 162.4, 176),
+        to_baseline=total,
+        to_previous=step,
+        previous="A1",
+        total_claim=claim(
+            Answer.UNTESTABLE,
+            7082 / 293,
+            total.slowdown,
+            f"published 24.2× slower; run without {lacking}",
+        ),
+        step_claim=claim(Answer.INCONCLUSIVE, 1052 / 293, step.slowdown, "cannot tell"),
+        counts=Counts(2_450, 2_436, 8, 0, 6),
+        latency=latencies(39_000),
+        samples=samples(162),
+        applied=(
+            Applied(level("autovacuum_naptime", "1"), "1s"),
+            Applied(
+                level("autovacuum_vacuum_max_threshold", "1"), None, "unknown to PostgreSQL 15"
+            ),
+        ),
+        evidence=evidence(0.71, 4_900),
+        untested=(lacking,),
+        inert=("log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",),
+        sentence="No further slowdown seen here: 1.02× (0.95× to 1.09×).",
+        driver_cpu_share=0.03,
+        step_share=0.01,
+    )
+
+
+def untestable() -> RungFinding:
+    return replace(
+        empty(4),
+        outcome=Outcome.UNTESTABLE,
+        reason="summarize_wal is unknown to PostgreSQL 15",
+        trials=1,
+        untested=("summarize_wal (unknown to PostgreSQL 15; it came with 17)",),
+        sentence="No number: untestable here: summarize_wal is unknown to PostgreSQL 15.",
+    )
+
+
+def few_commits() -> RungFinding:
+    total = slower(5_100, 8_481, 15_200)
+    step = slower(700, 1_160, 2_080)
+    return replace(
+        empty(5),
+        outcome=Outcome.MEASURED,
+        reason="",
+        trials=1,
+        tps=interval(
+            0.0698,
+            0.14,
+            0.2505,
+            "exact Poisson",
+            "only 11 commits; a longer budget would narrow the interval",
+        ),
+        to_baseline=total,
+        to_previous=step,
+        previous="A3",
+        total_claim=claim(
+            Answer.REPRODUCED, 7082 / 0.87, total.slowdown, "published 8,140× slower, found so"
+        ),
+        step_claim=claim(Answer.PARTLY, 98 / 0.87, step.slowdown, "another size"),
+        counts=Counts(19, 11, 0, 0, 8),
+        latency={"payment": Latency(11, 7.1e6, 6.4e6, 1.2e7, 1.3e7, 1.31e7)},
+        samples=tuple(Sample(i + 1.0, 1.0, int(i % 7 == 0)) for i in range(75)),
+        applied=(Applied(level("random_page_cost", "1e300"), "1e+300"),),
+        overrides=("A5 sets shared_buffers to 8MB, in place of A2's 128kB",),
+        sentence="Sequentially scanned rows per transaction rose from 12 to 410,000 (34,200×).",
+        step_share=0.77,
+    )
+
+
+def stalled() -> RungFinding:
+    # Nothing in 90 s: -ln(0.05) / 90 = 0.0333.
+    low = 1161 / 0.0333
+    total = Comparison(
+        Verdict.SLOWER, interval(low, math.inf, math.inf, "exact conditional"), math.inf
+    )
+    return replace(
+        empty(6),
+        outcome=Outcome.STALLED,
+        reason="nothing committed within the budget",
+        trials=1,
+        tps=interval(0, 0, 0.0333, "exact Poisson, one-sided bound"),
+        to_baseline=total,
+        to_previous=None,
+        previous="A5",
+        total_claim=claim(
+            Answer.PARTLY,
+            7082 / 0.016,
+            total.slowdown,
+            "published 442,625× slower, found at least 34,900× slower: the same direction; nothing "
+            "committed, so the size is only bounded",
+        ),
+        counts=Counts(8, 0, 0, 0, 8),
+        samples=tuple(Sample(i + 1.0, 1.0, 0) for i in range(90)),
+        applied=(Applied(level("io_workers", "1"), "1"),),
+        sentence="Nothing to compare with: nothing was committed.",
+    )
+
+
+def result(number: int, at: int, found: RungFinding, elapsed_s: float) -> Result:
+    trial = Trial(number, number, 1, RUNGS[at].treatment, WORKLOAD, LOAD, seed=number)
+    measured = None
+    if found.counts is not None:
+        measured = Measurement(
+            elapsed_s,
+            "deadline" if elapsed_s == LOAD.measure_s else "budget",
+            {"payment": found.counts},
+            found.latency,
+            found.samples,
+            DRIVER,
+        )
+    return Result(trial, found.outcome, 1.7e9, found.reason, "18.6", measurement=measured)
+
+
+def sample_findings() -> Findings:
+    """Seven rungs: measured, did not start, noise, untestable, few commits, nothing committed."""
+    rungs = (
+        baseline(),
+        small_cache(),
+        did_not_start(),
+        noisy(),
+        untestable(),
+        few_commits(),
+        stalled(),
+    )
+    windows = (15.0, 15.0, 0.0, 15.0, 0.0, 75.0, 90.0)
+    results = tuple(
+        result(at + 1, at, found, window)
+        for at, (found, window) in enumerate(zip(rungs, windows, strict=True))
+    )
+    return Findings(
+        run=RunRecord(
+            "r20261121-1",
+            STUDY,
+            Host("AMD EPYC", 2, 4 << 30, "6.1.0", "ext4"),
+            "18.6",
+            "0.1.0",
+            42,
+            1.7637e9,
+            1.7637e9 + 420,
+            "done",
+            results,
+            7,
+        ),
+        rungs=rungs,
+        answer="The rungs up to A6 together make this server at least 34,900× slower; published: "
+        "442,625× slower. Nothing committed on A6; up to A5 it is 8,480× slower (5,100× to "
+        "15,200×). No number for A2: did not start. No number for A4: untestable here.",
+        noise_floor=1.031,
+        warnings=(
+            "one trial each of A1, A3, A5 and A6: what differs from trial to trial is taken from the "
+            "repeats of the baseline; run 3 or more replicates",
+            "the step's share depends on the order of the rungs; another order gives other shares of "
+            "the same total",
+        ),
+    )
+
+
+def hostile_findings(text: str) -> Findings:
+    """The sample with `text` wherever a person, a server or a machine could have put words."""
+    findings = sample_findings()
+    source = Source(text, text, f"javascript:{text}", text)
+    study = replace(
+        findings.run.study, name=text, title=text, question=text, source=source, notes=(text, text)
+    )
+    host = Host(text, 2, 4 << 30, text, text)
+    rungs = tuple(
+        replace(
+            found,
+            rung=replace(found.rung, name=f"A{at}{text}", title=text, mechanism=text),
+            sentence=text,
+            drift=text,
+            reason=text,
+            warnings=(text, text),
+            overrides=(text,),
+            errors=((text, "40P01", text, 3),),
+            applied=tuple(replace(one, note=text) for one in found.applied),
+            evidence=tuple(replace(one, label=text) for one in found.evidence),
+            latency={f"{kind}{text}": one for kind, one in found.latency.items()},
+        )
+        for at, found in enumerate(findings.rungs)
+    )
+    run = replace(findings.run, study=study, host=host, run_id=text, server_version=text)
+    return Findings(run, rungs, text, 1.2, (text, text))
+
+
+def large_findings() -> Findings:
+    """Seven rungs, three replicates of 120 samples each, five transaction types."""
+    findings = sample_findings()
+    kinds = ("new_order", "payment", "delivery", "order_status", "stock_level")
+    rungs = tuple(
+        replace(
+            found,
+            samples=samples(1_187, 120),
+            latency=dict.fromkeys(kinds, Latency(9_000, 5e3, 4e3, 9e3, 2e4, 5e5, "HISTFAAA" * 300)),
+        )
+        for found in findings.rungs
+    )
+    results = tuple(
+        replace(result(7 * replicate + at + 1, at, found, 120.0))
+        for replicate in range(3)
+        for at, found in enumerate(rungs)
+    )
+    return replace(findings, run=replace(findings.run, results=results), rungs=rungs)
