@@ -8,7 +8,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*/target/*' | sed 's/ /\\ /g')
+SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
 .PHONY: run test lint format clean update-goldens
 

@@ -67,12 +67,13 @@ SCHEMA = (
         run_id TEXT NOT NULL,
         number INTEGER NOT NULL,
         attempt INTEGER NOT NULL,
-        t_s REAL NOT NULL,
+        sample INTEGER NOT NULL,         -- from 1
+        t_s REAL NOT NULL,               -- its end, from the window's start
         duration_s REAL NOT NULL,
         committed INTEGER NOT NULL,
         failed INTEGER NOT NULL,
         p99_us REAL,
-        PRIMARY KEY (run_id, number, attempt, t_s),
+        PRIMARY KEY (run_id, number, attempt, sample),
         FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
     );
     """,
@@ -230,8 +231,11 @@ class Journal:
                 ),
             )
             self._db.executemany(
-                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(*key, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us) for s in samples],
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (*key, number, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us)
+                    for number, s in enumerate(samples, start=1)
+                ],
             )
 
     def results(self, run_id: str) -> dict[int, Result]:
@@ -352,7 +356,7 @@ class Journal:
             return result
         rows = self._db.execute(
             "SELECT t_s, duration_s, committed, failed, p99_us FROM sample "
-            "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY t_s",
+            "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
             (run_id, number, attempt),
         )
         samples = tuple(Sample(*row) for row in rows)
@@ -384,6 +388,8 @@ class Journal:
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except sqlite3.IntegrityError:
+            raise  # a defect of pgdrag, not of the file
         except sqlite3.DatabaseError as error:
             raise _explanation(error, self.path) from error
         except OSError as error:

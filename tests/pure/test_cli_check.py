@@ -72,12 +72,13 @@ def file(tmp_path):
 def run(monkeypatch, tmp_path):
     """Runs a command as the command line does, on a server of version 18 or 15."""
     monkeypatch.setenv("PGDRAG_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr(check_module, "open_scratch", RoomyScratch)
+    monkeypatch.setattr(check_module, "find_binaries", lambda wanted: wanted)
     monkeypatch.setattr(
         check_module,
         "look_here",
-        lambda scratch, postgres: Here(OLD if postgres == "15" else NEW, NEW),
+        lambda scratch, wanted: Here(OLD if wanted == "15" else NEW, NEW),
     )
-    monkeypatch.setattr(check_module.Scratch, "open", classmethod(lambda cls: RoomyScratch()))
     app = typer.Typer()
     app.command("check")(check)
     app.command("list")(list_)

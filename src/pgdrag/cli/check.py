@@ -12,13 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pgdrag.cli.checked import Checked, check_experiment, first_mistake
+from pgdrag.cli.place import open_scratch
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
-from pgdrag.factors import Here
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.servers.catalog import load_settings_catalog
-from pgdrag.servers.scratch import Scratch
 from pgdrag.settings import version_text
+from pgdrag.trial import look_here
 from pgdrag.units import format_bytes, format_duration
 
 PIPE_WIDTH = 140
@@ -56,10 +55,9 @@ def check(
     loaded = load_experiment(experiment)
     scales = [scale] if scale else list(loaded.scales)
     studies = [loaded.study(name) for name in scales]
-    scratch = Scratch.open()
-    checked = check_experiment(
-        loaded, studies, look_here(scratch, postgres), free_bytes=scratch.free_bytes()
-    )
+    scratch = open_scratch()
+    here = look_here(scratch, find_binaries(postgres))
+    checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:
         print(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))
     else:
@@ -72,18 +70,6 @@ def check(
 def schema_text() -> str:
     """Return the JSON Schema of experiment files, as it is printed and kept."""
     return json_module.dumps(experiment_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def look_here(scratch: Scratch, postgres: str | None) -> Here:
-    """Return what the wanted server and the newest one say of their settings.
-
-    Raises:
-        ServerError: there is no such PostgreSQL.
-    """
-    return Here(
-        settings=load_settings_catalog(find_binaries(postgres), scratch),
-        newest_settings=load_settings_catalog(find_binaries(None), scratch),
-    )
 
 
 def _print(checked: Checked) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
-from pgdrag.experiment_model import SETTING
+from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Here, Problem, all_factors
 from pgdrag.lab import make_design
 from pgdrag.plan import Level, Study

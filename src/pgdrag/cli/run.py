@@ -13,23 +13,21 @@ from rich.console import Console
 import pgdrag
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
+from pgdrag.cli.checked import check_experiment, first_mistake
+from pgdrag.cli.place import open_journal, open_scratch, report_path
 from pgdrag.cli.progress import showing_progress
-from pgdrag.driver import Driver, find_driver
 from pgdrag.errors import ExperimentError
 from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment
-from pgdrag.factors import Here
 from pgdrag.host import this_host
-from pgdrag.journal import Journal, home_directory
+from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.plan import RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.servers.catalog import load_settings_catalog
-from pgdrag.servers.scratch import Scratch, storage_errors
-from pgdrag.servers.sweep import sweep
+from pgdrag.servers.scratch import storage_errors
 from pgdrag.trial import ServerBench
 
 Html = Annotated[
@@ -77,9 +75,9 @@ def run(
     if replicates is not None:
         study = study.with_replicates(replicates)
     talk = Console(stderr=True, highlight=False)
-    scratch = Scratch.open()
+    scratch = open_scratch()
     with measuring_alone(scratch.root):
-        bench = open_bench(scratch, postgres, talk)
+        bench = ServerBench.open(scratch, find_binaries(postgres))
         _refuse_mistakes(loaded, study, bench, talk)
         journal = open_journal()
         run_id = journal.begin_run(
@@ -105,38 +103,11 @@ def resume(
     journal = open_journal()
     run_id = journal.find(run)
     talk = Console(stderr=True, highlight=False)
-    scratch = Scratch.open()
+    scratch = open_scratch()
     with measuring_alone(scratch.root):
-        bench = open_bench(scratch, journal.server_wanted(run_id), talk)
+        bench = ServerBench.open(scratch, find_binaries(journal.server_wanted(run_id)))
         _refuse_another_place(journal.run(run_id), bench)
         _run_and_report(run_id, bench, journal, talk, html=html, json=json)
-
-
-def open_journal() -> Journal:
-    """Return the user's journal."""
-    return Journal(home_directory() / "journal.sqlite")
-
-
-def open_bench(scratch: Scratch, postgres: str | None, talk: Console) -> ServerBench:
-    """Return a bench on the PostgreSQL that is wanted, after clearing what dead processes left.
-
-    Raises:
-        PgdragError: there is no such PostgreSQL, no driver, or no place to run it.
-    """
-    driver = Driver(find_driver())
-    binaries = find_binaries(postgres)
-    for sentence in sweep(scratch):
-        talk.print(sentence, style="dim")
-    here = Here(
-        settings=load_settings_catalog(binaries, scratch),
-        newest_settings=load_settings_catalog(find_binaries(None), scratch),
-    )
-    return ServerBench(scratch, binaries, driver, here)
-
-
-def report_path(run_id: str) -> Path:
-    """Return where a run's HTML report goes unless another place is named."""
-    return home_directory() / "reports" / f"{run_id}.html"
 
 
 def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
@@ -176,20 +147,15 @@ def _refuse_mistakes(
     experiment: Experiment, study: Study, bench: ServerBench, talk: Console
 ) -> None:
     """Refuse an experiment that nobody could run; say what only this server lacks."""
-    problems = bench.check(study.levels)
-    mistakes = [problem for problem in problems if problem.is_mistake]
-    for problem in problems:
-        if not problem.is_mistake:
-            talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
-    if mistakes:
-        path, line = experiment.location(mistakes[0].level)
-        raise ExperimentError(
-            mistakes[0].message,
-            path=path,
-            line=line,
-            detail="\n".join(problem.message for problem in mistakes[1:]) or None,
-            hint=mistakes[0].hint or None,
-        )
+    free_bytes = bench.scratch.free_bytes()
+    checked = check_experiment(experiment, [study], bench.here, free_bytes=free_bytes)
+    mistake = first_mistake(checked)
+    if mistake is not None:
+        raise mistake
+    for problem in checked.problems:
+        talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
+    for mend in checked.mends:
+        talk.print(f"Mended: {mend}")
 
 
 def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:

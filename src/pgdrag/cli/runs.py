@@ -15,7 +15,8 @@ from rich.table import Table
 
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
-from pgdrag.cli.run import open_journal, report_path, write_report
+from pgdrag.cli.place import open_journal, report_path
+from pgdrag.cli.run import write_report
 from pgdrag.exclusive import is_measuring
 from pgdrag.journal import RunSummary
 from pgdrag.report.html import render_html

@@ -14,15 +14,15 @@ from pgdrag.collectors import observation_names
 from pgdrag.conf import Mend
 from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError
-from pgdrag.experiment_levels import Written, make_plain
-from pgdrag.experiment_mistakes import (
+from pgdrag.experiment.levels import Written, make_plain
+from pgdrag.experiment.mistakes import (
     Mistake,
     experiment_error,
     in_table,
     mistakes_of,
     unknown_name,
 )
-from pgdrag.experiment_model import (
+from pgdrag.experiment.model import (
     FORMAT_VERSION,
     SETTING,
     BaselineTable,
@@ -35,9 +35,9 @@ from pgdrag.experiment_model import (
     Table,
     experiment_table,
 )
+from pgdrag.experiment.toml_lines import KeyLines, KeyPath
 from pgdrag.factors import all_factors
 from pgdrag.plan import Claim, Level, LoadProfile, Rung, Source, Study, Treatment, WorkloadSpec
-from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.workloads import all_workloads
 
 BUDGET_FACTOR = 5  # of measure_s, where the file names no budget

@@ -12,9 +12,9 @@ from typing import Any
 
 from pgdrag.conf import Mend, effective, fold, parse_pasted
 from pgdrag.errors import ConfError
-from pgdrag.experiment_mistakes import Mistake, in_table
-from pgdrag.experiment_model import SETTING
-from pgdrag.toml_lines import KeyLines, KeyPath
+from pgdrag.experiment.mistakes import Mistake, in_table
+from pgdrag.experiment.model import SETTING
+from pgdrag.experiment.toml_lines import KeyLines, KeyPath
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What does an experiment file ask for? It is read, checked as far as no server is needed, and told.
 
-The file's model is in `experiment_model`, the way from its tables to studies in
-`experiment_reader`, the words for what is wrong in `experiment_mistakes`. Everything that can be
+The file's model is in `model`, the way from its tables to studies in
+`reader`, the words for what is wrong in `mistakes`. Everything that can be
 wrong with a file is told at once, each mistake with its line.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 import pgdrag.catalog
 from pgdrag.conf import Mend
 from pgdrag.errors import ExperimentError, UsageError
-from pgdrag.experiment_model import WrittenFloat, experiment_schema
-from pgdrag.experiment_reader import read_document
+from pgdrag.experiment.model import WrittenFloat, experiment_schema
+from pgdrag.experiment.reader import read_document
+from pgdrag.experiment.toml_lines import KeyLines
 from pgdrag.plan import Level, Study
-from pgdrag.toml_lines import KeyLines
 
 __all__ = [
     "Experiment",

@@ -1,0 +1,32 @@
+"""Where do the commands find what outlives them: scratch directory, journal, reports?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pgdrag.journal import Journal, home_directory
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.sweep import sweep
+
+
+def open_scratch() -> Scratch:
+    """Return the scratch directory, cleared of what dead pgdrag processes left.
+
+    Raises:
+        StorageError: it cannot be made or reached.
+    """
+    scratch = Scratch.open()
+    for sentence in sweep(scratch):
+        print(sentence, file=sys.stderr)
+    return scratch
+
+
+def open_journal() -> Journal:
+    """Return the user's journal."""
+    return Journal(home_directory() / "journal.sqlite")
+
+
+def report_path(run_id: str) -> Path:
+    """Return where a run's HTML report goes unless another place is named."""
+    return home_directory() / "reports" / f"{run_id}.html"
