@@ -72,6 +72,8 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
     found = comparison.slowdown
     if math.isinf(found.center):
         return Cell(f"> {format_ratio(found.low)}", "lower bound", Tone.BAD, is_strong=True)
+    if found.center == 0:
+        return Cell(f"> {format_ratio(_inverse(found.high))} faster", "lower bound", Tone.GOOD)
     if comparison.verdict is Verdict.FASTER:
         # Turned round together: the upper bound of a gain is the lower one of the slowdown.
         low, center, high = (_inverse(x) for x in (found.high, found.center, found.low))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from pgdrag.analysis.findings import Interval
 from pgdrag.report import svg
+from pgdrag.report.cells import published_ratio
 from pgdrag.units import format_ratio
 
 CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0"
 DIAMOND = "M0,-6L6,0L0,6L-6,0Z"
-ARROW = "M-4,-5L5,0L-4,5Z"
+ARROW = "M-5,-6L7,0L-5,6Z"
 
 _TITLE_LENGTH = 44  # a longer title would run into the numbers
 _LEGEND, _ROW, _AXIS = 26, 46, 24  # heights
@@ -44,7 +45,7 @@ class StepRow:
 
 @dataclass(frozen=True)
 class TraceRow:
-    """One rung in the picture over time: rates per second at the ends of the samples."""
+    """One rung in the picture over time: rates per second in the middle of each sample."""
 
     name: str
     title: str
@@ -55,13 +56,21 @@ class TraceRow:
 
 def steps_chart(rows: Sequence[StepRow], title: str, description: str) -> str:
     """Return the slowdown of each rung on a logarithmic scale, ours and the published one."""
-    scale = svg.LogScale.around([1.0, *(x for row in rows for x in _extent(row))])
+    scale = _scale(rows)
     bottom = _LEGEND + _ROW * len(rows)
     parts = [*_legend(has_published=any(row.published is not None for row in rows))]
     parts += _axis(scale, bottom)
     for at, row in enumerate(rows):
         parts += _step(scale, row, _LEGEND + at * _ROW)
     return svg.picture("steps-chart", title, description, bottom + _AXIS, parts)
+
+
+def steps_text(rows: Sequence[StepRow], *, width: int = 40) -> str:
+    """Return the same picture in characters, one line a rung."""
+    scale = _scale(rows)
+    names = max(len(row.name) for row in rows)
+    lines = [f"{row.name:{names}}  {_text_bar(scale, row, width)}  {_text(row)}" for row in rows]
+    return "\n".join([*lines, "", "█ this rung  ▒ the rungs before  ◇ published"])
 
 
 def timeline_chart(rows: Sequence[TraceRow], title: str, description: str) -> str:
@@ -77,6 +86,10 @@ def timeline_chart(rows: Sequence[TraceRow], title: str, description: str) -> st
         points = [(t_s / row.end_s, rate / highest) for t_s, rate in row.points]
         parts.append(svg.trace(top + _SPARK_Y, _SPARK_HEIGHT, points, "trace"))
     return svg.picture("timeline-chart", title, description, _SPARK_ROW * len(rows), parts)
+
+
+def _scale(rows: Sequence[StepRow]) -> svg.LogScale:
+    return svg.LogScale.around([1.0, *(x for row in rows for x in _extent(row))])
 
 
 def _extent(row: StepRow) -> list[float]:
@@ -112,7 +125,11 @@ def _axis(scale: svg.LogScale, bottom: float) -> list[str]:
         is_origin = math.isclose(tick, 1.0)
         parts.append(svg.line(x, _LEGEND, x, bottom, "origin" if is_origin else "grid"))
         anchor = "start" if x < 6 else "end" if x > 94 else "middle"
-        parts.append(svg.text(x, bottom + 16, format_ratio(tick), "muted tick", anchor))
+        parts.append(
+            svg.text(
+                x, bottom + 16, "1×" if is_origin else format_ratio(tick), "muted tick", anchor
+            )
+        )
     return parts
 
 
@@ -150,3 +167,28 @@ def _found(scale: svg.LogScale, found: Interval, reference: float, y: float) -> 
 def _label(top: float, name: str, title: str) -> str:
     short = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
     return svg.two_texts(0, top + _LABEL_Y, name, f"\u2002{short}", kinds=("strong", "label"))
+
+
+def _text(row: StepRow) -> str:
+    ours = f"{row.speed}, {row.words}" if row.words else row.speed
+    return ours if row.published is None else f"{ours} (◇ {published_ratio(row.published)})"
+
+
+def _text_bar(scale: svg.LogScale, row: StepRow, width: int) -> str:
+    """Draw `│` at no change, `▒` for what earlier rungs did, `█` for this one, `◇` as published."""
+    cells = [" "] * width
+
+    def at(ratio: float) -> int:
+        return min(int(scale.at(ratio) / 100 * width), width - 1)
+
+    if row.slowdown is not None:
+        found = row.slowdown
+        here = at(found.low if math.isinf(found.center) else found.center)
+        one, before = at(1.0), at(row.reference)
+        for place in range(min(one, here), max(one, here) + 1):
+            cells[place] = "█" if place >= before or here < one else "▒"
+    if row.published is not None:
+        cells[at(row.published)] = "◇"
+    if cells[at(1.0)] == " " or row.is_baseline:
+        cells[at(1.0)] = "│"
+    return "".join(cells)

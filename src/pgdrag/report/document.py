@@ -110,11 +110,16 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that must not be overlooked: one or several sentences under a title."""
+    """Something that must not be overlooked: one or several sentences under a title.
+
+    Attributes:
+        source: who says so, or None.
+    """
 
     title: str
     texts: tuple[str, ...]
     tone: Tone = Tone.PLAIN
+    source: Cell | None = None
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def render_markdown(findings: Findings) -> str:
 def _paragraphs(block: Block) -> Iterator[str]:
     match block:
         case Heading(text, aside):
-            yield f"### {_with_note(text, aside)}"
+            yield f"### {_escape(' – '.join(filter(None, (text, aside))))}"
         case Paragraph(text, _, is_lead):
             yield _strong(text) if is_lead else _escape_start(text)
         case Table():
@@ -51,9 +51,9 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield from _figure(block)
         case KeyValues(pairs):
             yield "\n".join(f"- {_escape(key)}: {_cell(cell)}" for key, cell in pairs)
-        case Note(title, texts, _):
+        case Note(title, texts, _, source):
             yield _strong(title)
-            yield _list(texts)
+            yield _list(texts) + (f"\n- Source: {_cell(source)}" if source else "")
         case Items(texts):
             yield _list(texts)
         case Details(summary, blocks):
@@ -90,10 +90,6 @@ def _cell(cell: Cell) -> str:
     if cell.is_strong and text:
         text = f"**{text}**"
     return f"{text} ({_escape(cell.note)})" if cell.note else text
-
-
-def _with_note(text: str, note: str) -> str:
-    return f"{_escape(text)} ({_escape(note)})" if note else _escape(text)
 
 
 def _strong(text: str) -> str:

@@ -36,7 +36,7 @@ class LogScale:
         return _LEFT + (_RIGHT - _LEFT) * share
 
     def ticks(self) -> tuple[float, ...]:
-        """Return 3 to 8 round numbers within the axis."""
+        """Return 2 to 8 round numbers within the axis."""
         decades = math.log10(self.high / self.low)
         if decades < 0.7:
             return self._linear_ticks()
@@ -49,7 +49,7 @@ class LogScale:
         return tuple(value for value in every if self.low <= value <= self.high)
 
     def _linear_ticks(self) -> tuple[float, ...]:
-        raw = (self.high - self.low) / 4
+        raw = (self.high - self.low) / 6
         base = 10.0 ** math.floor(math.log10(raw))
         step = next(size * base for size in (1, 2, 5, 10) if size * base >= raw)
         first = math.ceil(self.low / step)

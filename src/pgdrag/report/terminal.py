@@ -59,9 +59,9 @@ def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
             yield Text(f"{text}\n{caption}" if text else caption)
         case KeyValues(pairs):
             yield from (_indented(f"{key}: {cell.text}") for key, cell in pairs)
-        case Note(title, texts, tone):
+        case Note(title, texts, tone, source):
             yield Text(f"\n{title}", f"bold {_STYLES[tone]}".strip())
-            yield from _list(texts)
+            yield from _list([*texts, f"Source: {source.text}"] if source else texts)
         case Items(texts):
             yield from _list(texts)
         case Details(summary, blocks):

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from pgdrag.analysis.findings import Answer, ClaimFinding, Findings
 from pgdrag.analysis.wording import counted, listed
+from pgdrag.plan import Source
 from pgdrag.report.cells import answer_tone, answer_words
-from pgdrag.report.document import Block, Cell, KeyValues, Note, Paragraph, Tone
+from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone
 from pgdrag.report.sections import Section
+from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.units import format_ratio
 
 
@@ -32,8 +34,7 @@ class AnswerSection(Section):
             Paragraph(findings.answer, is_lead=True),
             Paragraph(noise_words(findings), Tone.MUTED),
             *_claim_note(findings),
-            *doubts(findings),
-            *_published_by(findings),
+            *run_doubts(findings),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -67,13 +68,9 @@ def _claim_note(findings: Findings) -> list[Block]:
     if steps:
         told = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
         texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(told)}.")
-    return [
-        Note(
-            f"Published claim: {answer_words(claim.answer)}",
-            tuple(texts),
-            answer_tone(claim.answer),
-        )
-    ]
+    title = f"Published claim: {answer_words(claim.answer)}"
+    source = _source(findings.run.study.source)
+    return [Note(title, tuple(texts), answer_tone(claim.answer), source)]
 
 
 def _last_claim(findings: Findings) -> tuple[str, ClaimFinding] | None:
@@ -83,18 +80,6 @@ def _last_claim(findings: Findings) -> tuple[str, ClaimFinding] | None:
     return (found or claims)[-1] if claims else None
 
 
-def doubts(findings: Findings) -> tuple[Block, ...]:
-    """Return the doubts about the run as a whole, if there are any."""
-    told = tuple(f"{text[:1].upper()}{text[1:]}." for text in findings.warnings)
-    return (Note("Doubts about this run", told, Tone.DOUBT),) if told else ()
-
-
-def _published_by(findings: Findings) -> list[Block]:
-    source = findings.run.study.source
-    pairs = [
-        ("Published by", Cell(source.author)),
-        ("Source", Cell(source.title or source.url, url=source.url)),
-        ("Published set-up", Cell(source.setup)),
-    ]
-    told = tuple((key, cell) for key, cell in pairs if cell.text)
-    return [KeyValues(told)] if told else []
+def _source(source: Source) -> Cell | None:
+    words = ", ".join(word for word in (source.title or source.url, source.author) if word)
+    return Cell(words, url=source.url) if words else None

@@ -1,4 +1,4 @@
-"""Why: what moved on each rung, whether the claimed mechanism moved, and what to doubt."""
+"""Why: what moved on each rung, and whether the claimed mechanism moved."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pgdrag.report.document import (
     Details,
     Heading,
     Items,
-    Note,
     Paragraph,
     Table,
     Tone,
 )
 from pgdrag.report.sections import Section
+from pgdrag.report.sections._doubts import as_sentence, rung_doubts
 
 _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
@@ -39,14 +39,13 @@ class EvidenceSection(Section):
         return (*each, *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung with its doubts."""
+        """Return a sentence a rung, then their doubts."""
         blocks: list[Block] = []
         for rung in findings.rungs:
             told = [*([rung.sentence] if rung.sentence else []), *_remarks(rung)]
-            told += [f"Doubt: {_sentence(text)}" for text in rung.warnings]
             if told:
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
-        return blocks
+        return (*blocks, *rung_doubts(findings))
 
 
 def _rung_blocks(rung: RungFinding) -> list[Block]:
@@ -57,8 +56,6 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
         body.append(Paragraph(rung.sentence))
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
-    if rung.warnings:
-        body.append(Note("Doubt", tuple(_sentence(text) for text in rung.warnings), Tone.DOUBT))
     if rung.movements:
         body.append(Details(f"What moved from {rung.previous}", (_movements(rung),)))
     if not body:
@@ -71,7 +68,7 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
 def _remarks(rung: RungFinding) -> list[str]:
     """Return what a setting of this rung undid, could not do, or did not do."""
     untested = [f"not tested here: {text}" for text in rung.untested]
-    return [_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
+    return [as_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
 
 
 def _movements(rung: RungFinding) -> Table:
@@ -155,11 +152,3 @@ def _missing(rungs: Sequence[RungFinding]) -> tuple[str, ...]:
         f"{label}: not seen on {', '.join(names)} ({why})."
         for (label, why), names in reasons.items()
     )
-
-
-def _sentence(text: str) -> str:
-    """Return words as a sentence: with a capital and a full stop, names left as they are."""
-    first = text.split(" ", 1)[0]
-    is_name = "_" in first or "=" in text[: len(first) + 2]
-    start = text if is_name else f"{text[:1].upper()}{text[1:]}"
-    return start if start.endswith((".", "!", "?")) else f"{start}."

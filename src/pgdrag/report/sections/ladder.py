@@ -10,6 +10,7 @@ from pgdrag.analysis.wording import percent_words
 from pgdrag.report.cells import NOTHING, claim_cell, name_cell, rate_cell, slowdown_cell
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
+from pgdrag.report.sections._doubts import rung_doubts
 
 
 class LadderSection(Section):
@@ -21,8 +22,9 @@ class LadderSection(Section):
     is_folded: ClassVar[bool] = False
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table with every column that has something in it."""
-        return (_table(findings, has_shares=True), Paragraph(_reading(findings), Tone.MUTED))
+        """Return the table with every column that has something in it, and what to doubt."""
+        reading = Paragraph(_reading(findings), Tone.MUTED)
+        return (_table(findings, has_shares=True), reading, *rung_doubts(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the table without the shares, which the terminal has no room for."""

@@ -19,10 +19,9 @@ from pgdrag.report.document import (
     KeyValues,
     Note,
     Table,
-    Tone,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections.answer import doubts
+from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.units import format_bytes, format_duration, format_rate
 
 
@@ -51,7 +50,7 @@ class MethodSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the doubts about the run, where a reader's eye comes to rest."""
-        return doubts(findings)
+        return run_doubts(findings)
 
 
 def _protocol(findings: Findings) -> list[tuple[str, str]]:
@@ -66,6 +65,7 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Order", _order(run.results)),
         ("Seed", str(run.seed)),
         ("Load driver", _driver(findings)),
+        ("Published set-up", study.source.setup),
     ]
 
 
@@ -139,8 +139,8 @@ def _utc(unix_s: float) -> str:
 
 
 def _intervals(findings: Findings) -> list[Block]:
-    """Say how each interval was made, and what its maker doubts."""
-    rows, doubts = [], []
+    """Say how each interval was made."""
+    rows = []
     for rung in findings.rungs:
         kinds = (
             ("committed", rung.tps),
@@ -152,7 +152,6 @@ def _intervals(findings: Findings) -> list[Block]:
             confidence = f"{interval.confidence * 100:.3g} %"
             name = Cell(rung.rung.name, is_strong=True)
             rows.append((name, Cell(what), Cell(confidence), Cell(interval.method)))
-            doubts += [f"{rung.rung.name}, {what}: {text}." for text in interval.warnings]
     if not rows:
         return []
     columns = (
@@ -161,10 +160,8 @@ def _intervals(findings: Findings) -> list[Block]:
         Column("Confidence", Align.RIGHT),
         Column("Interval made by"),
     )
-    blocks: list[Block] = [Table("How the intervals are made", columns, tuple(rows))]
-    if doubts:
-        blocks.append(Note("Doubts about intervals", tuple(doubts), Tone.DOUBT))
-    return [Details("How the intervals are made", tuple(blocks))]
+    table = Table("How the intervals are made", columns, tuple(rows))
+    return [Details(table.caption, (table,))]
 
 
 def _trials(results: Sequence[Result]) -> list[Block]:

@@ -30,11 +30,7 @@ class SettingsSection(Section):
             "Each rung keeps what the rungs before it set. Values are read back from the running "
             "server, in its own spelling."
         )
-        remarks = tuple(
-            f"{rung.rung.name}: {text}."
-            for rung in findings.rungs
-            for text in (*rung.overrides, *rung.inert)
-        )
+        remarks = tuple(text for rung in findings.rungs for text in _remarks(rung))
         table = Table("Levels that each rung adds", columns, rows)
         blocks: tuple[Block, ...] = (Paragraph(reading, Tone.MUTED), table)
         return (*blocks, Items(remarks)) if remarks else blocks
@@ -56,6 +52,11 @@ def _rows(rung: RungFinding, at: int) -> list[tuple[Cell, ...]]:
         )
         for level in _levels(rung, at)
     ]
+
+
+def _remarks(rung: RungFinding) -> list[str]:
+    overrides = [f"{text}." for text in rung.overrides]  # they name the rung themselves
+    return overrides + [f"{rung.rung.name}: {text}." for text in rung.inert]
 
 
 def _read_back(applied: Applied | None) -> Cell:

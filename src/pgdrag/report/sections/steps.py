@@ -9,7 +9,7 @@ from typing import ClassVar
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import slowdown_words
 from pgdrag.report.cells import rate_cell
-from pgdrag.report.charts import StepRow, steps_chart
+from pgdrag.report.charts import StepRow, steps_chart, steps_text
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section
 
@@ -29,7 +29,7 @@ class StepsSection(Section):
         return any(rung.to_baseline is not None for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the chart; the ladder's table says the same in words."""
+        """Return the chart; the table of the rungs says the same in words."""
         by_name = {rung.rung.name: rung for rung in findings.rungs}
         rows = [
             _row(findings, rung, by_name.get(rung.previous), is_baseline=at == 0)
@@ -40,8 +40,8 @@ class StepsSection(Section):
             "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
         )
         if findings.run.study.design == "ladder":
-            caption += "The dark part of a bar is what this rung adds to the rung before."
-        return (Figure(steps_chart(rows, _TITLE, told), caption),)
+            caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
+        return (Figure(steps_chart(rows, _TITLE, told), caption, steps_text(rows)),)
 
 
 def _row(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.plan import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure, Items
 from pgdrag.report.sections import Section
@@ -42,11 +43,16 @@ class TimelineSection(Section):
 
 
 def _row(rung: RungFinding) -> TraceRow:
-    points = tuple((one.t_s, one.committed / one.duration_s) for one in rung.samples)
+    points = tuple((one.t_s - one.duration_s / 2, _rate(one)) for one in rung.samples)
     rates = [rate for _, rate in points]
     end_s = rung.samples[-1].t_s
-    words = f"{format_rate(min(rates))} to {format_rate(max(rates))} over {format_duration(end_s)}"
+    span = f"{format_rate(min(rates))} to {format_rate(max(rates))}"
+    words = f"{span if max(rates) else 'nothing committed'} over {format_duration(end_s)}"
     return TraceRow(rung.rung.name, rung.rung.title, words, points, end_s)
+
+
+def _rate(sample: Sample) -> float:
+    return sample.committed / sample.duration_s if sample.duration_s else 0.0
 
 
 def _spark(row: TraceRow) -> str:

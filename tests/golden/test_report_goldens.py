@@ -1,0 +1,97 @@
+"""What people and programs read, byte for byte; PGDRAG_UPDATE_GOLDENS=1 writes it anew."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from report_sample import hostile_findings, large_findings, sample_findings
+from rich.console import Console
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.terminal import render_terminal
+
+GOLDENS = Path(__file__).parent / "report"
+
+
+def terminal(findings: Findings, width: int, **options) -> str:
+    """Print to a console of this width; trailing blanks are of no meaning, and editors drop them."""
+    out = io.StringIO()
+    render_terminal(findings, Console(file=out, width=width, highlight=False, **options))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [
+        ("terminal-80.txt", lambda findings: terminal(findings, 80)),
+        ("terminal-120.txt", lambda findings: terminal(findings, 120)),
+        ("report.md", render_markdown),
+        ("report.json", render_json),
+    ],
+)
+def test_the_sample_reads_as_the_golden_file(name, render):
+    golden = GOLDENS / name
+    text = render(sample_findings())
+    if os.environ.get("PGDRAG_UPDATE_GOLDENS"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8"), "if it reads well: make update-goldens"
+
+
+@pytest.mark.parametrize("render", [render_html, render_markdown, render_json])
+def test_the_same_findings_give_the_same_bytes(render):
+    assert render(sample_findings()) == render(sample_findings())
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_line_in_the_terminal_is_wider_than_the_terminal(width):
+    assert max(map(len, terminal(large_findings(), width).splitlines())) <= width
+
+
+def test_colour_adds_nothing_that_the_words_do_not_say():
+    coloured = terminal(sample_findings(), 100, force_terminal=True, color_system="truecolor")
+    plain = Console(width=100, file=io.StringIO())
+    from_colour = "\n".join(
+        line.rstrip() for line in (plain.render_str("").from_ansi(coloured)).plain.splitlines()
+    )
+    assert from_colour.strip() == terminal(sample_findings(), 100).strip()
+
+
+def test_the_terminal_reads_no_markup_in_a_title():
+    assert "[red]title[/red]" in terminal(hostile_findings("[red]title[/red]"), 120)
+
+
+def test_json_has_no_infinity_and_says_what_was_censored():
+    document = json.loads(render_json(sample_findings()), parse_constant=pytest.fail)
+    rate = document["rungs"][6]["tps"]
+    assert (rate["low"], rate["center"], rate["high"]) == (0, None, 0.0333)
+    assert rate["censored"] == "upper bound"
+    slowdown = document["rungs"][6]["to_baseline"]["slowdown"]
+    assert (slowdown["center"], slowdown["high"]) == (None, None)
+    assert slowdown["censored"] == "lower bound"
+    assert document["rungs"][1]["tps"]["censored"] is None
+
+
+def test_json_carries_every_rung_and_trial_under_a_versioned_key():
+    document = json.loads(render_json(large_findings()))
+    assert document["pgdrag_report"] == 1
+    assert [rung["rung"]["name"] for rung in document["rungs"]] == [f"A{i}" for i in range(7)]
+    assert len(document["trials"]) == 21
+
+
+def test_markdown_tables_keep_their_columns_whatever_a_title_holds():
+    text = render_markdown(hostile_findings("a | b\n| c ```d``` <script> *e*"))
+    outside_code = "".join(text.split("```")[::2])
+    assert "<script>" not in outside_code
+    start = text.index("| Rung | Committed")
+    table = text[start:].split("\n\n")[0].splitlines()
+    separators = [row.replace("\\|", "").count("|") for row in table]
+    assert len(table) == 9
+    assert set(separators) == {8}

@@ -1,0 +1,117 @@
+"""The HTML report: loads nothing, runs nothing, stays small, names its tables and pictures."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from report_sample import hostile_findings, large_findings, sample_findings
+
+from pgdrag.report.html import render_html
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+LOADING = {"src", "srcset", "href", "xlink:href", "data", "action", "poster", "background"}
+
+
+class Page(HTMLParser):
+    """Every start tag with its attributes, and whether tags are closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_only_the_link_to_the_source_leads_out_of_the_file():
+    page = Page(render_html(sample_findings()))
+    leading = [
+        (tag, value)
+        for tag, attributes in page.tags
+        for key, value in attributes.items()
+        if key in LOADING and value is not None and not value.startswith(("#", "data:"))
+    ]
+    assert leading == [("a", "https://example.org/slow")]
+
+
+def test_the_style_sheet_loads_nothing():
+    style = render_html(sample_findings()).split("<style>")[1].split("</style>")[0]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_a_policy_forbids_scripts_and_requests():
+    policies = [
+        attributes["content"]
+        for attributes in Page(render_html(sample_findings())).named("meta")
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "' onmouseover='alert(1)",
+        "</style></title></svg><iframe src=//example.org>",
+    ],
+)
+def test_text_from_files_and_servers_stays_text(text):
+    hostile, harmless = (
+        Page(render_html(hostile_findings(text))),
+        Page(render_html(hostile_findings("text"))),
+    )
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
+    assert [set(attributes) for _, attributes in hostile.tags] == [
+        set(attributes) for _, attributes in harmless.tags
+    ]
+    assert text in hostile.text
+
+
+def test_an_address_that_would_run_something_is_no_link():
+    assert Page(render_html(hostile_findings("alert(1)"))).named("a") == []
+
+
+def test_a_large_run_stays_under_500_kb():
+    html = render_html(large_findings())
+    assert html.count("<polyline") == 7
+    assert len(html.encode()) < 500_000
+
+
+def test_every_tag_is_closed_and_every_name_is_used_once():
+    page = Page(render_html(sample_findings()))
+    assert page.open == []
+    names = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+
+
+def test_tables_name_their_rows_and_columns_and_pictures_say_what_they_show():
+    page = Page(render_html(sample_findings()))
+    assert {attributes.get("scope") for attributes in page.named("th")} == {"col", "row"}
+    assert len(page.named("caption")) == len(page.named("table")) >= 8
+    pictures = [attributes for attributes in page.named("svg") if attributes.get("role") == "img"]
+    assert [picture["aria-labelledby"] for picture in pictures] == [
+        "steps-chart-title steps-chart-desc",
+        "timeline-chart-title timeline-chart-desc",
+    ]

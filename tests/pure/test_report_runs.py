@@ -1,0 +1,91 @@
+"""Any run that the analysis can say something of has a report in every form."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from analysis_runs import result, run_of, rung, setting, three_of
+from rich.console import Console
+
+from pgdrag.analysis.ladder import find
+from pgdrag.plan import Applied, Outcome
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.sections import sections_for
+from pgdrag.report.terminal import render_terminal
+
+RUNGS = [
+    rung("A0", 1000),
+    rung("A1", 100, added=[setting("shared_buffers", "1MB")]),
+    rung("A2", 1),
+]
+CACHE = Applied(setting("shared_buffers", "1MB"), "1MB")
+RUNS = {
+    "no rung": run_of([], []),
+    "no trial": run_of(RUNGS, [], status="running"),
+    "only the baseline": run_of(RUNGS, [result("A0", 60_000)], status="interrupted"),
+    "baseline failed": run_of(RUNGS, [result("A0", None, outcome=Outcome.CRASHED, reason="died")]),
+    "a rung is out": run_of(
+        RUNGS,
+        [
+            result("A0", 60_000),
+            result("A1", None, outcome=Outcome.DID_NOT_START, reason="FATAL", applied=[CACHE]),
+            result("A2", 0, outcome=Outcome.STALLED),
+        ],
+    ),
+    "nothing committed at all": run_of(
+        RUNGS, [result(x, 0, outcome=Outcome.STALLED) for x in ("A0", "A1", "A2")]
+    ),
+    "a baseline that committed nothing": run_of(
+        RUNGS, [result("A0", 0, outcome=Outcome.STALLED), result("A1", 6_000)]
+    ),
+    "three replicates": run_of(
+        RUNGS, [*three_of("A0", 60_000), *three_of("A1", 6_000), *three_of("A2", 61_000)]
+    ),
+    "few commits": run_of(
+        RUNGS, [result("A0", 60_000), result("A1", 11), result("A2", 1, applied=[CACHE])]
+    ),
+    "not a ladder": run_of(
+        RUNGS, [*three_of("A0", 60_000), *three_of("A1", 59_000)], design="compare"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_state_of_a_run_has_a_report_in_every_form(name):
+    findings = find(RUNS[name])
+    out = io.StringIO()
+    render_terminal(findings, Console(file=out, width=80))
+    answer = findings.answer.split()[0]
+    assert answer in out.getvalue()
+    assert answer in render_markdown(findings)
+    assert json.loads(render_json(findings))["answer"] == findings.answer
+    html = render_html(findings)
+    assert html.startswith("<!doctype html>")
+    for word in (">inf", "inf<", ">nan", "nan<", '"nan', '"inf', "None<"):
+        assert word not in html
+
+
+def test_a_run_without_rungs_still_says_how_it_was_set_up():
+    assert [one.name for one in sections_for(find(RUNS["no rung"]))] == ["answer", "method"]
+
+
+def test_outside_a_ladder_no_column_speaks_of_steps():
+    text = render_markdown(find(RUNS["not a ladder"]))
+    header = next(line for line in text.splitlines() if line.startswith("| Rung | Committed"))
+    assert header == "| Rung | Committed | × slower than A0 | Published |"
+
+
+def test_the_answer_comes_first_and_then_the_picture_and_the_table():
+    names = [section.name for section in sections_for(find(RUNS["three replicates"]))]
+    assert names[:4] == ["answer", "steps", "ladder", "evidence"]
+    assert names[-2:] == ["method", "how-to-read"]
+
+
+def test_a_rate_with_nothing_committed_is_a_bound_and_names_the_window():
+    # -ln(0.05) / 60 s = 0.0499.
+    text = render_markdown(find(RUNS["a rung is out"]))
+    assert "&lt; 0.0499/s (nothing committed in 1 min)" in text
