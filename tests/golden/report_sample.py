@@ -51,7 +51,8 @@ def level(name: str, value: str) -> Level:
 
 def rung(name: str, title: str, published: float | None, *added: tuple[str, str], **rest) -> Rung:
     levels = tuple(level(*pair) for pair in added)
-    return Rung(name, title, Treatment(name, levels), levels, Claim(published), **rest)
+    text = rest.pop("text", "")
+    return Rung(name, title, Treatment(name, levels), levels, Claim(published, text), **rest)
 
 
 RUNGS = (
@@ -61,6 +62,7 @@ RUNGS = (
         "a small cache",
         1052,
         ("shared_buffers", "8MB"),
+        text="hit ratio 70.52 %, read system calls about 300 times as many",
         mechanism="Most block reads miss the 8 MB cache and become read system calls.",
         expects={"buffer_hit_ratio": "down", "wal_bytes_per_transaction": "up"},
     ),

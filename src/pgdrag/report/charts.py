@@ -124,7 +124,7 @@ def _axis(scale: svg.LogScale, bottom: float) -> list[str]:
         x = scale.at(tick)
         is_origin = math.isclose(tick, 1.0)
         parts.append(svg.line(x, _LEGEND, x, bottom, "origin" if is_origin else "grid"))
-        anchor = "start" if x < 6 else "end" if x > 94 else "middle"
+        anchor = "start" if x < 3 else "end" if x > 94 else "middle"
         parts.append(
             svg.text(
                 x, bottom + 16, "1×" if is_origin else format_ratio(tick), "muted tick", anchor

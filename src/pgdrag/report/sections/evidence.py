@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, Movement, RungFinding
+from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
 from pgdrag.analysis.wording import slowdown_words, value_words
+from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
     Align,
     Block,
@@ -52,17 +53,38 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
     body: list[Block] = []
     if rung.rung.mechanism:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
+    if rung.rung.claim.text:
+        body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
     if rung.sentence:
         body.append(Paragraph(rung.sentence))
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if rung.movements:
         body.append(Details(f"What moved from {rung.previous}", (_movements(rung),)))
+    if claims := _claims(rung):
+        body.append(Details("Published against found", (Items(claims),)))
     if not body:
         return []
-    aside = slowdown_words(rung.to_previous.slowdown) if rung.to_previous is not None else ""
-    against = f" than {rung.previous}" if aside else ""
-    return [Heading(f"{rung.rung.name} {rung.rung.title}".strip(), f"{aside}{against}"), *body]
+    return [Heading(f"{rung.rung.name} {rung.rung.title}".strip(), _step_words(rung)), *body]
+
+
+def _step_words(rung: RungFinding) -> str:
+    """Return `7.2× slower (6.9× to 7.5×) than A0`, and whether that is any difference at all."""
+    if rung.to_previous is None:
+        return ""
+    doubt = {Verdict.INCONCLUSIVE: ", could be noise", Verdict.EQUIVALENT: ", no change"}
+    words = f"{slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
+    return words + doubt.get(rung.to_previous.verdict, "")
+
+
+def _claims(rung: RungFinding) -> tuple[str, ...]:
+    """Say what became of the rung's published ratios, and why."""
+    kinds = (("This step", rung.step_claim), ("Up to this rung", rung.total_claim))
+    return tuple(
+        f"{what}: {answer_words(claim.answer)}: {claim.why}."
+        for what, claim in kinds
+        if claim is not None
+    )
 
 
 def _remarks(rung: RungFinding) -> list[str]:
