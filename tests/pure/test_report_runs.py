@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
+import re
 
 import pytest
 from analysis_runs import result, run_of, rung, setting, three_of
-from rich.console import Console
 
 from pgdrag.analysis.ladder import find
 from pgdrag.plan import Applied, Outcome
@@ -15,7 +14,7 @@ from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import sections_for
-from pgdrag.report.terminal import render_terminal
+from pgdrag.report.terminal import terminal_text
 
 RUNGS = [
     rung("A0", 1000),
@@ -57,10 +56,8 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_every_state_of_a_run_has_a_report_in_every_form(name):
     findings = find(RUNS[name])
-    out = io.StringIO()
-    render_terminal(findings, Console(file=out, width=80))
     answer = findings.answer.split()[0]
-    assert answer in out.getvalue()
+    assert answer in terminal_text(findings, width=80)
     assert answer in render_markdown(findings)
     assert json.loads(render_json(findings))["answer"] == findings.answer
     html = render_html(findings)
@@ -89,3 +86,14 @@ def test_a_rate_with_nothing_committed_is_a_bound_and_names_the_window():
     # -ln(0.05) / 60 s = 0.0499.
     text = render_markdown(find(RUNS["a rung is out"]))
     assert "&lt; 0.0499/s (nothing committed in 1 min)" in text
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_section_that_applies_has_a_name_a_title_and_something_to_say(name):
+    findings = find(RUNS[name])
+    sections = sections_for(findings)
+    assert len({section.order for section in sections}) == len(sections)
+    for section in sections:
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", section.name)
+        assert section.title[:1].isupper()
+        assert list(section.blocks(findings)), section.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 
 from rich import box
@@ -45,6 +46,16 @@ def render_terminal(findings: Findings, console: Console) -> None:
         for block in section.brief(findings):
             for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
                 console.print(renderable)
+
+
+def terminal_text(findings: Findings, *, width: int = 100) -> str:
+    """Return what `render_terminal` prints, without colour and without blanks at line ends."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, color_system=None, force_terminal=False, highlight=False
+    )
+    render_terminal(findings, console)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
