@@ -28,6 +28,7 @@ def compare(verdict: Verdict, low: float, center: float, high: float) -> Compari
         (compare(Verdict.FASTER, 0.4, 0.5, 0.625), "2× faster", "1.6–2.5"),
         (compare(Verdict.EQUIVALENT, 0.99, 1.0, 1.01), "1.00×", "0.99–1.01; no change"),
         (compare(Verdict.INCONCLUSIVE, 0.9, 1.05, 1.2), "1.05×", "0.9–1.2; could be noise"),
+        (compare(Verdict.INCONCLUSIVE, 0.4, 1.05, 2.5), "1.05×", "0.4–2.5; could be noise"),
         (compare(Verdict.SLOWER, 2_000, math.inf, math.inf), "> 2,000×", "lower bound"),
         # The reference committed nothing: a gain without an upper end.
         (compare(Verdict.FASTER, 0.0, 0.0, 0.25), "> 4× faster", "lower bound"),

@@ -116,7 +116,8 @@ def bounds_words(found: Interval, form: Callable[[float], str]) -> str:
 
 
 def _bare_ratio(ratio: float) -> str:
-    return format_ratio(ratio).removesuffix("×")
+    # In decimals on both sides of 1: a bound of "1/2.16" beside "2.5" takes a second look.
+    return format_number(float(f"{ratio:.3g}"))
 
 
 def _inverse(ratio: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
-from pgdrag.analysis.wording import slowdown_words, value_words
+from pgdrag.analysis.wording import in_sentence, listed, slowdown_words, value_words
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
     Align,
@@ -60,7 +60,7 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if rung.movements:
-        body.append(Details(f"What moved from {rung.previous}", (_movements(rung),)))
+        body.append(Details(f"What moved from {rung.previous}", _movements(rung)))
     if claims := _claims(rung):
         body.append(Details("Published against found", (Items(claims),)))
     if not body:
@@ -93,7 +93,17 @@ def _remarks(rung: RungFinding) -> list[str]:
     return [as_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
 
 
-def _movements(rung: RungFinding) -> Table:
+def _movements(rung: RungFinding) -> tuple[Block, ...]:
+    """Return what moved or was claimed to move, one row each, and what did not in a sentence."""
+    told = [move for move in rung.movements if move.expected or move.direction != "unmoved"]
+    rest = [in_sentence(move.after.label) for move in rung.movements if move not in told]
+    blocks: list[Block] = [_movement_table(rung, told)] if told else []
+    if rest:
+        blocks.append(Paragraph(f"Unmoved: {listed(rest)}.", Tone.MUTED))
+    return tuple(blocks)
+
+
+def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
     columns = (
         Column("Observation"),
         Column(rung.previous, Align.RIGHT),
@@ -103,13 +113,13 @@ def _movements(rung: RungFinding) -> Table:
     )
     rows = tuple(
         (
-            Cell(move.after.label, is_strong=move.expected is not None),
+            Cell(_capital(move.after.label), is_strong=move.expected is not None),
             Cell(_value(move.before.value, move)),
             Cell(_value(move.after.value, move)),
             Cell(f"{_ARROWS[move.direction]} {move.direction}".strip()),
             _claimed(move),
         )
-        for move in rung.movements
+        for move in moves
     )
     return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
 
@@ -129,7 +139,7 @@ def _claimed(move: Movement) -> Cell:
 def _observations(findings: Findings) -> list[Block]:
     """Return the table of every observation on every rung that has evidence."""
     seen = [rung for rung in findings.rungs if rung.evidence]
-    labels = {one.name: one.label for rung in seen for one in rung.evidence}
+    labels = {one.name: _capital(one.label) for rung in seen for one in rung.evidence}
     if not labels:
         return []
     rows = tuple(
@@ -169,8 +179,12 @@ def _missing(rungs: Sequence[RungFinding]) -> tuple[str, ...]:
     for rung in rungs:
         for one in rung.evidence:
             if one.value is None:
-                reasons.setdefault((one.label, one.missing), []).append(rung.rung.name)
+                reasons.setdefault((_capital(one.label), one.missing), []).append(rung.rung.name)
     return tuple(
         f"{label}: not seen on {', '.join(names)} ({why})."
         for (label, why), names in reasons.items()
     )
+
+
+def _capital(label: str) -> str:
+    return f"{label[:1].upper()}{label[1:]}"
