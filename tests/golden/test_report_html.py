@@ -115,3 +115,11 @@ def test_tables_name_their_rows_and_columns_and_pictures_say_what_they_show():
         "steps-chart-title steps-chart-desc",
         "timeline-chart-title timeline-chart-desc",
     ]
+
+
+def test_headings_go_down_one_level_at_a_time():
+    page = Page(render_html(sample_findings()))
+    levels = [int(tag[1]) for tag, _ in page.tags if tag in {"h1", "h2", "h3", "h4", "h5", "h6"}]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in zip(levels, levels[1:], strict=False))
