@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 from report_sample import hostile_findings, large_findings, sample_findings
@@ -122,4 +123,4 @@ def test_headings_go_down_one_level_at_a_time():
     levels = [int(tag[1]) for tag, _ in page.tags if tag in {"h1", "h2", "h3", "h4", "h5", "h6"}]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(below - above <= 1 for above, below in zip(levels, levels[1:], strict=False))
+    assert all(below - above <= 1 for above, below in pairwise(levels))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.findings import Comparison, Findings, RungFinding, Verdict
 from pgdrag.analysis.wording import slowdown_words
 from pgdrag.report.cells import rate_cell
 from pgdrag.report.charts import StepRow, steps_chart, steps_text
@@ -55,12 +55,21 @@ def _row(
         title=rung.rung.title,
         speed=speed,
         slowdown=slowdown,
-        # Without its bounds: the whisker shows them.
-        words=slowdown_words(slowdown).partition(" (")[0] if slowdown is not None else "",
+        words=_words(rung.to_baseline),
         reference=_slowdown_of(before),
         published=claim.published if claim is not None else None,
         is_baseline=is_baseline,
     )
+
+
+def _words(comparison: Comparison | None) -> str:
+    """Return a slowdown without its bounds, which the whisker shows; doubt is said in words, too."""
+    if comparison is None:
+        return ""
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return "no change"
+    words = slowdown_words(comparison.slowdown).partition(" (")[0]
+    return f"{words}, or noise" if comparison.verdict is Verdict.INCONCLUSIVE else words
 
 
 def _slowdown_of(rung: RungFinding | None) -> float:
