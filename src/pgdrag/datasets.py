@@ -19,6 +19,8 @@ from pgdrag.workloads import Workload
 DATASET_SEED = 1
 # A load may be slow on a poor disk; it must end all the same.
 LOAD_TIMEOUT_S = 4 * 3600.0
+DISK_FULL = "53100"
+NO_SPACE = "No space left on device"
 # Nothing here is measured: load as fast as the disk allows. A crash while loading loses nothing,
 # since a half-made dataset is thrown away.
 LOAD_SETTINGS = {
@@ -101,7 +103,7 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
             listen=note,
         )
     except DriverError as error:
-        if error.sqlstate == "53100" or "No space left on device" in cluster.log_tail():
+        if error.sqlstate == DISK_FULL or NO_SPACE in cluster.log_tail():
             raise StorageError(
                 f"the disk became full while loading the dataset of {workload.name}",
                 detail=f"It needs about {workload.dataset_bytes() / 1e9:.1f} GB below {cluster.scratch.root}.",

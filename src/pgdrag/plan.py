@@ -127,11 +127,14 @@ class Applied:
     Attributes:
         effective: the value read back, in the system's own spelling; None: it could not be set.
         note: why it is not what was asked for, or why it cannot be set; "" where all is well.
+        default: what the system has where nobody sets the factor, in the same spelling; None where
+            that is unknown.
     """
 
     level: Level
     effective: str | None
     note: str = ""
+    default: str | None = None
 
 
 @dataclass(frozen=True)

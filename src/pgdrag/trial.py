@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
-from pgdrag.datasets import provide_snapshot, target
+from pgdrag.datasets import DISK_FULL, NO_SPACE, provide_snapshot, target
 from pgdrag.driver import Driver, IntervalLine, Line, find_driver
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
@@ -30,7 +30,7 @@ from pgdrag.plan import (
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.scratch import Scratch, full_disk
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads import Workload, all_workloads
 
@@ -200,7 +200,13 @@ class _Notes:
                 listen=_throughput(self.listen),
             )
         # When one process dies, the server ends all others and starts them anew.
-        if _checkpointer(cluster) != checkpointer:
+        is_crashed = _checkpointer(cluster) != checkpointer
+        # Where the WAL finds no room the server panics, and the sessions are just cut off.
+        if DISK_FULL in found.total.failed_by_sqlstate or (
+            is_crashed and NO_SPACE in cluster.log_tail(200)
+        ):
+            raise full_disk("go on with the trial", cluster.directory)
+        if is_crashed:
             raise ServerLost("the server crashed under load", detail=cluster.log_tail())
         return found
 

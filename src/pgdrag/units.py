@@ -320,14 +320,14 @@ def format_rate(per_s: float) -> str:
 
 
 def format_ratio(ratio: float, *, significant: int = 3) -> str:
-    """Return a ratio as `3,500×`, `1.03×`, `0.97×` or, when below one half, as `1/7.2`.
+    """Return a ratio as `3,500×`, `1.03×`, `0.46×` or, when below a tenth, as `1/72`.
 
     It is never turned round: over 1 is more than the baseline, whatever is counted.  Within 1 %
     of no change a digit is added (`1.003×`), and what rounds to 1 is `1.00×`.
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return f"{format_number(ratio)}×"
-    if ratio < 0.5:
+    if ratio < 0.1:
         return f"1/{_ratio_digits(1 / ratio, significant)}"
     if abs(ratio - 1) < 0.01:
         return f"{ratio:.{significant}f}×" if round(ratio, significant) != 1 else "1.00×"

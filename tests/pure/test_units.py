@@ -214,7 +214,7 @@ def test_rates_over_nine_orders_of_magnitude_are_plain_digits():
 
 
 def test_a_ratio_is_never_turned_round():
-    ratios = (3512, 7.2, 1.03, 1.003, 1, 0.97, 0.5, 1 / 7.2, 1 / 42_000, 0, math.inf)
+    ratios = (3512, 7.2, 1.03, 1.003, 1, 0.97, 0.5, 1 / 7.2, 1 / 72, 1 / 42_000, 0, math.inf)
     assert [format_ratio(ratio) for ratio in ratios] == (
         [
             "3,510×",
@@ -224,7 +224,8 @@ def test_a_ratio_is_never_turned_round():
             "1.00×",
             "0.97×",
             "0.5×",
-            "1/7.2",
+            "0.139×",
+            "1/72",
             "1/42,000",
             "0×",
             "∞×",
@@ -235,7 +236,7 @@ def test_a_ratio_is_never_turned_round():
 def test_an_interval_shows_enough_digits_to_tell_its_ends_apart():
     assert format_interval(1.01, 1.03, 1.05) == "1.03× (1.01× to 1.05×)"
     assert format_interval(1.00011, 1.00012, 1.00013) == "1.00012× (1.00011× to 1.00013×)"
-    assert format_interval(0, 1 / 7.2, math.inf) == "1/7.2 (0× to ∞×)"
+    assert format_interval(0, 1 / 72, math.inf) == "1/72 (0× to ∞×)"
     assert format_interval(0.3, 0.34, 0.4, form=format_rate) == "0.34/s (0.3/s to 0.4/s)"
 
 

@@ -119,12 +119,6 @@ class RungFinding:
         step_share: part that this step has in the log slowdown from the baseline to the last rung
             that committed anything, in a ladder; None where either end of the step has no rate, or
             the whole cannot be told from noise. May be negative.
-        untested: settings of this rung that this server does not have, with the reason.
-        overrides: sentences such as "sets shared_buffers back to 8MB, which A2 had set to 2MB".
-        inert: sentences on settings that changed nothing effective.
-        movements: against the rung of `previous`, those claimed first, each largest first.
-        step_share: part of the last rung's log slowdown that this step makes, in a ladder where
-            every rung has a number; None elsewhere. Shares sum to 1, and may be negative.
         sentence: what moved most, in one sentence, or why that cannot be said.
         drift: sentence with the slope where throughput had a trend within the window, else "".
     """

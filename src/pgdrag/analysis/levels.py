@@ -37,11 +37,10 @@ def inert(
         if one.level.factor not in wanted or one.effective is None:
             continue
         asked = f"{one.level.name} = {one.level.value}"
-        if earlier.get(one.level.factor) == one.effective:
+        if earlier.get(one.level.factor, one.default) == one.effective:
+            where = "on the rung before" if one.level.factor in earlier else "by default"
             why = f": {one.note}" if one.note else ""
-            sentences.append(
-                f"{asked} changed nothing: it was {one.effective} on the rung before{why}"
-            )
+            sentences.append(f"{asked} changed nothing: it was {one.effective} {where}{why}")
         elif one.note:
             sentences.append(f"{asked} was not set as asked, but reads {one.effective}: {one.note}")
     return tuple(sentences)
@@ -52,9 +51,10 @@ def is_whole_rung_inert(
 ) -> bool:
     """Tell a rung that names levels, none of which reads otherwise than on the rung before."""
     now, earlier = _effective(applied), _effective(before)
+    defaults = {one.level.factor: one.default for one in applied}
     return bool(added) and all(
-        now.get(level.factor) is not None and now.get(level.factor) == earlier.get(level.factor)
-        for level in added
+        now.get(x.factor) is not None and now[x.factor] == earlier.get(x.factor, defaults[x.factor])
+        for x in added
     )
 
 

@@ -9,9 +9,8 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 from rich.console import Console
 
@@ -19,6 +18,9 @@ import pgdrag
 from pgdrag.cli import check, clean, run, runs
 from pgdrag.cli import list as list_command
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
+
+# What all mistakes that Typer finds derive from: click's class, or that of Typer's own copy of click.
+_Misuse: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="pgdrag",
@@ -70,10 +72,10 @@ def _status() -> int:
     except PgdragError as error:
         _tell(error)
         return error.exit_status
-    except click.ClickException as error:
+    except _Misuse as error:
         error.show()
         return EXIT_MISUSE
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("pgdrag: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -137,7 +137,7 @@ def _run_and_report(
     path = html or report_path(run_id)
     write_report(findings, path, render_html)
     if json:
-        print(render_json(findings))
+        print(render_json(findings), end="")
     else:
         render_terminal(findings, Console(highlight=False))
     talk.print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)

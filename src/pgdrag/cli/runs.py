@@ -22,7 +22,7 @@ from pgdrag.journal import RunSummary
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
-from pgdrag.report.terminal import render_terminal
+from pgdrag.report.terminal import render_terminal, terminal_text
 from pgdrag.servers.scratch import Scratch
 from pgdrag.units import format_duration
 
@@ -67,7 +67,7 @@ def show(
     """Show what a run found, as far as it has come, in the terminal."""
     findings = _findings(run)
     if json:
-        print(render_json(findings))
+        print(render_json(findings), end="")
     else:
         render_terminal(findings, Console(highlight=False))
 
@@ -91,12 +91,12 @@ def report(
         Format.HTML: render_html,
         Format.MARKDOWN: render_markdown,
         Format.JSON: render_json,
-        Format.TERMINAL: _render_terminal_text,
+        Format.TERMINAL: terminal_text,
     }[format]
     if output is None and format is Format.HTML:
         output = report_path(findings.run.run_id)
     if output is None or str(output) == "-":
-        print(render(findings))
+        print(render(findings), end="")
         return
     write_report(findings, output, render)
     print(output.resolve())
@@ -105,12 +105,6 @@ def report(
 def _findings(name: str) -> Findings:
     journal = open_journal()
     return find(journal.run(journal.find(name)))
-
-
-def _render_terminal_text(findings: Findings) -> str:
-    console = Console(highlight=False, width=100, no_color=True, record=True, quiet=True)
-    render_terminal(findings, console)
-    return console.export_text()
 
 
 def _with_true_status(summary: RunSummary) -> RunSummary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgdrag.errors import SettingError
 from pgdrag.factors import Factor, Here, Problem
@@ -14,7 +14,9 @@ from pgdrag.units import same_value
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-READ_BACK_SQL = "SELECT name, setting, unit, vartype FROM pg_settings WHERE name = ANY (%s)"
+READ_BACK_SQL = """
+    SELECT name, setting, unit, vartype, boot_val FROM pg_settings WHERE lower(name) = ANY (%s)
+"""
 
 
 class Setting(Factor):
@@ -45,14 +47,14 @@ class Setting(Factor):
             for name, value in levels.items()
         ]
 
-    def _applied(self, level: Level, row: tuple[str, str, str | None, str] | None) -> Applied:
+    def _applied(self, level: Level, row: tuple[Any, ...] | None) -> Applied:
         why = self._notes.get(level.name.lower(), "")
         if row is None:
             return Applied(level, None, why or "the running server does not show this setting")
-        _, shown, unit, vartype = row
+        _, shown, unit, vartype, default = row
         is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
         note = why if why or is_same else "the server runs with another value than it was asked for"
-        return Applied(level, _with_unit(shown, unit), note)
+        return Applied(level, _with_unit(shown, unit), note, _with_unit(default or "", unit))
 
 
 def _problem(level: Level, here: Here) -> Problem | None:

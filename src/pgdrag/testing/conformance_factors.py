@@ -72,12 +72,12 @@ class FactorConformance:
     ) -> None:
         """It reads back as it should; the next trial, without it, does not find it."""
         level = example.level
-        assert applied(example, bench, {level.name: level.value}) == [
-            Applied(level, example.effective)
-        ]
+        (found,) = applied(example, bench, {level.name: level.value})
+        assert (found.level, found.effective, found.note) == (level, example.effective, "")
         assert applied(example, bench, {}) == []
         (after,) = read_back_without_applying(example, bench)
         assert after.effective != example.effective
+        assert found.default in (None, after.effective)
 
 
 def kind_of(example: Example) -> type[Factor]:
