@@ -15,8 +15,12 @@ SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
 
+# The driver's own tests use the same server as all others, where its user can execute it.
+SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdrag.servers.scratch import Scratch; \
+  print(executable_binaries(find_binaries(None), Scratch.open()).bin_dir)'
+
 test: $(VENV)/installed-dev
-	cargo test --release --locked --quiet
+	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --release --locked --quiet
 	$(BIN)/python -m pytest -q $(PYTEST)
 
 lint: $(VENV)/installed-dev
