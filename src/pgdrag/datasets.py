@@ -7,11 +7,12 @@ import json
 import os
 
 from pgdrag.driver import Driver, Line, ProgressLine, Target
-from pgdrag.errors import DriverError, ServerLost, StorageError
+from pgdrag.errors import DriverError, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.scratch import Scratch, full_disk
+from pgdrag.servers.server_log import is_full_disk
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.workloads import Workload
 
@@ -19,8 +20,8 @@ from pgdrag.workloads import Workload
 DATASET_SEED = 1
 # A load may be slow on a poor disk; it must end all the same.
 LOAD_TIMEOUT_S = 4 * 3600.0
-DISK_FULL = "53100"
-NO_SPACE = "No space left on device"
+# Once for the snapshot, once for the cluster of a trial, and as much again for its WAL.
+ROOM_FACTOR = 3
 # Nothing here is measured: load as fast as the disk allows. A crash while loading loses nothing,
 # since a half-made dataset is thrown away.
 LOAD_SETTINGS = {
@@ -63,8 +64,9 @@ def provide_snapshot(
     snapshot = store.get(key)
     if snapshot is not None:
         return snapshot
-    # Once for the snapshot, once for the cluster of a trial, and as much again for its WAL.
-    scratch.require_free(3 * workload.dataset_bytes(), f"load the dataset of {workload.name}")
+    scratch.require_free(
+        ROOM_FACTOR * workload.dataset_bytes(), f"load the dataset of {workload.name}"
+    )
     with Cluster.create(scratch, binaries) as cluster:
         listen(PhaseStarted("initialize a cluster"))
         cluster.initdb()
@@ -103,11 +105,12 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
             listen=note,
         )
     except DriverError as error:
-        if error.sqlstate == DISK_FULL or NO_SPACE in cluster.log_tail():
-            raise StorageError(
-                f"the disk became full while loading the dataset of {workload.name}",
-                detail=f"It needs about {workload.dataset_bytes() / 1e9:.1f} GB below {cluster.scratch.root}.",
-                hint="Make room there, or name another directory in PGDRAG_SCRATCH.",
+        # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.
+        if is_full_disk(f"{error.message}\n{cluster.log_tail()}"):
+            raise full_disk(
+                f"load the dataset of {workload.name}",
+                cluster.directory,
+                wanted_bytes=ROOM_FACTOR * workload.dataset_bytes(),
             ) from error
         if not cluster.is_running():
             raise ServerLost(

@@ -277,28 +277,48 @@ def remove_tree(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def storage_errors(purpose: str, path: Path) -> Iterator[None]:
-    """Turn an OSError inside the block into a StorageError; `purpose` completes "could not …"."""
+def storage_errors(purpose: str, path: Path, *, hint: str | None = None) -> Iterator[None]:
+    """Turn an OSError inside the block into a StorageError.
+
+    Args:
+        purpose: completes "could not …".
+        path: where it was tried; it need not exist.
+        hint: what to do, where that is not to name another scratch directory.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise full_disk(purpose, path) from error
+            raise full_disk(purpose, path, hint=hint) from error
         raise StorageError(
             f'could not {purpose} in "{path}": {(error.strerror or str(error)).lower()}',
-            hint=f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
+            hint=hint or f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
         ) from error
 
 
-def full_disk(purpose: str, path: Path, *, wanted_bytes: int | None = None) -> StorageError:
-    """The error for a file system without room, naming it and what it still has."""
-    free = shutil.disk_usage(path).free
+def full_disk(
+    purpose: str, path: Path, *, wanted_bytes: int | None = None, hint: str | None = None
+) -> StorageError:
+    """The error for a file system without room, naming it and what it still has.
+
+    Args:
+        purpose: completes "could not …".
+        path: where there is no room; it need not exist (any more).
+        wanted_bytes: how much room it would have taken, where that is known.
+        hint: what to do, where that is not to name another scratch directory.
+    """
+    free = shutil.disk_usage(_nearest_existing(path)).free
     needed = "" if wanted_bytes is None else f" of the {_megabytes(wanted_bytes)} needed"
     return StorageError(
         f'could not {purpose}: the file system of "{path}" is full',
         detail=f'It is mounted at "{_mount_point(path)}" and has {_megabytes(free)} free{needed}.',
-        hint=f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
+        hint=hint
+        or f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
     )
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next(part for part in [path, *path.parents, Path()] if part.exists())
 
 
 def _mount_point(path: Path) -> Path:

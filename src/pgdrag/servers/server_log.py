@@ -21,9 +21,10 @@ _FULL_DISK = ("No space left on device", "Check free disk space")
 
 
 def is_full_disk(text: str) -> bool:
-    """Whether a server's or tool's words complain of a full file system.
+    """Whether words of a server, a tool or the driver, or a log's tail, tell of a full file system.
 
-    Shared memory has its own limits; those are the treatment's doing.
+    Shared memory has limits of its own, which are the treatment's doing. PostgreSQL reports both as
+    SQLSTATE 53100 and with the same words, so that only the rest of the line tells them apart.
     """
     return any(
         words in line and "shared memory" not in line

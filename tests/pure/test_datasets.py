@@ -1,0 +1,66 @@
+"""What is said when loading a dataset fails: for want of disk, of shared memory, or of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgdrag.datasets import _load
+from pgdrag.errors import DriverError, PgdragError, ServerLost, StorageError
+from pgdrag.events import ignore
+from pgdrag.workloads import all_workloads
+
+TPCC = all_workloads()["tpcc"].model_validate({"warehouses": 1})
+NO_FILE = 'could not extend file "base/5/16384": No space left on device'
+NO_SHARED_MEMORY = (
+    'could not resize shared memory segment "/PostgreSQL.1" to 1048576 bytes:'
+    " No space left on device"
+)
+
+
+def failure(
+    tmp_path: Path, message: str, *, sqlstate: str | None, log: str = "", is_running: bool = True
+) -> PgdragError:
+    """What comes of a load whose driver and server say these things."""
+
+    def load(*_: object, **__: object) -> None:
+        raise DriverError(message, sqlstate=sqlstate)
+
+    driver: Any = SimpleNamespace(load=load)
+    cluster: Any = SimpleNamespace(
+        socket_directory=tmp_path,
+        port=5432,
+        superuser="pgdrag",
+        database="pgdrag",
+        directory=tmp_path,
+        log_tail=lambda lines=20: log,
+        is_running=lambda: is_running,
+    )
+    with pytest.raises(PgdragError) as raised:
+        _load(TPCC, cluster, driver, ignore)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("message", "log"),
+    [(NO_FILE, ""), ("the connection was lost", f"1 [2] PANIC:  {NO_FILE}")],
+    ids=["the server said so", "its log says so"],
+)
+def test_a_full_disk_is_told_as_one(tmp_path: Path, message: str, log: str) -> None:
+    error = failure(tmp_path, message, sqlstate=None, log=log, is_running=not log)
+    assert isinstance(error, StorageError)
+    assert error.message.startswith("could not load the dataset of tpcc: the file system of ")
+
+
+def test_shared_memory_that_is_used_up_is_no_full_disk(tmp_path: Path) -> None:
+    log = f"1 [2] ERROR:  {NO_SHARED_MEMORY}"
+    error = failure(tmp_path, NO_SHARED_MEMORY, sqlstate="53100", log=log)
+    assert isinstance(error, DriverError)
+
+
+def test_a_server_that_went_away_is_told_as_lost(tmp_path: Path) -> None:
+    error = failure(tmp_path, "the connection was lost", sqlstate=None, is_running=False)
+    assert isinstance(error, ServerLost)

@@ -1,0 +1,30 @@
+"""What is said when a file cannot be written."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import StorageError
+from pgdrag.servers.scratch import full_disk, storage_errors
+
+
+def test_a_full_disk_is_named_by_a_place_that_need_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "not" / "made"
+    error = full_disk("write it", path)
+    assert error.message == f'could not write it: the file system of "{path}" is full'
+    assert " MB free." in str(error.detail)
+    assert "PGDRAG_SCRATCH" in str(error.hint)
+    assert "is full" in full_disk("write it", Path("nowhere/at/all")).message
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_whoever_writes_elsewhere_names_a_remedy_of_its_own(tmp_path: Path, number: int) -> None:
+    with (
+        pytest.raises(StorageError) as raised,
+        storage_errors("write the report", tmp_path, hint="Name another file with --output."),
+    ):
+        raise OSError(number, "no")
+    assert raised.value.hint == "Name another file with --output."
