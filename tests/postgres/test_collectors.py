@@ -371,6 +371,47 @@ def test_an_update_writes_wal_and_its_page_after_a_checkpoint(any_cluster: Clust
     assert watch["wal_bytes_per_transaction"] > 100
 
 
+# switched off counters
+
+# What the server counts nevertheless, by collector: pg_stat_io (since 16) and the position and records
+# of the WAL do not depend on track_counts.
+COUNTED_ANYHOW = {"18": {Wal, Buffers}, "15": {Wal}}
+
+
+@pytest.mark.parametrize("collector_class", [Scans, Buffers, Wal])
+def test_counters_that_are_switched_off_are_missing_and_not_zero(
+    any_cluster: Cluster, collector_class: type[Collector]
+) -> None:
+    start(any_cluster, track_counts="off", shared_buffers="256kB")
+    make_table(any_cluster)
+    with watching(collector_class(), any_cluster) as watch:
+        run_in_session(
+            any_cluster,
+            "SET enable_indexscan = off",
+            "SELECT count(filler) FROM rows",
+            "UPDATE rows SET filler = 'x' WHERE id < 1000",
+        )
+    assert watch.seen
+    version = str(any_cluster.binaries.version_num // 10_000)
+    for name, seen in watch.seen.items():
+        if collector_class in COUNTED_ANYHOW[version]:
+            assert seen.value, name
+        else:
+            assert (seen.value, seen.missing) == (None, "track_counts is off"), name
+
+
+def test_vacuums_are_not_counted_without_a_log_and_without_counters(cluster: Cluster) -> None:
+    start(cluster, track_counts="off")
+    cannot_log = "ALTER SYSTEM SET log_min_messages = 'panic'"
+    run_in_session(cluster, cannot_log)
+    cluster.stop()
+    cluster.start()
+    with watching(Autovacuum(), cluster) as watch:
+        pass
+    assert watch.missing("vacuums_per_s") == "track_counts is off"
+    assert watch.missing("analyzes_per_s") == "track_counts is off"
+
+
 # crippled and dying servers
 
 

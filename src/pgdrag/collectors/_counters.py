@@ -84,6 +84,16 @@ class CounterCollector(Collector):
         )
 
 
+def require_track_counts(observer: Observer) -> None:
+    """Refuse to read counters that stay 0 because the server does not keep them.
+
+    Raises:
+        Unseen: track_counts is off.
+    """
+    if observer.query("SELECT current_setting('track_counts')") != [("on",)]:
+        raise Unseen("track_counts is off")
+
+
 def growth(before: Counters | Unseen, after: Counters | Unseen) -> Counters | Unseen:
     """The differences of two readings, or why there are none."""
     if isinstance(before, Unseen):

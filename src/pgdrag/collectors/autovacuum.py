@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import Counters, missing, per_second, pick
+from pgdrag.collectors._counters import Counters, missing, per_second, pick, require_track_counts
 from pgdrag.collectors._jsonlog import LogCollector
 from pgdrag.plan import Observation
 
@@ -75,6 +75,7 @@ class Autovacuum(LogCollector):
 
     def read(self, observer: Observer) -> Counters:
         """Automatic vacuums and analyzes in the workload's database so far."""
+        require_track_counts(observer)
         [(vacuums, analyzes)] = observer.query(_COUNTS)
         return {"vacuums": vacuums, "analyzes": analyzes}
 

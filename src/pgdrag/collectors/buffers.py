@@ -12,6 +12,7 @@ from pgdrag.collectors._counters import (
     per_second,
     per_transaction,
     pick,
+    require_track_counts,
     share,
 )
 from pgdrag.plan import Observation
@@ -48,6 +49,8 @@ class Buffers(CounterCollector):
             [(hits, reads)] = observer.query(_SESSIONS_SINCE_18 if since_18 else _SESSIONS_SINCE_16)
         else:
             self._source = "in the workload's database, autovacuum's included (pg_stat_database)"
+            # Of the two views only this one depends on it.
+            require_track_counts(observer)
             [(hits, reads)] = observer.query(_DATABASE)
         return {"hits": hits, "reads": reads}
 

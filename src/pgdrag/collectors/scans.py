@@ -11,6 +11,7 @@ from pgdrag.collectors._counters import (
     Counters,
     per_second,
     per_transaction,
+    require_track_counts,
     share,
 )
 from pgdrag.plan import Observation
@@ -35,6 +36,7 @@ class Scans(CounterCollector):
 
     def read(self, observer: Observer) -> Counters:
         """Counters named "KIND OID", three for each table that exists now."""
+        require_track_counts(observer)
         counters: dict[str, int] = {}
         for oid, name, seq_scans, seq_tuples, index_scans in observer.query(_TABLES):
             self._table_names[oid] = name
