@@ -204,7 +204,7 @@ def find_driver() -> Path:
     beside = Path(sysconfig.get_path("scripts")) / "pgdrag-driver"
     on_path = shutil.which("pgdrag-driver")
     for candidate in (named, beside, on_path):
-        if candidate and os.access(candidate, os.X_OK):
+        if candidate and Path(candidate).is_file() and os.access(candidate, os.X_OK):
             return Path(candidate)
         if candidate and candidate == named:
             raise DriverError(f'load driver "{named}", named by PGDRAG_DRIVER, cannot be executed')
@@ -351,13 +351,16 @@ class Driver:
 @contextlib.contextmanager
 def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Run the driver in a session of its own, so that Ctrl-C reaches pgdrag alone; end it."""
-    process = subprocess.Popen(
-        [binary],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [binary],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise DriverError(f'could not execute load driver "{binary}": {error.strerror}') from error
     try:
         yield process
     finally:

@@ -102,8 +102,12 @@ class DriverError(PgdragError):
     """The load driver is missing, failed, or broke its contract.
 
     Attributes:
-        sqlstate: the server's code, where the server refused the driver.
+        sqlstate: the code that the driver counts the error under, or None where it died.
     """
+
+    # What the driver itself calls a breach of the protocol, a dataset that is not as it should be,
+    # and work that was stopped.
+    _DRIVERS_OWN = frozenset({"08P01", "02000", "57014"})
 
     def __init__(
         self,
@@ -115,6 +119,11 @@ class DriverError(PgdragError):
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.sqlstate = sqlstate
+
+    @property
+    def is_servers(self) -> bool:
+        """The server refused the driver, or did not answer: the driver itself did its work."""
+        return self.sqlstate is not None and self.sqlstate not in self._DRIVERS_OWN
 
 
 class JournalError(PgdragError):

@@ -66,22 +66,8 @@ class TrialFinished:
     result: Result
 
 
-@dataclass(frozen=True)
-class Notice:
-    """A sentence that the user should read."""
-
-    text: str
-
-
 Event = (
-    RunStarted
-    | BlockPlanned
-    | TrialStarted
-    | PhaseStarted
-    | Progress
-    | Throughput
-    | TrialFinished
-    | Notice
+    RunStarted | BlockPlanned | TrialStarted | PhaseStarted | Progress | Throughput | TrialFinished
 )
 Listener = Callable[[Event], None]
 

@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pgdrag.errors import UsageError
 
-_LOCK_NAME = "measuring.lock"
+# Parts of a machine that cannot disturb each other (tests, cpusets) may have names of their own.
+MACHINE_VARIABLE = "PGDRAG_MACHINE"
 
 
 @contextmanager
-def measuring_alone(directory: Path) -> Iterator[None]:
-    """Hold the machine for one run; the kernel gives it up even after kill -9.
-
-    Args:
-        directory: what all pgdrag processes on this machine that could disturb each other share.
+def measuring_alone() -> Iterator[None]:
+    """Hold the machine for one run, whoever's it is; the kernel gives it up even after kill -9.
 
     Raises:
         UsageError: another pgdrag holds it.
     """
-    with (directory / _LOCK_NAME).open("a+") as lock:
+    with socket.socket(socket.AF_UNIX) as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
+            held.bind(_address())
+        except OSError:
             raise UsageError(
-                f"another pgdrag is measuring on this machine (process {lock.read().strip()})",
+                f"another pgdrag is measuring on this machine (process {measuring_pid()})",
                 detail="Two measurements at once would measure each other.",
                 hint="Wait until it has ended, or stop it.",
             ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        held.listen()
         yield
 
 
-def is_measuring(directory: Path) -> bool:
-    """Tell whether some pgdrag process measures now."""
-    try:
-        with measuring_alone(directory):
-            return False
-    except UsageError:
-        return True
-    except OSError:  # no such directory: nothing has ever been measured
-        return False
+def measuring_pid() -> int | None:
+    """Return the process that measures on this machine now, or None."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.settimeout(1)
+            asking.connect(_address())
+        except OSError:
+            return None
+        credentials = asking.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+        )
+        return int(struct.unpack("3i", credentials)[0])
+
+
+def _address() -> str:
+    # In Linux's abstract namespace: no file, so no permissions and nothing to clear away.
+    return f"\0pgdrag-measuring-{os.environ.get(MACHINE_VARIABLE, '')}"

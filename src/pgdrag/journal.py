@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.errors import JournalError, StorageError
+from pgdrag.exclusive import measuring_pid
 from pgdrag.plan import Host, Outcome, Result, RunRecord, Sample, Study, Trial
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
@@ -38,7 +39,8 @@ SCHEMA = (
         pgdrag_version TEXT NOT NULL,
         seed INTEGER NOT NULL,
         started_unix_s REAL NOT NULL,
-        finished_unix_s REAL
+        finished_unix_s REAL,
+        pid INTEGER                      -- of the pgdrag that runs it, or ran it last
     );
     CREATE TABLE trial (
         run_id TEXT NOT NULL REFERENCES run,
@@ -148,7 +150,7 @@ class Journal:
             taken = {row[0] for row in self._db.execute("SELECT run_id FROM run")}
             run_id = next(x for x in _candidates(stem) if x not in taken)
             self._db.execute(
-                "INSERT INTO run VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT INTO run VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     run_id,
                     study.name,
@@ -160,6 +162,7 @@ class Journal:
                     pgdrag_version,
                     seed,
                     now,
+                    os.getpid(),
                 ),
             )
         return run_id
@@ -169,8 +172,8 @@ class Journal:
         finished = None if status == "running" else time.time()
         with self._transaction():
             self._db.execute(
-                "UPDATE run SET status = ?, finished_unix_s = ? WHERE run_id = ?",
-                (status, finished, run_id),
+                "UPDATE run SET status = ?, finished_unix_s = ?, pid = ? WHERE run_id = ?",
+                (status, finished, os.getpid(), run_id),
             )
 
     def plan_trials(self, run_id: str, trials: Sequence[Trial]) -> None:
@@ -240,11 +243,11 @@ class Journal:
 
     def results(self, run_id: str) -> dict[int, Result]:
         """Return the newest finished result of each trial, by its number."""
-        rows = self._db.execute(
+        rows = self._rows(
             "SELECT number, attempt, result FROM attempt "
             "WHERE run_id = ? AND result IS NOT NULL ORDER BY number, attempt",
             (run_id,),
-        ).fetchall()
+        )
         newest = {number: (attempt, text) for number, attempt, text in rows}
         return {
             number: self._with_samples(run_id, number, attempt, _result.validate_json(text))
@@ -265,19 +268,18 @@ class Journal:
         Raises:
             JournalError: there is no such run, or it cannot be read.
         """
-        row = self._db.execute(
+        rows = self._rows(
             "SELECT study, host, server_version, pgdrag_version, seed, started_unix_s, "
-            "finished_unix_s, status FROM run WHERE run_id = ?",
+            "finished_unix_s, status, pid FROM run WHERE run_id = ?",
             (run_id,),
-        ).fetchone()
-        if row is None:
+        )
+        if not rows:
             raise JournalError(
                 f'run "{run_id}" does not exist in {self.path}',
                 hint='Run "pgdrag runs" to see them.',
             )
-        planned = self._db.execute(
-            "SELECT count(*) FROM trial WHERE run_id = ?", (run_id,)
-        ).fetchone()[0]
+        row = rows[0]
+        planned = self._rows("SELECT count(*) FROM trial WHERE run_id = ?", (run_id,))[0][0]
         try:
             study, host = _study.validate_json(row[0]), _host.validate_json(row[1])
             results = self.results(run_id)
@@ -296,29 +298,27 @@ class Journal:
             seed=row[4],
             started_unix_s=row[5],
             finished_unix_s=row[6],
-            status=row[7],
+            status=_true_status(row[7], row[8]),
             results=tuple(results[number] for number in sorted(results)),
             planned_trials=planned,
         )
 
     def server_wanted(self, run_id: str) -> str | None:
         """Return the `--postgres` that a run was started with."""
-        (wanted,) = self._db.execute(
-            "SELECT server_wanted FROM run WHERE run_id = ?", (run_id,)
-        ).fetchone()
+        ((wanted,),) = self._rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
         return None if wanted is None else str(wanted)
 
     def attempts(self, run_id: str) -> list[tuple[int, int, str | None]]:
         """Return (trial, attempt, outcome) of every attempt; outcome None: it was cut off."""
-        return self._db.execute(
+        return self._rows(
             "SELECT number, attempt, outcome FROM attempt WHERE run_id = ? ORDER BY 1, 2", (run_id,)
-        ).fetchall()
+        )
 
     def summaries(self) -> list[RunSummary]:
         """Return all runs, newest first."""
-        rows = self._db.execute(
+        rows = self._rows(
             """
-            SELECT run_id, experiment, scale, status, server_version, started_unix_s,
+            SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
                    finished_unix_s,
                    (SELECT count(*) FROM trial WHERE trial.run_id = run.run_id),
                    (SELECT count(DISTINCT number) FROM attempt
@@ -326,7 +326,10 @@ class Journal:
             FROM run ORDER BY started_unix_s DESC, run_id DESC
             """
         )
-        return [RunSummary(*row) for row in rows]
+        return [
+            RunSummary(run_id, experiment, scale, _true_status(status, pid), *others)
+            for run_id, experiment, scale, status, pid, *others in rows
+        ]
 
     def find(self, text: str) -> str:
         """Return the id of the run that `text` names: an id, its unambiguous start, or "last".
@@ -354,13 +357,17 @@ class Journal:
     def _with_samples(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
         if result.measurement is None:
             return result
-        rows = self._db.execute(
+        rows = self._rows(
             "SELECT t_s, duration_s, committed, failed, p99_us FROM sample "
             "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
             (run_id, number, attempt),
         )
         samples = tuple(Sample(*row) for row in rows)
         return replace(result, measurement=replace(result.measurement, samples=samples))
+
+    def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self._db.execute(sql, values).fetchall()
 
     def _migrate(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -397,6 +404,11 @@ class Journal:
                 f"could not write {error.filename or self.path}: {error.strerror}",
                 hint="Make room there, or name another directory in PGDRAG_HOME.",
             ) from error
+
+
+def _true_status(status: RunStatus, pid: int | None) -> RunStatus:
+    """A run whose process was killed still stands as running."""
+    return "interrupted" if status == "running" and pid != measuring_pid() else status
 
 
 def _candidates(stem: str) -> Iterator[str]:

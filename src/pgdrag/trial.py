@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
-from pgdrag.datasets import DISK_FULL, NO_SPACE, provide_snapshot, target
+from pgdrag.datasets import provide_snapshot, target
 from pgdrag.driver import Driver, IntervalLine, Line, find_driver
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
@@ -31,6 +31,7 @@ from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, full_disk
+from pgdrag.servers.server_log import is_full_disk
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads import Workload, all_workloads
 
@@ -100,21 +101,17 @@ def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Re
         StorageError: the disk is full or cannot be written.
     """
     notes = _Notes(trial, bench, listen)
-    try:
-        with notes.provision() as cluster, notes.applied_factors(cluster):
-            notes.warm_up(cluster)
-            with notes.collecting(cluster):
-                notes.measure(cluster)
-            notes.check(cluster)
-    except ServerDidNotStart as error:
-        return notes.result(Outcome.DID_NOT_START, error)
-    except ServerLost as error:
-        return notes.result(Outcome.CRASHED, error)
-    except DriverError as error:
-        # A server that answers, but with nothing but errors, has committed nothing.
-        refused = error.sqlstate is not None
-        return notes.result(Outcome.STALLED if refused else Outcome.INVALID, error)
-    return notes.result(notes.outcome())
+    with notes.provision() as cluster:
+        try:
+            with notes.applied_factors(cluster):
+                notes.warm_up(cluster)
+                with notes.collecting(cluster):
+                    notes.measure(cluster)
+                notes.check(cluster)
+            outcome, error = notes.outcome(), None
+        except (ServerDidNotStart, ServerLost, DriverError) as broken:
+            outcome, error = notes.outcome_of(broken, cluster), broken
+    return notes.result(outcome, error)
 
 
 class _Notes:
@@ -127,6 +124,7 @@ class _Notes:
         self.started_unix_s = time.time()
         self.workload = _workload(trial.workload.kind, trial.workload.parameters)
         self.applied: list[Applied] = []
+        self.checkpointer: int | None = None
         self.measurement: Measurement | None = None
         self.evidence: list[Observation] = []
         self.violations: tuple[str, ...] = ()
@@ -152,7 +150,11 @@ class _Notes:
             yield cluster
         finally:
             with self.phase("remove"):
-                cluster.remove()
+                try:
+                    cluster.remove()
+                except PgdragError as error:
+                    # What was measured stands; the next start sweeps what is left.
+                    self.warnings.append(f"the cluster was not removed: {error.message}")
 
     @contextmanager
     def applied_factors(self, cluster: Cluster) -> Iterator[None]:
@@ -170,6 +172,7 @@ class _Notes:
             each(lambda factor, own: factor.before_start(cluster, own))
             with self.phase("start"):
                 cluster.start(timeout_s=START_TIMEOUT_S)
+                self.checkpointer = _checkpointer(cluster)
                 each(lambda factor, own: factor.after_start(cluster, own))
                 each(lambda factor, own: self.applied.extend(factor.read_back(cluster, own)))
             yield
@@ -190,7 +193,6 @@ class _Notes:
         self.measurement = self._drive(cluster, "measure", self.trial.load, self.trial.seed)
 
     def _drive(self, cluster: Cluster, phase: str, load: LoadProfile, seed: int) -> Measurement:
-        checkpointer = _checkpointer(cluster)
         with self.phase(phase, load.measure_s):
             found = self.bench.driver.run(
                 target(cluster),
@@ -199,16 +201,25 @@ class _Notes:
                 seed=seed,
                 listen=_throughput(self.listen),
             )
-        # When one process dies, the server ends all others and starts them anew.
-        is_crashed = _checkpointer(cluster) != checkpointer
-        # Where the WAL finds no room the server panics, and the sessions are just cut off.
-        if DISK_FULL in found.total.failed_by_sqlstate or (
-            is_crashed and NO_SPACE in cluster.log_tail(200)
-        ):
-            raise full_disk("go on with the trial", cluster.directory)
-        if is_crashed:
+        self.refuse_full_disk(cluster, {x[2] for x in found.errors})
+        if self.is_crashed(cluster):
             raise ServerLost("the server crashed under load", detail=cluster.log_tail())
         return found
+
+    def refuse_full_disk(self, cluster: Cluster, messages: set[str]) -> None:
+        """Stop the run where the disk is full: no other trial would fare better.
+
+        Raises:
+            StorageError: one of the workload's errors, or the last words of a server that
+                panicked for want of room for its WAL, say so.
+        """
+        last_words = cluster.log_tail(200).splitlines() if self.is_crashed(cluster) else []
+        if any(is_full_disk(text) for text in (*messages, *last_words)):
+            raise full_disk("go on with the trial", cluster.directory)
+
+    def is_crashed(self, cluster: Cluster) -> bool:
+        """Tell whether the server restarted or is gone: it has another checkpointer, or none."""
+        return self.checkpointer is not None and _checkpointer(cluster) != self.checkpointer
 
     @contextmanager
     def collecting(self, cluster: Cluster) -> Iterator[None]:
@@ -244,6 +255,24 @@ class _Notes:
                 )
             except DriverError as error:
                 self.warnings.append(f"the dataset's consistency was not checked: {error.message}")
+
+    def outcome_of(self, error: PgdragError, cluster: Cluster) -> Outcome:
+        """Return how a trial ended that an error broke off.
+
+        Raises:
+            StorageError: it was for want of room.
+        """
+        if isinstance(error, ServerDidNotStart):
+            return Outcome.DID_NOT_START
+        self.refuse_full_disk(cluster, {error.message})
+        if self.is_crashed(cluster):
+            return Outcome.CRASHED
+        # The server lives, but refuses or does not answer: nothing was committed. Else, the driver
+        # failed, and nothing is known of the server.
+        is_refusal = isinstance(error, ServerLost) or (
+            isinstance(error, DriverError) and error.is_servers
+        )
+        return Outcome.STALLED if is_refusal else Outcome.INVALID
 
     def outcome(self) -> Outcome:
         assert self.measurement is not None

@@ -68,7 +68,12 @@ class Shell:
         return subprocess.Popen(
             [sys.executable, "-m", "pgdrag", *arguments],
             env=os.environ
-            | {"PGDRAG_HOME": str(self.home), "PGDRAG_SCRATCH": str(self.scratch), "COLUMNS": "160"}
+            | {
+                "PGDRAG_HOME": str(self.home),
+                "PGDRAG_SCRATCH": str(self.scratch),
+                "COLUMNS": "160",
+                "PGDRAG_MACHINE": "tests",
+            }
             | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -160,6 +165,8 @@ def test_after_kill_9_resume_completes_the_run_and_nothing_is_left(
     process.kill()
     process.communicate(timeout=TIMEOUT_S)
     kept = shell.query("SELECT result FROM attempt WHERE number = 1")
+    _, runs, _ = shell.run("runs", "--json")
+    assert [x["status"] for x in json.loads(runs)] == ["interrupted"]
     status, _, err = shell.run("resume", "last")
     assert status == 0, err
     assert shell.query("SELECT status FROM run") == [("done",)]
@@ -200,6 +207,44 @@ def test_a_rung_whose_server_does_not_start_is_told_and_the_run_goes_on(
     assert status == 0, err
     assert "did not start" in out
     assert sorted(shell.query("SELECT outcome FROM attempt")) == [("did not start",), ("measured",)]
+
+
+def test_text_in_brackets_and_line_100_are_printed_as_they_stand(
+    shell: Shell, experiment: Path
+) -> None:
+    text = EXPERIMENT.replace("A tiny ladder", "A [bold]tiny[/oops] ladder :100:")
+    lines_before = text[: text.index("[[rungs]]")].count("\n")
+    experiment.write_text(
+        text.replace("[[rungs]]", "\n" * (98 - lines_before) + "[[rungs]]\nnam = 1")
+    )
+    status, _, err = shell.run("run", experiment)
+    assert status == 2
+    assert "tiny.toml:100: " in err
+    experiment.write_text(text.replace("measure_s = 3", "measure_s = 1"))
+    status, out, err = shell.run("run", experiment)
+    assert status == 0, err
+    assert "A [bold]tiny[/oops] ladder :100:" in err
+    assert "A [bold]tiny[/oops] ladder :100:" in out
+
+
+def test_resuming_a_complete_run_runs_nothing(shell: Shell, experiment: Path) -> None:
+    experiment.write_text(EXPERIMENT.replace("measure_s = 3", "measure_s = 1"))
+    shell.run("run", experiment)
+    before = shell.query("SELECT * FROM run"), shell.query("SELECT * FROM attempt")
+    status, out, err = shell.run("resume", "last")
+    assert status == 0
+    assert "nothing is left to run" in err
+    assert "T1" in out
+    assert (shell.query("SELECT * FROM run"), shell.query("SELECT * FROM attempt")) == before
+
+
+def test_a_report_cannot_take_the_place_of_a_directory(
+    shell: Shell, experiment: Path, tmp_path: Path
+) -> None:
+    status, _, err = shell.run("run", experiment, "--html", tmp_path)
+    assert status == 2
+    assert "which is a directory" in err
+    assert not shell.home.exists()
 
 
 MISTAKES: list[tuple[str, str, str, str]] = [

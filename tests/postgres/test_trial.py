@@ -13,6 +13,7 @@ from pgdrag.errors import ServerError
 from pgdrag.events import Event, PhaseStarted, Throughput
 from pgdrag.plan import Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerBench, run_trial
 
@@ -40,8 +41,8 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: Serv
         "checkpoint_timeout": ("30s", ""),
     }
     seen = {x.name: x.value for x in result.evidence}
-    assert seen["wal_bytes_per_transaction"] or 0 > 100
-    assert seen["index_scans_per_transaction"] or 0 > 1
+    assert (seen["wal_bytes_per_transaction"] or 0) > 100
+    assert (seen["index_scans_per_transaction"] or 0) > 1
     assert {"restore", "start", "warm up", "measure", "collect", "check"} <= set(result.phases_s)
     assert no_cluster_is_left(bench)
 
@@ -97,6 +98,39 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerB
     result = run_trial(trial_of(), bench, when_measuring(tamper))
     assert result.outcome is Outcome.INVALID
     assert result.violations
+
+
+def test_a_time_out_of_the_treatment_does_not_keep_pgdrag_from_looking(bench: ServerBench) -> None:
+    result = run_trial(trial_of(statement_timeout="1"), bench)
+    assert result.outcome in (Outcome.MEASURED, Outcome.STALLED), result.reason
+    assert [x.effective for x in result.applied] == ["1ms"]
+    assert {x.value is None for x in result.evidence if x.name == "buffer_hit_ratio"} == {False}
+
+
+def test_a_server_without_room_for_the_clients_is_stalled_and_not_crashed(
+    bench: ServerBench,
+) -> None:
+    crowded = LoadProfile(connections=8, warm_up_s=0, measure_s=2, budget_s=4)
+    result = run_trial(trial_of(crowded, max_connections="6"), bench)
+    assert result.outcome is Outcome.STALLED, result
+    assert "too many clients" in result.reason or "slots are reserved" in result.reason
+
+
+def test_a_cluster_that_cannot_be_removed_loses_no_measurement(
+    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = []
+
+    def stuck(cluster: Cluster) -> None:
+        removed.append(cluster)
+        raise ServerError("a process does not end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cluster, "remove", stuck)
+        result = run_trial(trial_of(), bench)
+    removed[0].remove()
+    assert result.outcome is Outcome.MEASURED
+    assert result.warnings == ("the cluster was not removed: a process does not end",)
 
 
 def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scratch) -> None:

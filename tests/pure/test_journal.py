@@ -98,3 +98,15 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="could not write"):
         Journal(tmp_path / "file" / "journal.sqlite")
+
+
+def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None:
+    begin(journal)
+    journal.close()
+    size = journal.path.stat().st_size
+    with journal.path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    damaged = Journal(journal.path)
+    with pytest.raises(JournalError, match="could not use journal"):
+        damaged.summaries()

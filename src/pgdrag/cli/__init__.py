@@ -12,11 +12,11 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 import pgdrag
 from pgdrag.cli import check, clean, run, runs
 from pgdrag.cli import list as list_command
+from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
 
 # What all mistakes that Typer finds derive from: click's class, or that of Typer's own copy of click.
@@ -86,7 +86,7 @@ def _status() -> int:
 
 
 def _tell(error: PgdragError) -> None:
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = stderr()
     for kind, style, text in (
         ("error", "bold red", error.message),
         ("detail", "bold", error.detail),
@@ -94,7 +94,7 @@ def _tell(error: PgdragError) -> None:
     ):
         if text:
             console.print(f"{kind}:", style=style, end=" ")
-            console.print(text, markup=False)
+            console.print(text, soft_wrap=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

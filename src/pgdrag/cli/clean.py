@@ -24,7 +24,7 @@ def clean(
 ) -> None:
     """Remove what dead pgdrag processes left, and list (or remove) the dataset snapshots."""
     scratch = Scratch.open()
-    with measuring_alone(scratch.root):
+    with measuring_alone():
         for sentence in sweep(scratch):
             print(sentence)
         store = SnapshotStore(scratch)

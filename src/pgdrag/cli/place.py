@@ -1,13 +1,25 @@
-"""Where do the commands find what outlives them: scratch directory, journal, reports?"""
+"""What do all commands share: where they print, and where what outlives them is kept?"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
+
+
+def stdout() -> Console:
+    """Return where data goes. Text is text: brackets and colons in it mean nothing."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def stderr() -> Console:
+    """Return where talk goes."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def open_scratch() -> Scratch:

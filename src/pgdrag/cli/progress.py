@@ -16,7 +16,6 @@ from pgdrag.events import (
     BlockPlanned,
     Event,
     Listener,
-    Notice,
     PhaseStarted,
     Progress,
     RunStarted,
@@ -79,8 +78,6 @@ class _View:
                 self.throughput = event
             case TrialFinished(result):
                 self._finished(result)
-            case Notice(text):
-                self.console.print(text)
 
     def __rich__(self) -> Group:
         """Return two lines: the trial with its bar, and the whole run."""

@@ -14,9 +14,9 @@ import pgdrag
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.cli.checked import check_experiment, first_mistake
-from pgdrag.cli.place import open_journal, open_scratch, report_path
+from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
 from pgdrag.cli.progress import showing_progress
-from pgdrag.errors import ExperimentError
+from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment
 from pgdrag.host import this_host
@@ -26,7 +26,7 @@ from pgdrag.plan import RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
-from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.scratch import storage_errors
 from pgdrag.trial import ServerBench
 
@@ -70,20 +70,21 @@ def run(
     json: Json = False,
 ) -> None:
     """Run an experiment and report what it found."""
+    _refuse_directory(html)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
     if replicates is not None:
         study = study.with_replicates(replicates)
-    talk = Console(stderr=True, highlight=False)
+    talk = stderr()
     scratch = open_scratch()
-    with measuring_alone(scratch.root):
+    with measuring_alone():
         bench = ServerBench.open(scratch, find_binaries(postgres))
         _refuse_mistakes(loaded, study, bench, talk)
         journal = open_journal()
         run_id = journal.begin_run(
             study,
             this_host(scratch.root),
-            server_wanted=postgres,
+            server_wanted=_where(bench.binaries),
             server_version=bench.binaries.version,
             pgdrag_version=pgdrag.__version__,
             seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
@@ -100,11 +101,16 @@ def resume(
 
     Finished trials are kept; the one that was cut off, and invalid ones, are run again.
     """
+    _refuse_directory(html)
     journal = open_journal()
     run_id = journal.find(run)
-    talk = Console(stderr=True, highlight=False)
+    talk = stderr()
+    if _is_complete(journal, run_id):
+        talk.print(f"Run {run_id} is complete: nothing is left to run.")
+        _report(journal.run(run_id), talk, html=html, json=json)
+        return
     scratch = open_scratch()
-    with measuring_alone(scratch.root):
+    with measuring_alone():
         bench = ServerBench.open(scratch, find_binaries(journal.server_wanted(run_id)))
         _refuse_another_place(journal.run(run_id), bench)
         _run_and_report(run_id, bench, journal, talk, html=html, json=json)
@@ -133,13 +139,17 @@ def _run_and_report(
 ) -> None:
     with showing_progress(talk) as listen:
         record = run_experiment(run_id, bench, journal, listen)
+    _report(record, talk, html=html, json=json)
+
+
+def _report(record: RunRecord, talk: Console, *, html: Path | None, json: bool) -> None:
     findings = find(record)
-    path = html or report_path(run_id)
+    path = html or report_path(record.run_id)
     write_report(findings, path, render_html)
     if json:
         print(render_json(findings), end="")
     else:
-        render_terminal(findings, Console(highlight=False))
+        render_terminal(findings, stdout())
     talk.print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
 
 
@@ -158,18 +168,39 @@ def _refuse_mistakes(
         talk.print(f"Mended: {mend}")
 
 
+def _refuse_directory(html: Path | None) -> None:
+    """Refuse a place for the report that cannot be, before minutes are spent on measuring."""
+    if html is not None and html.is_dir():
+        raise UsageError(
+            f'cannot write the report to "{html}", which is a directory',
+            hint="Name a file with --html.",
+        )
+
+
+def _is_complete(journal: Journal, run_id: str) -> bool:
+    record = journal.run(run_id)
+    return record.status == "done" and len(journal.valid_results(run_id)) == record.planned_trials
+
+
+def _where(binaries: Binaries) -> str | None:
+    """Return a `--postgres` that means the same from any directory."""
+    return None if binaries.source == "embedded" else str(binaries.bin_dir)
+
+
 def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
     """Refuse to go on with a run where its trials could not be compared with each other."""
     here = this_host(bench.scratch.root)
     for what, then, now in (
+        ("pgdrag", run.pgdrag_version, pgdrag.__version__),
         ("PostgreSQL", run.server_version, bench.binaries.version),
-        ("processor", run.host.cpu_model, here.cpu_model),
-        ("number of processors", run.host.cpu_count, here.cpu_count),
-        ("kernel", run.host.kernel, here.kernel),
-        ("file system", run.host.file_system, here.file_system),
+        ("the processor", run.host.cpu_model, here.cpu_model),
+        ("the number of processors", run.host.cpu_count, here.cpu_count),
+        ("the memory", run.host.memory_bytes, here.memory_bytes),
+        ("the kernel", run.host.kernel, here.kernel),
+        ("the file system", run.host.file_system, here.file_system),
     ):
         if then != now:
-            raise ExperimentError(
+            raise UsageError(
                 f"cannot go on with run {run.run_id}: {what} is {now}, not {then}",
                 detail="Its trials could not be compared with each other.",
                 hint=f"Start again with: pgdrag run {run.study.name} --scale {run.study.scale}",

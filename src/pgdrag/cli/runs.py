@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
-from pgdrag.cli.place import open_journal, report_path
+from pgdrag.cli.place import open_journal, report_path, stdout
 from pgdrag.cli.run import write_report
-from pgdrag.exclusive import is_measuring
-from pgdrag.journal import RunSummary
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal, terminal_text
-from pgdrag.servers.scratch import Scratch
 from pgdrag.units import format_duration
 
 RunName = Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')]
@@ -42,7 +38,7 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
 ) -> None:
     """List all runs, newest first."""
-    summaries = [_with_true_status(summary) for summary in open_journal().summaries()]
+    summaries = open_journal().summaries()
     if json:
         print(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
         return
@@ -57,7 +53,7 @@ def runs(
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
         trials = f"{x.finished_trials} of {x.trials}"
         table.add_row(x.run_id, x.scale, x.status, trials, x.server_version, started, took)
-    Console(highlight=False).print(table)
+    stdout().print(table)
 
 
 def show(
@@ -69,7 +65,7 @@ def show(
     if json:
         print(render_json(findings), end="")
     else:
-        render_terminal(findings, Console(highlight=False))
+        render_terminal(findings, stdout())
 
 
 def report(
@@ -105,10 +101,3 @@ def report(
 def _findings(name: str) -> Findings:
     journal = open_journal()
     return find(journal.run(journal.find(name)))
-
-
-def _with_true_status(summary: RunSummary) -> RunSummary:
-    """A run whose process was killed still stands as running in the journal."""
-    if summary.status == "running" and not is_measuring(Scratch.open().root):
-        return dataclasses.replace(summary, status="interrupted")
-    return summary

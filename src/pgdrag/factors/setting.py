@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgdrag.errors import SettingError
+import psycopg
+
+from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Factor, Here, Problem
 from pgdrag.plan import Applied, Level
 from pgdrag.settings import SettingsCatalog, UnknownSetting
@@ -15,8 +17,14 @@ if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
 READ_BACK_SQL = """
-    SELECT name, setting, unit, vartype, boot_val FROM pg_settings WHERE lower(name) = ANY (%s)
+    SELECT name, reset_val, unit, vartype, boot_val FROM pg_settings WHERE lower(name) = ANY (%s)
 """
+# A treatment's own time-outs must not end the look at it; `reset_val` still shows them.
+NO_TIMEOUT_SQL = """
+    SELECT set_config(name, '0', false) FROM pg_settings
+     WHERE name IN ('statement_timeout', 'transaction_timeout')
+"""
+TRIES = 20
 
 
 class Setting(Factor):
@@ -40,8 +48,12 @@ class Setting(Factor):
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what pg_settings shows, with its unit."""
         names = [name.lower() for name in levels]
-        with cluster.connect(application_name="pgdrag read back") as connection:
-            rows = {row[0].lower(): row for row in connection.execute(READ_BACK_SQL, [names])}
+        try:
+            with cluster.connect(application_name="pgdrag read back") as connection:
+                _without_timeout(connection)
+                rows = {row[0].lower(): row for row in connection.execute(READ_BACK_SQL, [names])}
+        except psycopg.Error as error:
+            raise ServerLost(f"could not read the settings back: {error}") from error
         return [
             self._applied(Level(self.name, name, value), rows.get(name.lower()))
             for name, value in levels.items()
@@ -55,6 +67,16 @@ class Setting(Factor):
         is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
         note = why if why or is_same else "the server runs with another value than it was asked for"
         return Applied(level, _with_unit(shown, unit), note, _with_unit(default or "", unit))
+
+
+def _without_timeout(connection: psycopg.Connection) -> None:
+    for _ in range(TRIES - 1):
+        try:
+            connection.execute(NO_TIMEOUT_SQL)
+        except psycopg.errors.QueryCanceled:
+            continue  # even this takes longer than a time-out of 1 ms, sometimes
+        return
+    connection.execute(NO_TIMEOUT_SQL)
 
 
 def _problem(level: Level, here: Here) -> Problem | None:
