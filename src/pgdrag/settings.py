@@ -11,12 +11,11 @@ import dataclasses
 import difflib
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdrag.conf import fold
+from pgdrag.conf import fold, is_name
 from pgdrag.errors import SettingError
 from pgdrag.units import HIDDEN_SWITCHES, parse_bool, to_base_integer, to_base_real
 
@@ -108,7 +107,7 @@ class SettingsCatalog:
         for candidate in (folded, _FORMER_NAMES.get(folded, "")):
             if candidate in self.settings:
                 return self.settings[candidate]
-        if _CUSTOM_NAME.fullmatch(name):
+        if "." in name and is_name(name):
             return _custom_setting(name)
         close = difflib.get_close_matches(folded, self.settings, n=1)
         nearest = self.settings[close[0]].name if close else None
@@ -140,27 +139,6 @@ class SettingsCatalog:
         are those of `check`, of which this is the other half.
         """
         return _canonical(self.check(name, value), value)
-
-    def is_shown_as(self, name: str, value: str, shown: str) -> bool:
-        """Tell whether a server that was given the value and shows that other one has taken it."""
-        setting = self.find(name)
-        try:
-            return _canonical(setting, value) == _canonical(setting, shown)
-        except ValueNotAccepted:
-            # Some show hooks answer with words that could not be set.
-            return value == shown
-
-    def needs_restart(self, name: str) -> bool:
-        """Tell whether a change takes effect only when the server is started again.
-
-        Raises:
-            UnknownSetting: there is no such setting.
-            SettingError: it cannot be set at all.
-        """
-        setting = self.find(name)
-        if setting.context == "internal":
-            raise SettingError(f'parameter "{setting.name}" cannot be changed')
-        return setting.context == "postmaster"
 
     def to_json(self) -> str:
         """Return the catalogue as JSON, for a cache; `from_json` reads it back."""
@@ -202,7 +180,6 @@ _FORMER_NAMES = {
     "vacuum_mem": "maintenance_work_mem",
     "ssl_ecdh_curve": "ssl_groups",
 }
-_CUSTOM_NAME = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*(?:\.[A-Za-z_\x80-\U0010ffff][\w$]*)+")
 
 
 def _custom_setting(name: str) -> Setting:

@@ -214,27 +214,13 @@ def parse_seconds(text: str) -> float:
     return _parse_typed(text, scale, "s", "a duration")
 
 
-def parse_rate(text: str) -> float:
-    """Return events per second from `500`, `500/s`, `30/min` or `2/h`."""
-    number, _, per = text.partition("/")
-    if "/" in text and per.strip() not in ("s", "min", "h"):
-        raise UsageError(f'"{text}" is not a rate', hint='Valid rates end in "/s", "/min" or "/h".')
-    seconds = _MICROSECONDS[per.strip() or "s"] / 1_000_000
-    return parse_count(number) / seconds
-
-
-def parse_count(text: str) -> float:
-    """Return a number from `1500`, `1,500`, `1e6`, `10k` or `2M` (thousands and millions)."""
-    return _parse_typed(text, {"": 1, "k": 1_000, "M": 1_000_000}, "", "a count")
-
-
 def _parse_typed(
     text: str, scale: dict[str, int] | dict[str, float], base: str, what: str
 ) -> float:
     match = _TYPED.fullmatch(text)
     unit = "" if match is None else match[3]
     if match is None or (unit or base) not in scale:
-        units = ", ".join(f'"{name}"' for name in reversed(scale) if name)
+        units = ", ".join(f'"{name}"' for name in reversed(scale))
         raise UsageError(f'"{text}" is not {what}', hint=f"Valid units are {units}.")
     number = float(re.sub("[_,]", "", match[1]) + (match[2] or "")) * scale[unit or base]
     if math.isinf(number):

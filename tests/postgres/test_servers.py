@@ -197,7 +197,7 @@ def test_a_catalogue_is_asked_for_once_and_kept(
     scratch = Scratch.open(open_directory / "catalogue")
     asked = load_settings_catalog(binaries, scratch)
     assert asked.server_version_num == binaries.version_num
-    assert asked.needs_restart("shared_buffers")
+    assert asked.find("shared_buffers").context == "postmaster"
 
     def fail(*_: object) -> Cluster:
         raise AssertionError("asked again")

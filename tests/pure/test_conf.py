@@ -10,7 +10,6 @@ from pgdrag.conf import (
     ConfLine,
     effective,
     fold,
-    overridden,
     parse_conf,
     parse_pasted,
     quote,
@@ -88,7 +87,6 @@ def test_only_a_newline_ends_a_line():
 def test_the_last_line_counts_whatever_its_case():
     lines = parse_conf("Work_Mem = 1\nfsync = on\nwork_mem = 2\nWORK_MEM = 3")
     assert effective(lines) == {"work_mem": lines[3], "fsync": lines[1]}
-    assert overridden(lines) == [(lines[0], lines[2]), (lines[2], lines[3])]
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=5), VALUES)

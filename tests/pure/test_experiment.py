@@ -200,6 +200,7 @@ MISTAKES = [
     ("fsync = false", "FSYNC = 1\nfsync = 2", 20, '"fsync" is given twice in [rungs.setting]', None),
     ('work_mem = "4MB"', 'work_mem = "4\\nMB"', 9, '"work_mem" in [baseline.setting] must be one line, not "4\\nMB"', None),
     ('work_mem = "4MB"', "max_connections = 5", 27, '4 connections at scale "demo" are more than max_connections of rung "A0" allows, 5', "Set max_connections to 6 or more: pgdrag needs 2 for itself."),
+    ('work_mem = "4MB"', "max_connections = '0x5'", 27, '4 connections at scale "demo" are more than max_connections of rung "A0" allows, 5', "Set max_connections to 6 or more: pgdrag needs 2 for itself."),
     ("[scales.long]", '[scales."a/b"]', 30, 'the name "a/b" in [scales] must be made of letters, digits, spaces, ".", "_" and "-", not "a/b"', None),
     ('name = "small"', "name = 'Small'", 2, '"name" must be made of lower-case letters, digits and hyphens, not "Small"', None),
     ("pgdrag = 1", "pgdrag = 2", 1, "file format 2 is newer than this pgdrag reads, 1", "Install a newer pgdrag."),

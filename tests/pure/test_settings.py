@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pgdrag.errors import SettingError
+from pgdrag.conf import write_conf
+from pgdrag.errors import ConfError, SettingError
 from pgdrag.settings import SettingsCatalog, UnknownSetting, ValueNotAccepted, version_text
 
 ROWS = [
@@ -139,6 +140,14 @@ def test_a_name_like_no_other_has_no_hint():
     assert (caught.value.nearest, caught.value.hint) == (None, None)
 
 
+@pytest.mark.parametrize("name", ["a.b.c", "a.b$c", "a$.b", ".b", "a."])
+def test_a_custom_name_that_a_file_could_not_have_is_unknown(name):
+    with pytest.raises(UnknownSetting):
+        CATALOG.find(name)
+    with pytest.raises(ConfError):
+        write_conf({name: "1"})
+
+
 def test_a_former_name_of_a_setting_that_this_version_lacks_is_unknown():
     with pytest.raises(UnknownSetting):
         CATALOG.find("force_parallel_mode")
@@ -149,15 +158,9 @@ def test_a_check_returns_the_setting_as_the_server_spells_it():
     assert CATALOG.check("my_app.x", "1").category == "Customized Options"
 
 
-def test_only_settings_of_the_postmaster_need_a_restart():
-    names = ("shared_buffers", "fsync", "work_mem", "my_app.x")
-    assert [CATALOG.needs_restart(name) for name in names] == [True, False, False, False]
-
-
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: CATALOG.needs_restart("block_size"),
         lambda: CATALOG.check("block_size", "8192"),
         lambda: CATALOG.canonical("block_size", "8192"),
     ],
@@ -165,13 +168,6 @@ def test_only_settings_of_the_postmaster_need_a_restart():
 def test_what_only_reports_cannot_be_set(ask):
     with pytest.raises(SettingError, match='parameter "block_size" cannot be changed'):
         ask()
-
-
-def test_a_value_is_recognised_in_what_the_server_shows():
-    assert CATALOG.is_shown_as("shared_buffers", "8MB", "1024")
-    assert CATALOG.is_shown_as("wal_compression", "on", "pglz")
-    assert not CATALOG.is_shown_as("shared_buffers", "8MB", "16384")
-    assert not CATALOG.is_shown_as("log_file_mode", "0600", "(disabled)")
 
 
 def test_a_catalogue_survives_a_cache():

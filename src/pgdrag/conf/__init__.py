@@ -24,7 +24,7 @@ __all__ = [
     "Mend",
     "effective",
     "fold",
-    "overridden",
+    "is_name",
     "parse_conf",
     "parse_pasted",
     "quote",
@@ -94,16 +94,9 @@ def effective(lines: Iterable[ConfLine]) -> dict[str, ConfLine]:
     return {fold(line.name): line for line in lines}
 
 
-def overridden(lines: Iterable[ConfLine]) -> list[tuple[ConfLine, ConfLine]]:
-    """Return (earlier, later) for each line that the next one of the same name undoes."""
-    latest: dict[str, ConfLine] = {}
-    pairs = []
-    for line in lines:
-        earlier = latest.get(fold(line.name))
-        if earlier is not None:
-            pairs.append((earlier, line))
-        latest[fold(line.name)] = line
-    return pairs
+def is_name(text: str) -> bool:
+    """Tell whether a file can set something of this name: `work_mem`, or `my_app.user_id`."""
+    return NAME.fullmatch(text) is not None
 
 
 def quote(value: str) -> str:
@@ -127,7 +120,7 @@ def write_conf(settings: Mapping[str, str], *, header: str = "") -> str:
     lines = [f"# {line}".rstrip() for line in header.split("\n")] if header else []
     seen: dict[str, str] = {}
     for name, value in settings.items():
-        if not NAME.fullmatch(name):
+        if not is_name(name):
             raise ConfError(f'"{name}" cannot be the name of a setting')
         if fold(name) in INCLUDES:
             raise _include_error(name, None, None)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pgdrag.collectors import observation_names
 from pgdrag.conf import Mend
 from pgdrag.designs import all_designs
-from pgdrag.errors import ExperimentError
+from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment.levels import Written, make_plain
 from pgdrag.experiment.mistakes import (
     Mistake,
@@ -38,6 +38,7 @@ from pgdrag.experiment.model import (
 from pgdrag.experiment.toml_lines import KeyLines, KeyPath
 from pgdrag.factors import all_factors
 from pgdrag.plan import Claim, Level, LoadProfile, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.units import to_base_integer
 from pgdrag.workloads import all_workloads
 
 BUDGET_FACTOR = 5  # of measure_s, where the file names no budget
@@ -241,8 +242,7 @@ class _Reader:
     def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
         wanted = load.connections + OWN_CONNECTIONS
         for rung in rungs:
-            text = rung.treatment.of_kind(SETTING).get("max_connections", "")
-            allowed = int(text) if text.isdecimal() else DEFAULT_MAX_CONNECTIONS
+            allowed = _max_connections(rung.treatment.of_kind(SETTING))
             if allowed < wanted:
                 path: KeyPath = ("scales", scale, "load", "connections")
                 message = (
@@ -252,6 +252,13 @@ class _Reader:
                 hint = f"Set max_connections to {wanted} or more: pgdrag needs {OWN_CONNECTIONS} for itself."
                 self._mistakes.append(Mistake(path, message, hint))
                 return
+
+
+def _max_connections(settings: Mapping[str, str]) -> int:
+    try:
+        return to_base_integer(settings["max_connections"], None)
+    except (KeyError, SettingError):  # a value that no server takes is told when the levels are
+        return DEFAULT_MAX_CONNECTIONS
 
 
 def _parameters(model: BaseModel | None) -> dict[str, object]:
