@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import psycopg
 import pytest
+from living import reload
 
 import pgdrag.collectors as collectors
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
@@ -150,7 +151,8 @@ def test_each_block_of_a_cold_table_is_read_once(any_cluster: Cluster) -> None:
     with any_cluster.connect() as client:
         row = client.execute("SELECT pg_relation_size('rows') / 8192").fetchone()
         assert row is not None
-    any_cluster.restart()
+    any_cluster.stop()
+    any_cluster.start()
     with watching(Buffers(), any_cluster) as watch:
         run_in_session(any_cluster, "SELECT count(filler) FROM rows")
     catalogs = 400  # blocks that a new session reads of the system's own tables, at most
@@ -260,7 +262,7 @@ def test_a_log_without_log_lines_is_not_taken_for_silence(cluster: Cluster) -> N
     start(cluster)
     # Behind pgdrag's back, whose own configuration does not allow it.
     run_in_session(cluster, "ALTER SYSTEM SET log_min_messages = 'panic'")
-    cluster.reload()
+    reload(cluster)
     with watching(Checkpoints(), cluster) as watch:
         run_in_session(cluster, "CREATE TABLE t ()", "CHECKPOINT")
     assert watch["checkpoints_per_s"] > 0
@@ -294,7 +296,7 @@ def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> 
     any_cluster.configure(EAGER)
     with watching(Autovacuum(), any_cluster) as watch:
         run_in_session(any_cluster, "DELETE FROM rows WHERE id <= 1000")
-        any_cluster.reload()
+        reload(any_cluster)
         wait_for_vacuum(any_cluster)
     assert watch["vacuums_per_s"] > 0
     assert watch["analyzes_per_s"] > 0
@@ -310,7 +312,7 @@ def test_a_held_horizon_keeps_dead_tuples(cluster: Cluster) -> None:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT 1")
         run_in_session(cluster, "DELETE FROM rows WHERE id <= 1000")
-        cluster.reload()
+        reload(cluster)
         wait_for_vacuum(cluster)
     assert watch["dead_tuples_kept_per_vacuum"] > 0
 

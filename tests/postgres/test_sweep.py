@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from living import is_alive
 
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import is_alive, wait_until
+from pgdrag.servers.processes import send_signal, wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep
@@ -209,7 +210,7 @@ def test_the_memory_of_another_cluster_is_not_freed(
     assert pid is not None
     sysv = sysv_of(pid)
     for each in running_cluster.server_pids()[::-1]:
-        os.kill(each.pid, signal.SIGKILL)
+        send_signal(each.pid, signal.SIGKILL)  # it may have ended with its siblings
     assert wait_until(lambda: not running_cluster.server_pids(), 10)
     (cluster.data_directory / "postmaster.pid").write_text(theirs)
     cluster._owned.release()

@@ -8,7 +8,6 @@ sampled is only the split by kind of process.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdrag.collectors import Unseen
+from pgdrag.servers.processes import CLIENT_BACKEND, backend_type
 
 PROC = Path("/proc")
 SAMPLE_INTERVAL_S = 0.25
@@ -23,8 +23,10 @@ SAMPLE_INTERVAL_S = 0.25
 # The account is read until nobody came or went meanwhile; past this many times it is taken as is.
 _READINGS = 20
 _POSTMASTER = "postmaster"
-_SESSION = "sessions"
+# What reads or writes enough to be told apart; all else goes under one name.
+_OTHERS = "others"
 _KINDS = {
+    CLIENT_BACKEND: "sessions",
     "autovacuum worker": "autovacuum workers",
     "parallel worker": "parallel workers",
     "io worker": "I/O workers",
@@ -32,17 +34,7 @@ _KINDS = {
     "background writer": "background writer",
     "walwriter": "WAL writer",
     "logger": "logger",
-    "autovacuum launcher": "others",
-    "logical replication": "others",
-    "walsummarizer": "others",
-    "walsender": "others",
-    "walreceiver": "others",
-    "slotsync worker": "others",
-    "archiver": "others",
-    "startup": "others",
 }
-# "postgres: checkpointer", or with a cluster_name "postgres: NAME: checkpointer".
-_TITLE = re.compile(rf"^postgres: (?:.*?: )?({'|'.join(_KINDS)})\b")
 
 
 @dataclass(frozen=True)
@@ -179,13 +171,11 @@ def _children(postmaster: int) -> set[int]:
 
 def _kind(pid: int) -> str:
     try:
-        title = _read_text(PROC / str(pid) / "cmdline").replace("\0", " ")
+        known = backend_type(_read_text(PROC / str(pid) / "cmdline"))
     except Unseen:
         return _POSTMASTER
-    if not title.startswith("postgres: "):
-        return _POSTMASTER  # just forked: it has not yet said what it is
-    known = _TITLE.match(title)
-    return _KINDS[known[1]] if known else _SESSION
+    # Just forked, it has not yet said what it is.
+    return _POSTMASTER if known is None else _KINDS.get(known, _OTHERS)
 
 
 class _Gone(Unseen):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch, storage_errors
+from pgdrag.servers.scratch import Scratch, storage_errors, write_whole
 from pgdrag.settings import CATALOG_SQL, SettingsCatalog
 
 
@@ -25,7 +23,8 @@ def load_settings_catalog(binaries: Binaries, scratch: Scratch) -> SettingsCatal
         return kept
     catalog = _ask(binaries, scratch)
     with storage_errors("keep the settings catalogue", scratch.settings):
-        _write(path, catalog.to_json())
+        # Another pgdrag may read it at any moment.
+        write_whole(path, catalog.to_json())
     return catalog
 
 
@@ -43,15 +42,3 @@ def _ask(binaries: Binaries, scratch: Scratch) -> SettingsCatalog:
         with cluster.connect() as connection:
             rows = connection.execute(CATALOG_SQL).fetchall()
             return SettingsCatalog.from_rows(connection.info.server_version, rows)
-
-
-def _write(path: Path, text: str) -> None:
-    # Another pgdrag may read at any moment: the name appears with the whole content.
-    fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -28,10 +28,10 @@ from pgdrag.servers.owner_file import (
     OwnerFile,
 )
 from pgdrag.servers.processes import (
+    CLIENT_BACKEND,
     ServerProcess,
     kill_processes,
     running_program,
-    send_signal,
     server_processes,
     wait_until,
 )
@@ -59,7 +59,7 @@ _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
-_CLIENT_TYPES = frozenset({"client backend", "starting"})
+_CLIENT_TYPES = frozenset({CLIENT_BACKEND, "starting"})
 _POLL_S = 0.02
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
@@ -181,7 +181,7 @@ class Cluster:
         """Write the whole configuration: the observation channel, then `settings`.
 
         Earlier configurations are gone, including what ALTER SYSTEM set, so that a treatment is all
-        there is. It takes effect with the next start or `reload`.
+        there is. It takes effect with the next start.
 
         Returns:
             A note for each setting that the channel overrules.
@@ -246,36 +246,6 @@ class Cluster:
         self._clear_leftovers()
         self._postmaster = None
         return method
-
-    def restart(self, *, timeout_s: float = 60.0) -> StopMethod:
-        """Stop and start; the answer is how it was stopped.  Raises what `start` raises."""
-        method = self.stop()
-        self.start(timeout_s=timeout_s)
-        return method
-
-    def reload(self, *, timeout_s: float = 10.0) -> None:
-        """Make the running server read its configuration again, and wait until it has.
-
-        A value that the server refuses is left as it was, with a line in the log: read back.
-
-        Raises:
-            ServerLost: it is not running, or does not react.
-        """
-        pid = self.postmaster_pid
-        if pid is None:
-            raise ServerLost("the server to reload is not running", detail=self._detail())
-        try:
-            with self.connect() as connection:
-                before = _load_time(connection)
-                send_signal(pid, signal.SIGHUP)
-                # A backend is told by the postmaster, which has read the files by then.
-                if wait_until(lambda: _load_time(connection) != before, timeout_s):
-                    return
-        except psycopg.OperationalError as error:
-            raise ServerLost(
-                f"the server went away while it reloaded: {error}", detail=self._detail()
-            ) from error
-        raise ServerLost(f"server did not reload within {timeout_s:g} s", detail=self._detail())
 
     def is_running(self) -> bool:
         """Whether the server's first process lives; it may be mute all the same."""
@@ -445,11 +415,6 @@ class Cluster:
             f"{name} ended with status {finished.status}",
             detail="\n".join(finished.output.strip().splitlines()[-20:]) or None,
         )
-
-
-def _load_time(connection: psycopg.Connection) -> object:
-    row = connection.execute("SELECT pg_conf_load_time()").fetchone()
-    return row and row[0]
 
 
 def _socket_directory(directory: Path) -> Path:

@@ -31,6 +31,7 @@ class ServerProcess:
     backend_type: str
 
 
+CLIENT_BACKEND = "client backend"
 # Longest first, so that "autovacuum launcher" is not taken for something shorter. The logger, the
 # archiver's predecessors and the postmaster do not appear in pg_stat_activity, but use CPU all the same.
 _BACKEND_TYPES = (
@@ -89,9 +90,16 @@ def parent_pid(pid: int) -> int | None:
     return None if state in "ZX" else int(parent)
 
 
-def is_alive(pid: int) -> bool:
-    """Whether `pid` is a process that still runs (one that only waits to be reaped does not)."""
-    return parent_pid(pid) is not None
+def backend_type(title: str) -> str | None:
+    """The kind of server process that a title in /proc/PID/cmdline tells, None if it tells none.
+
+    It is spelt as in pg_stat_activity; the postmaster and a child just forked have no title.
+    """
+    text = title.replace("\0", " ")
+    if not text.startswith("postgres: "):
+        return None
+    known = _TITLE.match(text)
+    return known[1] if known else CLIENT_BACKEND
 
 
 def kill_processes(data_directory: Path, program: Path, *, timeout_s: float = 10.0) -> int:
@@ -144,14 +152,11 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 def _kind(pid: int, is_child: bool) -> str:
     try:
-        title = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ")
+        title = (_PROC / str(pid) / "cmdline").read_text(errors="replace")
     except OSError:
-        title = b""
-    text = title.decode(errors="replace")
-    if not text.startswith("postgres: "):
-        return "starting" if is_child else "postmaster"  # a child has no title at first
-    known = _TITLE.match(text)
-    return known[1] if known else "client backend"
+        title = ""
+    # A child has no title at first.
+    return backend_type(title) or ("starting" if is_child else "postmaster")
 
 
 def _pids() -> Iterator[int]:

@@ -204,16 +204,7 @@ class Scratch:
         link to anywhere, is replaced and never opened.
         """
         with storage_errors(f'write "{path.name}"', path.parent):
-            fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-            try:
-                with os.fdopen(fd, "w", encoding="utf-8") as file:
-                    if self.user is not None:
-                        os.fchown(fd, self.user.uid, self.user.gid)
-                    file.write(text)
-                Path(temporary).replace(path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            write_whole(path, text, owner=self.user)
 
     def _make(self, path: Path, *, exist_ok: bool = True) -> None:
         try:
@@ -274,6 +265,23 @@ def remove_tree(path: Path) -> None:
     """Delete a directory and all it contains; one that is already gone is fine."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
+
+
+def write_whole(path: Path, text: str, *, owner: ServerUser | None = None) -> None:
+    """Write a file (0600): its name appears with the whole content or not at all.
+
+    What had the name before, even a link, is replaced and never opened.
+    """
+    fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            if owner is not None:
+                os.fchown(fd, owner.uid, owner.gid)
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

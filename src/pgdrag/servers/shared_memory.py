@@ -16,11 +16,14 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdrag.servers.processes import parent_pid, wait_until
+
 _SYSV = Path("/proc/sysvipc/shm")
 _POSIX = Path("/dev/shm")
 _IPC_RMID = 0
 _SHM_RDONLY = 0o10000
 _KEYS_TRIED = 64
+_LEAVE_TIMEOUT_S = 2.0
 
 _HEADER_MAGIC = 679834894
 # magic, creator's pid, total size, offset of free space, control handle, index, device, inode
@@ -42,6 +45,7 @@ class _Segment:
     id: int
     key: int
     uid: int
+    creator: int  # 0 for a process of another container
     attached: int
     bytes: int
 
@@ -62,15 +66,27 @@ def free_shared_memory(data_directory: Path) -> list[str]:
         The names of what was removed; nothing, after a server that ended by itself.
     """
     place = data_directory.stat()
+    # A killed process may be gone from sight before the kernel has unmapped its memory.
+    wait_until(lambda: not any(map(_is_being_left, _candidates(place))), _LEAVE_TIMEOUT_S)
     removed: list[str] = []
-    for segment in _segments():
-        if segment.uid != place.st_uid or segment.attached or not _may_belong(segment, place):
+    for segment in _candidates(place):
+        if segment.attached:
             continue
         header = _read_header(segment)
         # The server writes down which directory the segment is for.
         if header is not None and header.place == (place.st_dev, place.st_ino):
             removed += _free(segment, header)
     return removed
+
+
+def _candidates(place: os.stat_result) -> list[_Segment]:
+    return [each for each in _segments() if each.uid == place.st_uid and _may_belong(each, place)]
+
+
+def _is_being_left(segment: _Segment) -> bool:
+    """Still in use, although the postmaster that made it is dead."""
+    is_orphan = segment.creator > 0 and parent_pid(segment.creator) is None
+    return segment.attached > 0 and is_orphan
 
 
 def _may_belong(segment: _Segment, place: os.stat_result) -> bool:
@@ -95,7 +111,8 @@ def _segments() -> list[_Segment]:
     names = lines[0].split()
     rows = [dict(zip(names, map(int, line.split()), strict=True)) for line in lines[1:]]
     return [
-        _Segment(row["shmid"], row["key"], row["uid"], row["nattch"], row["size"]) for row in rows
+        _Segment(row["shmid"], row["key"], row["uid"], row["cpid"], row["nattch"], row["size"])
+        for row in rows
     ]
 
 
