@@ -182,7 +182,9 @@ def test_a_step_that_changes_nothing_effective_answers_no_claim():
     assert third.step_claim is not None
     assert third.step_claim.answer is Answer.UNTESTABLE
     assert "nothing effective changed from A1 to A3" in third.step_claim.why
-    assert "Nothing effective changed from A1." in third.sentence
+    assert "nothing effective changed from A1." in third.sentence
+    assert (third.outcome, third.state) == (Outcome.INERT, "inert")
+    assert third.tps is not None
 
 
 def test_a_level_that_the_baseline_lacks_too_leaves_the_claims_testable():
@@ -199,6 +201,93 @@ def test_a_level_that_the_baseline_lacks_too_leaves_the_claims_testable():
     claim = finding(find(run_of(rungs, results)), "A1").total_claim
     assert claim is not None
     assert claim.answer is Answer.REPRODUCED
+
+
+def ladder_reading(*values, design="ladder"):
+    """Run rungs that each set shared_buffers, and read back the values; None: it could not be set."""
+    level = setting(CACHE, "8MB")
+    rungs = [rung("A0"), *(rung(f"A{at}", added=[level]) for at in range(1, len(values) + 1))]
+    read = [result("A0", 70_000)]
+    for at, value in enumerate(values, start=1):
+        applied = [Applied(level, value, default="128MB")]
+        read.append(result(f"A{at}", 10_000, applied=applied, number=at + 1))
+    return find(run_of(rungs, read, design=design)).rungs[1:]
+
+
+def test_a_rung_that_could_not_be_set_is_passed_over_when_looking_for_what_was_before():
+    first, untested, third = ladder_reading("8MB", None, "8MB")
+    assert (first.outcome, untested.outcome) == (Outcome.MEASURED, Outcome.MEASURED)
+    assert third.outcome is Outcome.INERT
+    assert third.inert == ("shared_buffers = 8MB changed nothing: it was 8MB on the rung before",)
+
+
+def test_where_no_rung_before_could_be_set_the_default_stood():
+    _, second = ladder_reading(None, "128MB")
+    assert second.outcome is Outcome.INERT
+    assert second.inert == ("shared_buffers = 8MB changed nothing: it was 128MB by default",)
+
+
+def test_a_variant_that_is_no_rung_of_a_ladder_builds_on_the_baseline_alone():
+    assert [one.outcome for one in ladder_reading("8MB", "8MB", design="compare")] == [
+        Outcome.MEASURED,
+        Outcome.MEASURED,
+    ]
+
+
+def test_an_inert_rung_carries_no_share_that_the_answer_speaks_of():
+    level = setting(CACHE, "8MB")
+    same = [Applied(level, "8MB")]
+    rungs = [rung("A0"), rung("A1"), rung("A2", added=[level]), rung("A3", added=[level])]
+    results = [
+        *three_of("A0", 70_000),
+        *three_of("A1", 50_000),
+        *(replace(one, applied=tuple(same)) for one in three_of("A2", 40_000)),
+        *(replace(one, applied=tuple(same)) for one in three_of("A3", 10_000)),
+    ]
+    found = find(run_of(rungs, results))
+    assert finding(found, "A3").step_share > 0.6
+    assert "Rung A1 (title of A1) carries 17 % of that log slowdown." in found.answer
+
+
+def test_transactions_that_failed_are_named_from_one_in_a_hundred_on():
+    window = measurement(9_900)
+    failing = replace(
+        window,
+        transactions={
+            "payment": Counts(
+                10_020, 9_900, failed=120, failed_by_sqlstate={"53100": 20, "40P01": 100}
+            )
+        },
+        errors=(("payment", "53100", "disk full", 20), ("payment", "40P01", "deadlock", 100)),
+    )
+    few = replace(
+        window,
+        transactions={
+            "payment": Counts(10_000, 9_900, failed=100, failed_by_sqlstate={"40P01": 100})
+        },
+    )
+    run = run_of(
+        LADDER[:2],
+        [
+            replace(result("A0", None, number=1), measurement=few),
+            replace(result("A1", None, number=2), measurement=failing),
+        ],
+    )
+    baseline, first = find(run).rungs
+    assert baseline.warnings == ()
+    assert first.warnings == (
+        "in trial 2 1 % of the transactions failed, most often with SQLSTATE 40P01 (deadlock); the "
+        "rate is of those that committed: find out why the others failed",
+    )
+
+
+def test_a_window_extended_up_to_its_last_commit_has_the_rate_of_one_commit_less():
+    extended = replace(result("A0", None), measurement=measurement(30, elapsed_s=90.0))
+    (only,) = find(run_of(LADDER[:1], [extended])).rungs
+    assert only.tps.center == pytest.approx(29 / 90)
+    ended_in_time = replace(result("A0", None), measurement=measurement(30, elapsed_s=60.0))
+    (only,) = find(run_of(LADDER[:1], [ended_in_time])).rungs
+    assert only.tps.center == pytest.approx(30 / 60)
 
 
 def test_a_level_that_the_observation_needs_otherwise_says_why():

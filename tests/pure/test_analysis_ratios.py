@@ -150,3 +150,40 @@ def test_any_two_sides_compare(first, second):
 def test_exact_bounds_enclose_the_ratio_of_the_rates(before, after, exposure):
     found = conditional_ratio(before, after, exposure, 0.95)
     assert found.low < before / after * exposure < found.high
+
+
+def extended(committed: int, elapsed_s: float) -> list[TrialRate]:
+    return [TrialRate(1, committed, elapsed_s, is_inverse_sampled=True)]
+
+
+def test_two_extended_windows_compare_by_the_f_distribution():
+    found = slowdown(extended(30, 60.0), extended(30, 120.0)).slowdown
+    assert found.center == pytest.approx(2.0)
+    # The 97.5 % point of F with 60 and 60 degrees of freedom is 1.667, from a table.
+    assert found.high == pytest.approx(2.0 * 1.667, rel=1e-3)
+    assert found.low == pytest.approx(2.0 / 1.667, rel=1e-3)
+
+
+def test_an_extended_window_against_a_fixed_one_is_bounded_more_loosely_than_either_kind():
+    fixed, late = trials_of(20), extended(30, 60.0)
+    found = slowdown(fixed, late).slowdown
+    assert "divided" in found.method
+    assert found.center == pytest.approx(20 / 29)
+    as_counts = conditional_ratio(20, 30, 1.0, 0.95)
+    assert found.low < as_counts.low < as_counts.high < found.high
+
+
+def test_nothing_committed_against_an_extended_window_is_a_bound():
+    slower = slowdown(extended(30, 60.0), trials_of(0)).slowdown
+    assert (slower.center, slower.high) == (math.inf, math.inf)
+    assert slower.low > 1
+    faster = slowdown(trials_of(0), extended(30, 60.0)).slowdown
+    assert (faster.low, faster.center) == (0.0, 0.0)
+    assert faster.high < 1
+
+
+def test_noise_between_repeats_that_exceeds_the_chance_in_counting_is_not_forgotten():
+    quiet = slowdown(trials_of(60_000), extended(30, 60.0)).slowdown
+    noisy = slowdown(trials_of(60_000), extended(30, 60.0), noise=Noise(log_sd=0.5, dof=3)).slowdown
+    assert noisy.high / noisy.low > 2 * quiet.high / quiet.low
+    assert "noise of 4 repeats" in noisy.method

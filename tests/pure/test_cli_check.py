@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from pgdrag.cli import check as check_module
 from pgdrag.cli.check import check
-from pgdrag.cli.checked import check_experiment, first_mistake
 from pgdrag.cli.list import list_, make_listing
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.factors import Here
+from pgdrag.preflight import check_experiment, first_mistake
+from pgdrag.report.sections.ladder import LadderSection
 from pgdrag.settings import Setting, SettingsCatalog
 
 TEXT = """\
@@ -134,7 +135,7 @@ def test_what_no_server_has_is_a_mistake_with_its_line(file):
 
 
 def test_a_rung_that_undoes_another_is_named(file):
-    assert checked(file).notes == ("A2 sets shared_buffers to 4MB, which replaces A1's 8MB",)
+    assert checked(file).notes == ("A2 sets shared_buffers to 4MB in place of A1's 8MB",)
 
 
 def test_a_setting_of_the_observation_channel_is_named(file):
@@ -185,7 +186,7 @@ def test_json_has_everything_that_is_printed(file, run):
     assert found["server_version_num"] == 180006
     assert [x["line"] for x in found["levels"]] == [7, 8, 11, 14, 14]
     assert [x["name"] for x in found["scales"]] == ["demo", "long"]
-    assert found["notes"] == ["A2 sets shared_buffers to 4MB, which replaces A1's 8MB"]
+    assert found["notes"] == ["A2 sets shared_buffers to 4MB in place of A1's 8MB"]
 
 
 def test_mends_of_pasted_text_are_told(file, run):
@@ -227,6 +228,10 @@ def test_the_list_has_a_summary_of_everything(run):
         for name, summary in kinds.items():
             assert summary
             assert name in printed
+
+
+def test_the_list_takes_the_summary_of_a_section_as_of_all_other_kinds():
+    assert make_listing().sections["ladder"] == LadderSection.summary
 
 
 def test_the_list_in_json_has_scales(run):

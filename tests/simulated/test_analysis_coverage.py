@@ -52,7 +52,7 @@ def test_the_rate_of_an_autocorrelated_window_is_covered(rho, seconds):
     hits = 0
     for _ in range(WINDOWS):
         trial = trial_of(autocorrelated(rng, rho, seconds=seconds))
-        found = rate_interval(trial.committed, trial.elapsed_s, trial.samples)
+        found = rate_interval(trial)
         hits += found.low <= MEAN <= found.high
     assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
 
@@ -62,7 +62,7 @@ def test_the_rate_of_a_few_commits_is_covered_at_least_as_often_as_promised(expe
     rng = np.random.default_rng(2)
     hits = 0
     for committed in rng.poisson(expected, WINDOWS):
-        found = rate_interval(int(committed), 60.0, ())
+        found = rate_interval(TrialRate(1, int(committed), 60.0))
         hits += found.low <= expected / 60.0 <= found.high
     # Exact bounds of a discrete count cannot hit 95 %; they may only exceed it.
     assert hits / WINDOWS >= 0.95 - MARGIN
@@ -72,9 +72,58 @@ def test_about_three_expected_commits_are_covered_as_often_as_the_docstring_admi
     rng = np.random.default_rng(2)
     hits = 0
     for committed in rng.poisson(3.0, WINDOWS):
-        hits += rate_interval(int(committed), 60.0, ()).high >= 3.0 / 60.0
+        hits += rate_interval(TrialRate(1, int(committed), 60.0)).high >= 3.0 / 60.0
     # P(no commit) is just under 5 %, and its bound just under 3.
     assert 0.925 - MARGIN <= hits / WINDOWS <= 0.95 + MARGIN
+
+
+def stopped(rng, rate, *, measure_s=60.0, budget_s=120.0, wanted=30):
+    """Run the driver's rule: a fixed window, extended up to the last commit wanted or the budget."""
+    times = np.cumsum(rng.exponential(1 / rate, size=max(round(rate * budget_s * 2), 100)))
+    assert times[-1] > budget_s
+    if times[wanted - 1] <= measure_s:
+        return TrialRate(1, int(np.sum(times <= measure_s)), measure_s)
+    if times[wanted - 1] <= budget_s:
+        return TrialRate(1, wanted, float(times[wanted - 1]), is_inverse_sampled=True)
+    return TrialRate(1, int(np.sum(times <= budget_s)), budget_s)
+
+
+# Commits to be expected within the budget: hardly ever enough, as often as not, nearly always, and
+# mostly enough within the window already.
+@pytest.mark.parametrize("expected", [12.0, 30.0, 45.0, 62.0])
+def test_the_rate_of_a_window_extended_up_to_its_last_commit_is_covered(expected):
+    rng = np.random.default_rng(14)
+    low = high = 0
+    for _ in range(2 * WINDOWS):
+        found = rate_interval(stopped(rng, expected / 120.0))
+        low += found.low > expected / 120.0
+        high += found.high < expected / 120.0
+    # Each tail on its own: an estimate that is too high on average would fill one of them.
+    tail = 0.025 + 2 * math.sqrt(0.025 * 0.975 / (2 * WINDOWS))
+    assert low / (2 * WINDOWS) <= tail
+    assert high / (2 * WINDOWS) <= tail
+
+
+def test_the_rate_of_a_window_that_ended_with_its_last_commit_has_no_bias():
+    rng = np.random.default_rng(15)
+    # With no budget every window ends with its 30th commit; 30 / time would be 3.4 % too high.
+    rates = [stopped(rng, 0.2, measure_s=1.0, budget_s=1e4).per_s for _ in range(2 * WINDOWS)]
+    error = float(np.std(rates)) / math.sqrt(len(rates))
+    assert abs(float(np.mean(rates)) - 0.2) < 3 * error < 0.2 / 30
+
+
+# Both nearly always extended; one of them; one of them starved within the budget.
+@pytest.mark.parametrize(("before", "after"), [(45.0, 45.0), (600.0, 45.0), (45.0, 8.0)])
+def test_the_slowdown_between_extended_windows_is_covered_at_least_as_often_as_promised(
+    before, after
+):
+    rng = np.random.default_rng(16)
+    hits = 0
+    for _ in range(WINDOWS):
+        sides = [[stopped(rng, expected / 120.0)] for expected in (before, after)]
+        found = slowdown(*sides).slowdown
+        hits += found.low <= before / after <= found.high
+    assert hits / WINDOWS >= 0.95 - MARGIN
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5])

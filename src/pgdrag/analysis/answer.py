@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.analysis.findings import Comparison, RungFinding, Verdict
+from pgdrag.analysis.findings import LADDER, Comparison, RungFinding, Verdict
 from pgdrag.analysis.wording import (
     counted,
     detectable_words,
@@ -13,10 +13,8 @@ from pgdrag.analysis.wording import (
     published_words,
     slowdown_words,
 )
-from pgdrag.plan import RunRecord, Study
+from pgdrag.plan import Outcome, RunRecord, Study
 from pgdrag.units import format_interval, format_rate
-
-LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
 
 
 def answer_sentence(study: Study, rungs: Sequence[RungFinding]) -> str:
@@ -116,7 +114,12 @@ def _published(rung: RungFinding) -> str:
 
 
 def _largest_share(steps: Sequence[RungFinding]) -> str:
-    shares = [(step.step_share, step) for step in steps if step.step_share is not None]
+    # What changed nothing effective carries nothing: its share is noise.
+    shares = [
+        (step.step_share, step)
+        for step in steps
+        if step.step_share is not None and step.outcome is not Outcome.INERT
+    ]
     if len(shares) < 2:
         return ""
     whole = shares[-1][1].to_baseline

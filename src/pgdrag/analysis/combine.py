@@ -22,6 +22,7 @@ from pgdrag.plan import (
 )
 from pgdrag.units import format_duration
 
+FAILED_MATTERS = 0.01  # share of failed transactions above which a rate needs a word
 DRIVER_BUSY = 0.7  # CPU share of a driver thread from which the driver may be the bottleneck
 DRIVER_LATE_US = 10_000.0  # p99 of its loop's lateness from which it may be
 
@@ -47,15 +48,7 @@ class RungTrials:
     @property
     def rates(self) -> tuple[TrialRate, ...]:
         """Throughput of the numbered trials."""
-        return tuple(
-            TrialRate(
-                result.trial.block,
-                measured.total.committed,
-                measured.elapsed_s,
-                measured.samples,
-            )
-            for result, measured in self.numbered
-        )
+        return tuple(rate_of(result, measured) for result, measured in self.numbered)
 
     @property
     def outcome(self) -> Outcome:
@@ -85,7 +78,7 @@ class RungTrials:
     def middle(self) -> Result | None:
         """The trial in the middle by throughput; without a number, the last that read levels back."""
         if self.numbered:
-            ranked = sorted(self.numbered, key=lambda pair: pair[1].committed_per_s)
+            ranked = sorted(self.numbered, key=lambda pair: rate_of(*pair).per_s)
             return ranked[(len(ranked) - 1) // 2][0]
         return next((result for result in reversed(self.results) if result.applied), None)
 
@@ -105,6 +98,18 @@ class RungTrials:
         """Latencies by transaction type, in the middle trial."""
         measured = self._middle_measurement
         return measured.latency if measured is not None else {}
+
+    @property
+    def queue_us_p99(self) -> float | None:
+        """How long work waited before its first attempt, in the middle trial; None without a rate."""
+        measured = self._middle_measurement
+        return measured.queue_us_p99 if measured is not None else None
+
+    @property
+    def max_queue(self) -> int | None:
+        """How much work waited at once, in the middle trial; None without a rate."""
+        measured = self._middle_measurement
+        return measured.max_queue if measured is not None else None
 
     @property
     def _middle_measurement(self) -> Measurement | None:
@@ -175,7 +180,8 @@ class RungTrials:
                 for result in self.results
                 if id(result) not in has_number
             ]
-        doubts += [doubt for _, measured in self.numbered for doubt in _driver_doubts(measured)]
+        for result, measured in self.numbered:
+            doubts += [*_failure_doubts(result.trial.number, measured), *_driver_doubts(measured)]
         if self.drift:
             doubts.append(self.drift)
         return tuple(dict.fromkeys(doubts))
@@ -188,6 +194,21 @@ def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials,
         by_treatment.setdefault(result.trial.treatment.name, []).append(result)
     return tuple(
         RungTrials(rung, tuple(by_treatment.get(rung.treatment.name, ()))) for rung in rungs
+    )
+
+
+def rate_of(result: Result, measured: Measurement) -> TrialRate:
+    """Return what one window tells of throughput, and whether it ended with its last commit."""
+    load, committed = result.trial.load, measured.total.committed
+    return TrialRate(
+        result.trial.block,
+        committed,
+        measured.elapsed_s,
+        measured.samples,
+        # A single commit leaves an unbiased rate of zero; as a count it has wider bounds than it must.
+        is_inverse_sampled=measured.elapsed_s > load.measure_s
+        and committed == load.min_commits
+        and committed > 1,
     )
 
 
@@ -205,6 +226,22 @@ def _median(observations: Sequence[Observation]) -> Observation:
 
 def _cpu_share(measured: Measurement) -> float:
     return (measured.driver.user_cpu_s + measured.driver.system_cpu_s) / measured.elapsed_s
+
+
+def _failure_doubts(number: int, measured: Measurement) -> list[str]:
+    """Doubt a trial in which more than a few transactions failed, and say with what."""
+    total = measured.total
+    if total.failed <= FAILED_MATTERS * total.scheduled:
+        return []
+    states = total.failed_by_sqlstate
+    most = max(states, key=lambda state: states[state], default="unknown")
+    messages = [text for _, state, text, _ in measured.errors if state == most and text]
+    why = f" ({messages[0]})" if messages else ""
+    return [
+        f"in trial {number} {percent_words(total.failed / total.scheduled)} of the transactions "
+        f"failed, most often with SQLSTATE {most}{why}; the rate is of those that committed: find "
+        "out why the others failed"
+    ]
 
 
 def _driver_doubts(measured: Measurement) -> list[str]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, Rung, RunRecord, Sample
 
 NOT_RUN = "not run yet"
+LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
 
 
 class Answer(StrEnum):
@@ -101,12 +102,15 @@ class RungFinding:
     """All that is known of one rung.
 
     Attributes:
-        outcome: of its trials together: measured where one of them was. With `trials` 0 it means
-            nothing, and `state` says "not run yet".
+        outcome: of its trials together: measured where one of them was, and inert where it was
+            measured but each level that it names reads as before (it has its number all the same).
+            With `trials` 0 it means nothing, and `state` says "not run yet".
         reason: why there is no number, or ""; "not run yet" where no trial was run.
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
         latency, samples, applied: of the trial in the middle by throughput.
+        queue_us_p99, max_queue: of that trial: how long work waited before its first attempt, and how
+            much of it at once; None without a rate.
         evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
@@ -148,6 +152,8 @@ class RungFinding:
     driver_cpu_share: float | None  # driver's CPU seconds per second of window
     warnings: tuple[str, ...]
     step_share: float | None = None
+    queue_us_p99: float | None = None
+    max_queue: int | None = None
 
     @property
     def state(self) -> str:
@@ -170,3 +176,8 @@ class Findings:
     answer: str
     noise_floor: float | None
     warnings: tuple[str, ...]
+
+    @property
+    def is_ladder(self) -> bool:
+        """Each rung stands upon the ones before it."""
+        return self.run.study.design == LADDER

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgdrag.analysis import levels
-from pgdrag.analysis.answer import LADDER, answer_sentence, run_warnings
+from pgdrag.analysis.answer import answer_sentence, run_warnings
 from pgdrag.analysis.claims import answer_step, answer_total, untestable_words
 from pgdrag.analysis.combine import RungTrials, group
 from pgdrag.analysis.findings import (
+    LADDER,
     NOT_RUN,
     ClaimFinding,
     Comparison,
@@ -27,7 +28,7 @@ from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import slowdown
 from pgdrag.analysis.wording import detectable_words
-from pgdrag.plan import Applied, RunRecord
+from pgdrag.plan import Applied, Outcome, RunRecord
 from pgdrag.units import format_interval
 
 
@@ -63,10 +64,11 @@ def _find_rung(
     reference = before if before is not None else max(at - 1, 0)
     moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()
     applied = here.applied
+    earlier = _applied_before(run, trials, at)
     overridden = levels.overrides(run.study.rungs, at) if _is_ladder(run) else ()
     return RungFinding(
         rung=rung,
-        outcome=here.outcome,
+        outcome=_outcome(here, earlier) if at else here.outcome,
         reason=here.reason,
         trials=len(here.numbered) or len(here.results),
         tps=combined_rate(here.rates) if here.rates else None,
@@ -84,11 +86,13 @@ def _find_rung(
         movements=moved,
         untested=levels.untested(rung.added, applied),
         overrides=overridden,
-        inert=levels.inert(rung.added, applied, _applied_before(trials, at)) if at else (),
+        inert=levels.inert(rung.added, applied, earlier) if at else (),
         sentence=_rung_sentence(here, trials[reference], moved, to_previous),
         drift=here.drift,
         driver_cpu_share=here.driver_cpu_share,
         warnings=here.warnings,
+        queue_us_p99=here.queue_us_p99,
+        max_queue=here.max_queue,
     )
 
 
@@ -102,10 +106,20 @@ def _previous(run: RunRecord, trials: Sequence[RungTrials], at: int) -> int | No
     return next((place for place in candidates if trials[place].rates), None)
 
 
-def _applied_before(trials: Sequence[RungTrials], at: int) -> tuple[Applied, ...]:
-    """Return what was read back on the nearest rung before that read anything back."""
-    read_back = (trials[place].applied for place in range(at - 1, -1, -1))
-    return next((applied for applied in read_back if applied), ())
+def _applied_before(run: RunRecord, trials: Sequence[RungTrials], at: int) -> tuple[Applied, ...]:
+    """Return what each factor read, where that was last read, on the rungs that this one builds on."""
+    nearest: dict[tuple[str, str], Applied] = {}
+    for before in trials[: at if _is_ladder(run) else min(at, 1)]:
+        # A rung that could not be tested here read nothing back, and left all as it was.
+        read = {one.level.factor: one for one in before.applied if one.effective is not None}
+        nearest.update(read)
+    return tuple(nearest.values())
+
+
+def _outcome(here: RungTrials, earlier: Sequence[Applied]) -> Outcome:
+    """Return how the rung ended: inert where it was measured, but changed nothing effective."""
+    is_inert = levels.is_whole_rung_inert(here.rung.added, here.applied, earlier)
+    return Outcome.INERT if here.outcome is Outcome.MEASURED and is_inert else here.outcome
 
 
 def _compare(reference: RungTrials, here: RungTrials, noise: Noise | None) -> Comparison | None:
@@ -167,7 +181,7 @@ def _rung_sentence(
     factor = step.slowdown.center if math.isfinite(step.slowdown.center) else step.slowdown.low
     told = sentence(moved, here.rung.expects, missing=missing, slowdown=max(factor, 1.0))
     if levels.is_whole_rung_inert(here.rung.added, here.applied, before.applied):
-        told = f"Nothing effective changed from {before.rung.name}. {told}"
+        told = f"Inert here: nothing effective changed from {before.rung.name}. {told}"
     return _effect_words(step) + told
 
 

@@ -28,7 +28,7 @@ def inert(
     Args:
         added: levels that the rung itself names.
         applied: what was read back on it.
-        before: what was read back on the rung before.
+        before: what was read back earlier; what could not be set there stood at its default.
     """
     earlier = _effective(before)
     wanted = {level.factor for level in added}
@@ -49,17 +49,17 @@ def inert(
 def is_whole_rung_inert(
     added: Sequence[Level], applied: Sequence[Applied], before: Sequence[Applied]
 ) -> bool:
-    """Tell a rung that names levels, none of which reads otherwise than on the rung before."""
+    """Tell a rung that names levels, none of which reads otherwise than before; see `inert`."""
     now, earlier = _effective(applied), _effective(before)
     defaults = {one.level.factor: one.default for one in applied}
     return bool(added) and all(
-        now.get(x.factor) is not None and now[x.factor] == earlier.get(x.factor, defaults[x.factor])
+        x.factor in now and now[x.factor] == earlier.get(x.factor, defaults[x.factor])
         for x in added
     )
 
 
-def _effective(applied: Sequence[Applied]) -> dict[tuple[str, str], str | None]:
-    return {one.level.factor: one.effective for one in applied}
+def _effective(applied: Sequence[Applied]) -> dict[tuple[str, str], str]:
+    return {one.level.factor: one.effective for one in applied if one.effective is not None}
 
 
 def overrides(rungs: Sequence[Rung], at: int) -> tuple[str, ...]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pgdrag.analysis.counts import FEW_COMMITS, overdispersion, poisson_rate, widened
+from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Sample
 
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
@@ -54,17 +53,33 @@ class Trend:
 
 @dataclass(frozen=True)
 class TrialRate:
-    """What one trial tells of throughput; `block` says which trials ran close together."""
+    """What one trial tells of throughput.
+
+    Attributes:
+        block: which trials ran close together.
+        is_inverse_sampled: the window went on until its last commit; see `counts.Tally`.
+    """
 
     block: int
     committed: int
     elapsed_s: float
     samples: tuple[Sample, ...] = ()
+    is_inverse_sampled: bool = False
+
+    @property
+    def tally(self) -> Tally:
+        """Its commits and its time."""
+        return Tally(self.committed, self.elapsed_s, self.is_inverse_sampled)
 
     @property
     def per_s(self) -> float:
-        """Committed transactions per second."""
-        return self.committed / self.elapsed_s
+        """Committed transactions per second, without bias."""
+        return self.tally.per_s
+
+    @property
+    def has_few_commits(self) -> bool:
+        """So few that their own chance is all the doubt there is: batches of them show no more."""
+        return self.committed < FEW_COMMITS + self.is_inverse_sampled
 
 
 @dataclass(frozen=True)
@@ -88,32 +103,30 @@ class Spread:
     dof: float
 
 
-def rate_interval(
-    committed: int, elapsed_s: float, samples: Sequence[Sample], *, confidence: float = 0.95
-) -> Interval:
+def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     """Estimate commits per second of one window.
 
     The confidence covers this one window on this one server: not what a second trial would give
     (see `combined_rate` for that).
 
     Args:
-        committed: commits in the window.
-        elapsed_s: its length, seconds.
-        samples: its parts in order; used from 30 commits on.
+        trial: the window; its samples are used from 30 commits on.
         confidence: coverage wanted, in (0, 1).
 
     Returns:
-        Under 30 commits the exact Poisson interval, which covers at least what it promises. From
-        30 on the interval of batch means, never narrower than the exact one. Nothing committed: a
-        censored rate, `center` 0 and the exact one-sided bound in `high`.
+        Under 30 commits, and where the window was extended up to its 30th, the exact interval, which
+        covers at least what it promises. Else the interval of batch means, never narrower than the
+        exact one. Nothing committed: a censored rate, `center` 0 and the exact one-sided bound in
+        `high`. A trend within the window is no part of it: see `trend`.
 
     Source: Garwood 1936 (exact Poisson); the method of batch means (Schmeiser 1982).
     """
-    assert committed >= 0, f"{committed} commits"
-    assert elapsed_s > 0, f"a window of {elapsed_s} s"
-    exact = poisson_rate(committed, elapsed_s, confidence)
-    if committed < FEW_COMMITS:
+    assert trial.committed >= 0, f"{trial.committed} commits"
+    assert trial.elapsed_s > 0, f"a window of {trial.elapsed_s} s"
+    exact = exact_rate(trial.tally, confidence)
+    if trial.has_few_commits:
         return exact
+    samples = trial.samples
     spread = _batch_spread(samples)
     if spread is None:
         return replace(
@@ -123,7 +136,7 @@ def rate_interval(
                 f"measure for {_SAMPLES_GOOD} s or more",
             ),
         )
-    center = committed / elapsed_s
+    center = exact.center
     half = _t_quantile(confidence, spread.dof) * spread.log_se
     return Interval(
         # The chance in counting is a floor: a lucky run of even batches is no better knowledge.
@@ -141,21 +154,19 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
 
     One trial: its own `rate_interval`. Several: the geometric mean with a t interval on the
     logarithms, which covers what further trials in further blocks would average to. Under 30
-    commits in all, or with an empty trial among them: the exact Poisson interval of the pooled
-    counts.
+    commits in all, or with an empty trial among them: the exact interval of the pooled counts.
     """
     assert trials, "no trial"
     if len(trials) == 1:
-        only = trials[0]
-        return rate_interval(only.committed, only.elapsed_s, only.samples, confidence=confidence)
-    committed = sum(trial.committed for trial in trials)
-    elapsed_s = sum(trial.elapsed_s for trial in trials)
-    if committed < FEW_COMMITS or any(trial.committed == 0 for trial in trials):
-        pooled = poisson_rate(committed, elapsed_s, confidence)
-        if not committed:
-            return pooled
-        pooled = replace(pooled, method=f"exact Poisson, {len(trials)} trials pooled")
-        return widened(pooled, trial_dispersion(trials))
+        return rate_interval(trials[0], confidence=confidence)
+    tally = pooled(trials)
+    if tally.committed < FEW_COMMITS or any(trial.committed == 0 for trial in trials):
+        together = exact_rate(tally, confidence)
+        if not tally.committed:
+            return together
+        kind = "gamma" if tally.is_inverse_sampled else "Poisson"
+        together = replace(together, method=f"exact {kind}, {len(trials)} trials pooled")
+        return widened(together, trial_dispersion(trials))
     logs = np.log([trial.per_s for trial in trials])
     within = math.sqrt(sum(within_spread(trial).log_se ** 2 for trial in trials)) / len(trials)
     dof = len(trials) - 1
@@ -173,6 +184,19 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
     )
 
 
+def pooled(trials: Sequence[TrialRate]) -> Tally:
+    """Return the commits and times of trials of one treatment together.
+
+    Where only some of the windows ended with their last commit, all count as of a fixed time: that
+    bounds the rate from above a little more loosely than it must be, and from below alike.
+    """
+    return Tally(
+        sum(trial.committed for trial in trials),
+        sum(trial.elapsed_s for trial in trials),
+        all(trial.is_inverse_sampled for trial in trials),
+    )
+
+
 def within_spread(trial: TrialRate) -> Spread:
     """Standard error of log throughput from within one trial that committed something.
 
@@ -180,7 +204,7 @@ def within_spread(trial: TrialRate) -> Spread:
     """
     assert trial.committed > 0, "the logarithm of a rate of zero"
     counting = 1 / math.sqrt(trial.committed)
-    spread = _batch_spread(trial.samples) if trial.committed >= FEW_COMMITS else None
+    spread = None if trial.has_few_commits else _batch_spread(trial.samples)
     if spread is None or spread.log_se <= counting:
         return Spread(counting, math.inf)
     return spread
@@ -260,20 +284,12 @@ def _batch_spread(samples: Sequence[Sample]) -> Spread | None:
 
 
 def _sample_warnings(samples: Sequence[Sample]) -> tuple[str, ...]:
-    warnings = []
-    if len(samples) < _SAMPLES_GOOD:
-        warnings.append(
-            f"{len(samples)} samples show only roughly how unsteady the rate was; "
-            f"measure for {_SAMPLES_GOOD} s or more"
-        )
-    drift = trend(samples)
-    if drift is not None and drift.matters:
-        verb = "fell" if drift.change < 0 else "rose"
-        warnings.append(
-            f"the rate {verb} by {percent_words(abs(drift.change))} during the window, so its mean depends on "
-            "the length of the window; warm up longer"
-        )
-    return tuple(warnings)
+    if len(samples) >= _SAMPLES_GOOD:
+        return ()
+    return (
+        f"{len(samples)} samples show only roughly how unsteady the rate was; "
+        f"measure for {_SAMPLES_GOOD} s or more",
+    )
 
 
 def _t_quantile(confidence: float, dof: float) -> float:

@@ -8,7 +8,8 @@ as far as a factor of two down. Which of four intervals is used depends on what 
 | several on both sides, same blocks | t on paired log ratios | further blocks on this machine |
 | several on a side, other blocks | Welch's t on logarithms | further trials on this machine |
 | one on each side | delta method, noise of repeats added | this pair, or repeats of it |
-| under 30 commits on a side | exact conditional | the chance in counting commits |
+| under 30 commits on a side | exact, by `counts.count_ratio` | the chance in counting commits |
+| one trial, extended up to its 30th commit | the wider of that and the rows above | as there |
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from functools import lru_cache
 import numpy as np
 from scipy import optimize, stats
 
-from pgdrag.analysis.counts import FEW_COMMITS, POWER, conditional_ratio, detectable_ratio, widened
+from pgdrag.analysis.counts import FEW_COMMITS, POWER, count_ratio, detectable_ratio, widened
 from pgdrag.analysis.findings import Comparison, Interval, Verdict
-from pgdrag.analysis.rates import Noise, TrialRate, repeat_noise, trial_dispersion, within_spread
+from pgdrag.analysis.rates import (
+    Noise,
+    TrialRate,
+    pooled,
+    repeat_noise,
+    trial_dispersion,
+    within_spread,
+)
 
 EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
 _LOG_MAX = 700.0  # exp() of more is not a float
@@ -78,6 +86,22 @@ def slowdown(
         trial.committed == 0 for side in sides for trial in side
     ):
         return _compare_counts(reference, treatment, confidence, equivalence)
+    by_logs = _compare_logs(reference, treatment, noise, confidence, equivalence)
+    if min(map(len, sides)) > 1 or not any(pooled(side).is_inverse_sampled for side in sides):
+        return by_logs
+    # The window of an unrepeated trial ended with its last commit: exact bounds, or those from the
+    # noise of repeats, whichever knows less.
+    by_counts = _compare_counts(reference, treatment, confidence, equivalence)
+    return max(by_counts, by_logs, key=_log_width)
+
+
+def _compare_logs(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    noise: Noise | None,
+    confidence: float,
+    equivalence: float,
+) -> Comparison:
     ratio = _log_ratio(reference, treatment, noise)
     interval = _interval(ratio, confidence)
     narrow = _interval(ratio, 2 * confidence - 1)
@@ -214,17 +238,21 @@ def _compare_counts(
     confidence: float,
     equivalence: float,
 ) -> Comparison:
-    """Compare pooled counts: given their sum, the treatment's share is binomial."""
-    before, after = (sum(trial.committed for trial in side) for side in (reference, treatment))
-    times = [sum(trial.elapsed_s for trial in side) for side in (reference, treatment)]
-    exposure = times[1] / times[0]
-    dispersion = _count_dispersion((reference, before), (treatment, after))
+    """Compare pooled counts by the chance in counting alone."""
+    before, after = pooled(reference), pooled(treatment)
+    dispersion = _count_dispersion((reference, before.committed), (treatment, after.committed))
     interval, narrow = (
-        widened(conditional_ratio(before, after, exposure, level), dispersion)
+        widened(count_ratio(before, after, level), dispersion)
         for level in (confidence, 2 * confidence - 1)
     )
-    detectable = detectable_ratio(before, exposure, confidence)
+    exposure = after.elapsed_s / before.elapsed_s
+    detectable = detectable_ratio(before.committed, exposure, confidence)
     return Comparison(_verdict(interval, narrow, equivalence), interval, detectable)
+
+
+def _log_width(comparison: Comparison) -> float:
+    found = comparison.slowdown
+    return math.log(found.high) - math.log(found.low)
 
 
 def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:

@@ -25,20 +25,25 @@ def slowdown_words(found: Interval) -> str:
     if math.isinf(found.center):
         return f"at least {format_ratio(found.low)} slower"
     if found.center == 0:
-        return f"at least {format_ratio(_inverse(found.high))} faster"
+        return f"at least {format_ratio(inverse(found.high))} faster"
     if found.center >= 1:
         return _words(found.low, found.center, found.high, "slower")
-    return _words(_inverse(found.high), _inverse(found.center), _inverse(found.low), "faster")
+    return _words(inverse(found.high), inverse(found.center), inverse(found.low), "faster")
 
 
 def published_words(ratio: float) -> str:
     """Return a published slowdown as `442,625× slower` or `1.2× faster`; `no change` at exactly 1."""
     if ratio == 1:
         return "no change"
-    size = max(ratio, _inverse(ratio))
+    return f"{published_size(ratio)} {'slower' if ratio > 1 else 'faster'}"
+
+
+def published_size(ratio: float) -> str:
+    """Return the size of a published slowdown or speedup: `442,625×`, and `1.2×` for 1/1.2."""
+    size = max(ratio, inverse(ratio))
     # Published numbers carry no error: whole ones keep their digits, for the reader to find again.
     digits = min(max(3, math.floor(math.log10(size)) + 1), 6)
-    return f"{format_ratio(size, significant=digits)} {'slower' if ratio > 1 else 'faster'}"
+    return format_ratio(size, significant=digits)
 
 
 def detectable_words(detectable: float) -> str:
@@ -86,6 +91,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def inverse(ratio: float) -> float:
+    """Return a ratio the other way round; 0 and infinity change places."""
+    if ratio == 0:
+        return math.inf
+    return 0.0 if math.isinf(ratio) else 1 / ratio
+
+
 def _words(low: float, center: float, high: float, way: str) -> str:
     number, _, bounds = format_interval(low, center, high).partition(" ")
     return f"{number} {way} {bounds}"
@@ -98,9 +110,3 @@ def _percent(share: float) -> str:
         return f"{share:.0%}".replace("%", " %")
     decimals = min(-math.floor(math.log10(rest * 100)), 6) if rest < 0.01 else 1
     return f"{share * 100:.{decimals}f} %"
-
-
-def _inverse(ratio: float) -> float:
-    if ratio == 0:
-        return math.inf
-    return 0.0 if math.isinf(ratio) else 1 / ratio

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json as json_module
 import sys
 from collections.abc import Mapping
@@ -13,12 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag import registry
 from pgdrag.collectors import all_collectors
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, shipped_experiments
 from pgdrag.factors import all_factors
-from pgdrag.report import sections
+from pgdrag.report.sections import all_sections
 from pgdrag.workloads import all_workloads
 
 PIPE_WIDTH = 140
@@ -65,7 +63,7 @@ def make_listing() -> Listing:
         factors=_summaries(all_factors()),
         designs=_summaries(all_designs()),
         collectors=_summaries(all_collectors()),
-        sections=_summaries(registry.registered(sections, sections.Section)),  # type: ignore[type-abstract]
+        sections=_summaries(all_sections()),
     )
 
 
@@ -76,12 +74,7 @@ def _experiment(experiment: Experiment) -> ShippedExperiment:
 
 
 def _summaries(kinds: Mapping[str, type]) -> dict[str, str]:
-    return {name: _summary(kind) for name, kind in kinds.items()}
-
-
-def _summary(kind: type) -> str:
-    own = getattr(kind, "summary", "")
-    return str(own) or (inspect.getdoc(kind) or "").split("\n")[0]
+    return {name: str(kind.summary) for name, kind in kinds.items()}  # type: ignore[attr-defined]
 
 
 def _print(listing: Listing) -> None:

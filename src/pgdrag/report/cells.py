@@ -14,6 +14,7 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
+from pgdrag.analysis.wording import inverse, published_size
 from pgdrag.plan import Outcome
 from pgdrag.report.document import Cell, Tone
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
@@ -73,10 +74,10 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
     if math.isinf(found.center):
         return Cell(f"> {format_ratio(found.low)}", "lower bound", Tone.BAD, is_strong=True)
     if found.center == 0:
-        return Cell(f"> {format_ratio(_inverse(found.high))} faster", "lower bound", Tone.GOOD)
+        return Cell(f"> {format_ratio(inverse(found.high))} faster", "lower bound", Tone.GOOD)
     if comparison.verdict is Verdict.FASTER:
         # Turned round together: the upper bound of a gain is the lower one of the slowdown.
-        low, center, high = (_inverse(x) for x in (found.high, found.center, found.low))
+        low, center, high = (inverse(x) for x in (found.high, found.center, found.low))
         gain = Interval(low, center, high, found.confidence, found.method)
         return Cell(f"{format_ratio(center)} faster", bounds_words(gain, _bare_ratio), Tone.GOOD)
     note = bounds_words(found, _bare_ratio)
@@ -97,10 +98,7 @@ def claim_cell(claim: ClaimFinding | None) -> Cell:
 
 def published_ratio(ratio: float) -> str:
     """Return a published slowdown with all its whole digits, as the reader will look for them."""
-    is_faster = ratio < 1
-    size = 1 / ratio if is_faster else ratio
-    digits = min(max(3, math.floor(math.log10(size)) + 1), 6)
-    return format_ratio(size, significant=digits) + (" faster" if is_faster else "")
+    return published_size(ratio) + (" faster" if ratio < 1 else "")
 
 
 def bounds_words(found: Interval, form: Callable[[float], str]) -> str:
@@ -118,9 +116,3 @@ def bounds_words(found: Interval, form: Callable[[float], str]) -> str:
 def _bare_ratio(ratio: float) -> str:
     # In decimals on both sides of 1: a bound of "1/2.16" beside "2.5" takes a second look.
     return format_number(float(f"{ratio:.3g}"))
-
-
-def _inverse(ratio: float) -> float:
-    if ratio == 0:
-        return math.inf
-    return 0.0 if math.isinf(ratio) else 1 / ratio

@@ -26,6 +26,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Findings, Interval, RungFinding
 from pgdrag.plan import Result, RunRecord, Study
 
@@ -85,8 +86,12 @@ def _trial(result: Result) -> Json:
         "reason": result.reason,
         "elapsed_s": measured.elapsed_s if measured else None,
         "stopped_by": measured.stopped_by if measured else None,
+        "queue_us_p99": measured.queue_us_p99 if measured else None,
+        "max_queue": measured.max_queue if measured else None,
         "committed": measured.total.committed if measured else None,
-        "committed_per_s": measured.committed_per_s if measured and measured.elapsed_s else None,
+        "committed_per_s": rate_of(result, measured).per_s
+        if measured and measured.elapsed_s
+        else None,
         "counts": _plain(measured.transactions) if measured else None,
         "driver": _plain(measured.driver) if measured else None,
         "phases_s": _plain(result.phases_s),

@@ -16,12 +16,14 @@ class Section(ABC):
 
     Class attributes:
         name: in lower case with hyphens; the anchor in the HTML report.
+        summary: what it shows, on one line, for `pgdrag list`.
         title: its heading.
         order: where it stands; the lowest comes first.
         is_folded: closed until the reader opens it, where the medium can.
     """
 
     name: ClassVar[str]
+    summary: ClassVar[str]
     title: ClassVar[str]
     order: ClassVar[int]
     is_folded: ClassVar[bool] = True
@@ -39,10 +41,15 @@ class Section(ABC):
         return ()
 
 
-def sections_for(findings: Findings) -> tuple[Section, ...]:
-    """Return the sections that have something to say of these findings, in their order."""
+def all_sections() -> dict[str, type[Section]]:
+    """Return every registered section, by name."""
     import pgdrag.report.sections as package
 
-    found = registry.registered(package, Section)  # type: ignore[type-abstract]
-    sections = sorted((kind() for kind in found.values()), key=lambda one: (one.order, one.name))
+    return registry.registered(package, Section)  # type: ignore[type-abstract]
+
+
+def sections_for(findings: Findings) -> tuple[Section, ...]:
+    """Return the sections that have something to say of these findings, in their order."""
+    made = (kind() for kind in all_sections().values())
+    sections = sorted(made, key=lambda one: (one.order, one.name))
     return tuple(section for section in sections if section.applies(findings))

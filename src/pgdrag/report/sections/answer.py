@@ -20,6 +20,7 @@ class AnswerSection(Section):
     """The headline, the claim beside it, the noise floor and the warnings."""
 
     name: ClassVar[str] = "answer"
+    summary: ClassVar[str] = "the headline, the claim beside it, the noise floor and the warnings"
     title: ClassVar[str] = "Answer"
     order: ClassVar[int] = 10
     is_folded: ClassVar[bool] = False
@@ -52,8 +53,8 @@ def noise_words(findings: Findings) -> str:
             "The baseline ran once, so this run cannot say how far repeats of one treatment differ."
         )
     return (
-        f"Noise: two trials of the baseline differed by up to {format_ratio(findings.noise_floor)}; "
-        "a smaller difference between rungs means nothing."
+        f"Noise: trials of the baseline, all alike, differed by up to "
+        f"{format_ratio(findings.noise_floor)}."
     )
 
 

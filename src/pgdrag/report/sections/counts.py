@@ -26,6 +26,9 @@ class CountsSection(Section):
     """The ways to end, by rung, with the identity that they obey, and the errors."""
 
     name: ClassVar[str] = "counts"
+    summary: ClassVar[str] = (
+        "the ways to end, by rung, with the identity that they obey, and the errors"
+    )
     title: ClassVar[str] = "How transactions ended"
     order: ClassVar[int] = 70
 

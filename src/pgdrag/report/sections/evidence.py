@@ -30,6 +30,7 @@ class EvidenceSection(Section):
     """A paragraph a rung, and the table of all observations."""
 
     name: ClassVar[str] = "evidence"
+    summary: ClassVar[str] = "a paragraph a rung, and the table of all observations"
     title: ClassVar[str] = "Why"
     order: ClassVar[int] = 40
     is_folded: ClassVar[bool] = False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Answer, Findings
+from pgdrag.plan import Outcome
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import Block, Cell, KeyValues
 from pgdrag.report.sections import Section
@@ -32,6 +33,13 @@ _NUMBERS = (
         "only where the interval excludes any effect that matters.",
     ),
 )
+_INERT = (
+    (
+        "Inert",
+        "Everything that this rung sets reads as it did before, so it is the same server once more: "
+        "what its number differs by is noise.",
+    ),
+)
 _LADDER = (
     (
         "Share",
@@ -53,13 +61,16 @@ class HowToReadSection(Section):
     """The words, explained."""
 
     name: ClassVar[str] = "how-to-read"
+    summary: ClassVar[str] = "the words, explained"
     title: ClassVar[str] = "How to read this report"
     order: ClassVar[int] = 100
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return each word that this report uses with its meaning."""
         told = list(_NUMBERS)
-        if findings.run.study.design == "ladder":
+        if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
+            told += _INERT
+        if findings.is_ladder:
             told += _LADDER
         if any(rung.total_claim or rung.step_claim for rung in findings.rungs):
             told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
+from pgdrag.plan import Outcome
 from pgdrag.report.cells import NOTHING, claim_cell, name_cell, rate_cell, slowdown_cell
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -17,6 +18,7 @@ class LadderSection(Section):
     """One row a rung."""
 
     name: ClassVar[str] = "ladder"
+    summary: ClassVar[str] = "one row a rung"
     title: ClassVar[str] = "Rung by rung"
     order: ClassVar[int] = 30
     is_folded: ClassVar[bool] = False
@@ -45,7 +47,7 @@ def _table(findings: Findings, *, has_shares: bool) -> Table:
     add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
     add("Published", [claim_cell(one.total_claim) for one in findings.rungs])
     # Outside a ladder every rung is compared with the baseline, and there is no step.
-    if findings.run.study.design == "ladder":
+    if findings.is_ladder:
         add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
         add("Published step", [claim_cell(one.step_claim) for one in findings.rungs])
         if has_shares:
@@ -58,9 +60,14 @@ def _step_cell(findings: Findings, rung: RungFinding) -> Cell:
     cell = slowdown_cell(rung.to_previous)
     names = [one.rung.name for one in findings.rungs]
     at = names.index(rung.rung.name)
-    if rung.to_previous is None or names[at - 1] == rung.previous:
+    if rung.to_previous is None:
         return cell
-    return Cell(cell.text, f"{cell.note}; to {rung.previous}", cell.tone, cell.is_strong)
+    notes = [cell.note]
+    if names[at - 1] != rung.previous:
+        notes.append(f"to {rung.previous}")
+    if rung.outcome is Outcome.INERT:
+        notes.append("inert")
+    return Cell(cell.text, "; ".join(notes), cell.tone, cell.is_strong)
 
 
 def _share_cell(rung: RungFinding) -> Cell:

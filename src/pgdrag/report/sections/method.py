@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import LoadProfile, Result, Study
@@ -29,6 +30,9 @@ class MethodSection(Section):
     """Protocol, machine, versions, intervals, and every trial in the order it ran."""
 
     name: ClassVar[str] = "method"
+    summary: ClassVar[str] = (
+        "protocol, machine, versions, intervals, and every trial in the order it ran"
+    )
     title: ClassVar[str] = "How it was measured"
     order: ClassVar[int] = 90
 
@@ -208,5 +212,5 @@ def _measured_cells(result: Result) -> tuple[Cell, ...]:
     return (
         Cell(f"{measured.total.committed:,}"),
         Cell(format_duration(measured.elapsed_s), note),
-        Cell(format_rate(measured.committed_per_s)),
+        Cell(format_rate(rate_of(result, measured).per_s)),
     )

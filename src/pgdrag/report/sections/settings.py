@@ -15,6 +15,7 @@ class SettingsSection(Section):
     """Each level that a rung adds, asked for and read back."""
 
     name: ClassVar[str] = "settings"
+    summary: ClassVar[str] = "each level that a rung adds, asked for and read back"
     title: ClassVar[str] = "What was set, and read back"
     order: ClassVar[int] = 80
 

@@ -20,6 +20,7 @@ class StepsSection(Section):
     """A logarithmic chart of the slowdowns with their intervals."""
 
     name: ClassVar[str] = "steps"
+    summary: ClassVar[str] = "a logarithmic chart of the slowdowns with their intervals"
     title: ClassVar[str] = _TITLE
     order: ClassVar[int] = 20
     is_folded: ClassVar[bool] = False
@@ -39,7 +40,7 @@ class StepsSection(Section):
         caption = (
             "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
         )
-        if findings.run.study.design == "ladder":
+        if findings.is_ladder:
             caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
         return (Figure(steps_chart(rows, _TITLE, told), caption, steps_text(rows)),)
 

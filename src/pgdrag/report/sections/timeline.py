@@ -8,7 +8,7 @@ from typing import ClassVar
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.plan import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
-from pgdrag.report.document import Block, Figure, Items
+from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_rate
 
@@ -21,6 +21,7 @@ class TimelineSection(Section):
     """A sparkline a rung."""
 
     name: ClassVar[str] = "timeline"
+    summary: ClassVar[str] = "a sparkline a rung"
     title: ClassVar[str] = _TITLE
     order: ClassVar[int] = 50
 
@@ -29,17 +30,17 @@ class TimelineSection(Section):
         return any(len(rung.samples) > 1 for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the lines, and the drifts in words."""
+        """Return the lines; a drift is said in words among the doubts about the rung."""
         rows = [_row(rung) for rung in findings.rungs if len(rung.samples) > 1]
         told = "; ".join(f"{row.name}: {row.words}" for row in rows)
-        figure = Figure(
-            timeline_chart(rows, _TITLE, told),
-            "Committed per second, in the trial in the middle by throughput; each line has its own "
-            "scale, from 0 to its highest sample.",
-            text="\n".join(f"{row.name}  {_spark(row)}  {row.words}" for row in rows),
+        return (
+            Figure(
+                timeline_chart(rows, _TITLE, told),
+                "Committed per second, in the trial in the middle by throughput; each line has its "
+                "own scale, from 0 to its highest sample.",
+                text="\n".join(f"{row.name}  {_spark(row)}  {row.words}" for row in rows),
+            ),
         )
-        drifts = tuple(f"{rung.rung.name}: {rung.drift}." for rung in findings.rungs if rung.drift)
-        return (figure, Items(drifts)) if drifts else (figure,)
 
 
 def _row(rung: RungFinding) -> TraceRow:

@@ -1,0 +1,116 @@
+"""What must every report section do, whatever it shows? A suite for pytest.
+
+Subclass it in a test module; it asks for one fixture::
+
+    class TestEverySection(SectionConformance):
+        @pytest.fixture(params=list(all_sections().values()), ids=list(all_sections()))
+        def section_class(self, request): ...            # type[Section]
+
+Nothing here needs pytest to be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.ladder import find
+from pgdrag.events import ignore
+from pgdrag.lab import expand
+from pgdrag.plan import Host, Outcome, Result, RunRecord, Study
+from pgdrag.report.html import render_html
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.sections import Section, sections_for
+from pgdrag.report.terminal import terminal_text
+from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
+
+# A name as a person may write it; whatever shows it must leave the escaping to the renderer.
+AWKWARD = "1 < 2 & <b>3</b>"
+
+
+class SectionConformance:
+    """Claims about one section class, on findings of the simulated laboratory."""
+
+    def test_it_says_what_it_is(self, section_class: type[Section]) -> None:
+        """Its name is an anchor, its title a heading, and its summary fits a list."""
+        assert re.fullmatch(r"[a-z][a-z0-9-]*", section_class.name)
+        assert section_class.summary
+        assert "\n" not in section_class.summary
+        assert section_class.title[:1].isupper()
+
+    def test_it_has_a_place_of_its_own(self, section_class: type[Section]) -> None:
+        """No other section claims the same order: where it stands is no accident."""
+        for findings in every_state():
+            same = [one for one in sections_for(findings) if one.order == section_class.order]
+            assert [type(one) for one in same] in ([], [section_class])
+
+    def test_it_bears_every_state_of_a_run(self, section_class: type[Section]) -> None:
+        """Where it applies it has something to say, and the same each time."""
+        for findings in every_state():
+            section = section_class()
+            if section.applies(findings):
+                assert list(section.blocks(findings))
+                assert list(section.blocks(findings)) == list(section_class().blocks(findings))
+                assert list(section.brief(findings)) == list(section_class().brief(findings))
+
+    def test_it_applies_to_a_run_that_went_well(self, section_class: type[Section]) -> None:
+        """A section that never shows is no section."""
+        assert section_class().applies(findings_of(STUDY, Truth(slowdowns={"a": 2.0})))
+
+    def test_every_rendering_has_it(self, section_class: type[Section]) -> None:
+        """Its heading is in the browser and in Markdown, and the terminal bears its brief form."""
+        for findings in every_state():
+            if section_class().applies(findings):
+                assert f'<section id="{section_class.name}"' in render_html(findings)
+                assert f"## {section_class.title}" in render_markdown(findings)
+                assert max(map(len, terminal_text(findings, width=80).splitlines())) <= 80
+
+    def test_it_leaves_escaping_to_the_renderer(self, section_class: type[Section]) -> None:
+        """Text is shown as it was written: never as markup, and never escaped twice."""
+        rungs = tuple(replace(rung, title=AWKWARD) for rung in STUDY.rungs)
+        findings = findings_of(replace(STUDY, rungs=rungs), Truth(slowdowns={"a": 2.0}))
+        page = render_html(findings).partition(f'<section id="{section_class.name}"')[2]
+        shown = page.partition("</section>")[0]
+        assert shown
+        assert "<b>" not in shown
+        assert "&amp;lt;" not in shown
+
+
+STUDY = simulated_ladder("a", "b", "c", replicates=2)
+
+
+def every_state() -> Iterator[Findings]:
+    """Yield findings of runs that went well, badly, or not at all."""
+    yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
+    yield findings_of(replace(STUDY, design="compare"), Truth(slowdowns={"a": 2.0}))
+    yield findings_of(STUDY, Truth(lacking=frozenset("b")))
+    yield find(_record(STUDY, ()))
+    yield find(_record(replace(STUDY, rungs=()), ()))
+    for outcome in Outcome:
+        yield findings_of(STUDY, Truth(outcomes={"b": outcome}))
+
+
+def findings_of(study: Study, truth: Truth) -> Findings:
+    """Return what the simulated laboratory finds where each rung is run once a replicate."""
+    bench = SimulatedBench(truth)
+    treatments = [rung.treatment for rung in study.rungs]
+    trials = expand(treatments, study, seed=1, block_number=1, first_number=1)
+    return find(_record(study, [bench.run(trial, ignore) for trial in trials]))
+
+
+def _record(study: Study, results: Sequence[Result]) -> RunRecord:
+    return RunRecord(
+        run_id="simulated",
+        study=study,
+        host=Host("simulated", 2, 4 << 30, "simulated", "simulated"),
+        server_version="simulated",
+        pgdrag_version="simulated",
+        seed=1,
+        started_unix_s=EPOCH_UNIX_S,
+        finished_unix_s=None,
+        status="done",
+        results=tuple(results),
+        planned_trials=len(results),
+    )
