@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.cli.checked import Checked, check_experiment, first_mistake
 from pgdrag.cli.place import open_scratch
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
+from pgdrag.preflight import Checked, check_experiment, first_mistake
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.settings import version_text
 from pgdrag.trial import look_here

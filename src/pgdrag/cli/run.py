@@ -13,7 +13,6 @@ from rich.console import Console
 import pgdrag
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
-from pgdrag.cli.checked import check_experiment, first_mistake
 from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.errors import UsageError
@@ -23,6 +22,7 @@ from pgdrag.host import this_host
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.plan import RunRecord, Study
+from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal

@@ -52,19 +52,22 @@ def experiment_error(
     mistakes: Iterable[Mistake], lines: KeyLines, file: Path | str
 ) -> ExperimentError:
     """Return one error of all mistakes: the first in the file as message, the rest as detail."""
-    placed = sorted(
-        {
-            (x.line or lines.line(x.path), x.message, x.hint): None for x in mistakes
-        },  # a mistake of [workload] is found again in every scale
-    )
-    assert placed, "an error needs a mistake"
-    (line, message, hint), *others = placed
+    # Without repetition: a mistake of [workload] is found again in every scale.
+    placed = {(x.line or lines.line(x.path), x.message, x.hint) for x in mistakes}
+    return error_of_all(placed, file)
+
+
+def error_of_all(placed: Iterable[tuple[int, str, str]], file: Path | str) -> ExperimentError:
+    """Return one error of mistakes given as (line, message, hint or ""), in the order of lines."""
+    in_order = sorted(placed)
+    assert in_order, "an error needs a mistake"
+    (line, message, hint), *others = in_order
     told = [
         f"{file}:{line}: {message}" + (f" ({hint})" if hint else "")
         for line, message, hint in others[: MOST_LISTED - 1]
     ]
-    if len(placed) > MOST_LISTED:
-        told.append(f"There are {len(placed) - MOST_LISTED} more.")
+    if len(in_order) > MOST_LISTED:
+        told.append(f"There are {len(in_order) - MOST_LISTED} more.")
     return ExperimentError(
         message, path=file, line=line, detail="\n".join(told) or None, hint=hint or None
     )

@@ -1,4 +1,7 @@
-"""What does `pgdrag check` find out? An experiment, looked at with what a server says of itself."""
+"""Would this experiment run here, and what would it take? Nothing is started to find out.
+
+An experiment is looked at with what a server says of its settings.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdrag.analysis.levels import overrides
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
+from pgdrag.experiment.mistakes import error_of_all
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Here, Problem, all_factors
 from pgdrag.lab import make_design
@@ -17,7 +22,6 @@ from pgdrag.settings import SettingsCatalog
 from pgdrag.units import format_bytes, format_duration, parse_bytes, parse_seconds
 from pgdrag.workloads import all_workloads
 
-MOST_MISTAKES_TOLD = 10
 _TAKES_EFFECT = {
     "postmaster": "restart",
     "sighup": "reload",
@@ -73,7 +77,7 @@ class CheckedScale:
 
 @dataclass(frozen=True)
 class Checked:
-    """All that `pgdrag check` prints."""
+    """All that is known of an experiment before it is run."""
 
     experiment: str
     title: str
@@ -117,7 +121,7 @@ def check_experiment(
         ),
         mends=tuple(mend.what for mend in experiment.mends),
         notes=(
-            *dict.fromkeys(note for study in studies for note in _undone(study)),
+            *dict.fromkeys(note for study in studies for note in _overrides(study)),
             *_channel_notes(levels),
             *(
                 f'scale "{x.name}" needs about {format_bytes(x.disk_bytes)} of disk, '
@@ -132,23 +136,8 @@ def check_experiment(
 
 def first_mistake(checked: Checked) -> ExperimentError | None:
     """Return an error of all levels that nobody could run, or None."""
-    mistakes = sorted((x for x in checked.problems if x.is_mistake), key=lambda x: x.line)
-    if not mistakes:
-        return None
-    first, *others = mistakes
-    told = [
-        f"{checked.path}:{x.line}: {x.message}" + (f" ({x.hint})" if x.hint else "")
-        for x in others[: MOST_MISTAKES_TOLD - 1]
-    ]
-    if len(mistakes) > MOST_MISTAKES_TOLD:
-        told.append(f"There are {len(mistakes) - MOST_MISTAKES_TOLD} more.")
-    return ExperimentError(
-        first.message,
-        path=Path(checked.path),
-        line=first.line,
-        detail="\n".join(told) or None,
-        hint=first.hint or None,
-    )
+    mistakes = [(x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
+    return error_of_all(mistakes, checked.path) if mistakes else None
 
 
 def _level(
@@ -216,19 +205,9 @@ def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int
     return int(parse_bytes(f"{number}{setting.unit}"))
 
 
-def _undone(study: Study) -> Iterable[str]:
-    """What a rung does to an earlier rung's levels: a ladder's steps are not what they seem."""
-    set_by: dict[tuple[str, str], tuple[str, Level]] = {}
-    for rung in study.rungs[1:]:
-        for level in rung.added:
-            earlier = set_by.get(level.factor)
-            if earlier is not None and earlier[1].value != level.value:
-                name, before = earlier
-                yield (
-                    f"{rung.name} sets {level.name} to {level.value}, "
-                    f"which replaces {name}'s {before.value}"
-                )
-            set_by[level.factor] = (rung.name, level)
+def _overrides(study: Study) -> Iterable[str]:
+    """What rungs do to earlier rungs' levels: a ladder's steps are not what they seem."""
+    return (sentence for at in range(len(study.rungs)) for sentence in overrides(study.rungs, at))
 
 
 def _channel_notes(levels: Iterable[Level]) -> Iterable[str]:
