@@ -15,6 +15,7 @@ from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.factors import Here
 from pgdrag.preflight import check_experiment, first_mistake
+from pgdrag.report.sections.ladder import LadderSection
 from pgdrag.settings import Setting, SettingsCatalog
 
 TEXT = """\
@@ -227,6 +228,10 @@ def test_the_list_has_a_summary_of_everything(run):
         for name, summary in kinds.items():
             assert summary
             assert name in printed
+
+
+def test_the_list_takes_the_summary_of_a_section_as_of_all_other_kinds():
+    assert make_listing().sections["ladder"] == LadderSection.summary
 
 
 def test_the_list_in_json_has_scales(run):
