@@ -3,6 +3,7 @@
 #   make run     run the main experiment on the embedded PostgreSQL and write its report
 #   make test    run all tests
 #   make lint    formatters, linters, type checker, layers
+#   make docs    write again what is generated in docs/reference
 #   make clean   remove what was built (not your runs: see "pgdrag clean")
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test lint format clean update-goldens
+.PHONY: run test lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -35,6 +36,11 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format src tests
 	$(BIN)/ruff check --fix src tests
 	cargo fmt
+
+SCHEMA := docs/reference/experiment.schema.json
+
+docs: $(VENV)/installed
+	$(BIN)/pgdrag check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
 
 update-goldens: $(VENV)/installed-dev
 	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from pgdrag.designs import Design, all_designs
-from pgdrag.factors import all_factors
-from pgdrag.plan import Level
+from pgdrag.factors import Example, all_factors
 from pgdrag.testing.conformance_designs import DesignConformance
-from pgdrag.testing.conformance_factors import Example, FactorConformance
+from pgdrag.testing.conformance_factors import FactorConformance, all_examples
 from pgdrag.testing.conformance_workloads import WorkloadConformance
 from pgdrag.workloads import Workload, all_workloads
 
@@ -27,25 +26,14 @@ class TestEveryWorkload(WorkloadConformance):
         return request.param
 
 
-EXAMPLES = [
-    Example(
-        Level("setting", "shared_buffers", "16MB"),
-        "16384kB",
-        Level("setting", "shared_bufers", "16MB"),
-    ),
-    Example(
-        Level("setting", "random_page_cost", "1e300"),
-        "1e+300",
-        Level("setting", "random_page_cost", "cheap"),
-    ),
-]
-
-
 class TestEveryFactor(FactorConformance):
-    @pytest.fixture(params=EXAMPLES, ids=[x.level.name for x in EXAMPLES])
+    @pytest.fixture(params=all_examples(), ids=lambda each: f"{each.level.kind} {each.level.name}")
     def example(self, request: Any) -> Example:
         return request.param
 
 
-def test_every_kind_of_factor_has_an_example() -> None:
-    assert {example.level.kind for example in EXAMPLES} == set(all_factors())
+def test_every_kind_of_factor_has_examples_of_its_own() -> None:
+    for name, kind in all_factors().items():
+        assert kind.examples
+        for example in kind.examples:
+            assert {example.level.kind, example.mistake.kind} == {name}

@@ -51,6 +51,21 @@ class Here:
     newest_settings: SettingsCatalog
 
 
+@dataclass(frozen=True)
+class Example:
+    """Levels to try a kind of factor with, on any server: see `pgdrag.testing.conformance_factors`.
+
+    Attributes:
+        level: can be had, and is not the default.
+        effective: how `level` reads back.
+        mistake: can be had nowhere.
+    """
+
+    level: Level
+    effective: str
+    mistake: Level
+
+
 class Factor(ABC):
     """One kind of factor. One instance serves one trial.
 
@@ -60,6 +75,7 @@ class Factor(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
+    examples: ClassVar[tuple[Example, ...]]  # one or more, for its conformance suite
 
     @abstractmethod
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgdrag.errors import ServerLost, SettingError
-from pgdrag.factors import Factor, Here, Problem
+from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.plan import Applied, Level
 from pgdrag.settings import SettingsCatalog, UnknownSetting
 from pgdrag.units import same_value
@@ -32,6 +32,16 @@ class Setting(Factor):
 
     name = "setting"
     summary = "a server setting (postgresql.conf)"
+    examples = (
+        Example(
+            Level(name, "shared_buffers", "16MB"), "16384kB", Level(name, "shared_bufers", "16MB")
+        ),
+        Example(
+            Level(name, "random_page_cost", "1e300"),
+            "1e+300",
+            Level(name, "random_page_cost", "cheap"),
+        ),
+    )
 
     def __init__(self) -> None:
         self._notes: dict[str, str] = {}

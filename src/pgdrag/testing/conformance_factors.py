@@ -3,8 +3,8 @@
 Subclass it in a test module; it asks for two fixtures::
 
     class TestEveryFactor(FactorConformance):
-        @pytest.fixture(params=EXAMPLES, ids=lambda example: example.level.kind)
-        def example(self, request): ...                  # Example, one or more a kind
+        @pytest.fixture(params=all_examples(), ids=lambda example: example.level.kind)
+        def example(self, request): ...                  # pgdrag.factors.Example
         @pytest.fixture
         def bench(self): ...                             # pgdrag.trial.ServerBench
 
@@ -14,12 +14,11 @@ Nothing here needs pytest to be installed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdrag.events import ignore
-from pgdrag.factors import Factor, all_factors
-from pgdrag.plan import Applied, Level
+from pgdrag.factors import Example, Factor, all_factors
+from pgdrag.plan import Applied
 from pgdrag.servers.cluster import Cluster
 from pgdrag.workloads import all_workloads
 
@@ -27,19 +26,9 @@ if TYPE_CHECKING:
     from pgdrag.trial import ServerBench
 
 
-@dataclass(frozen=True)
-class Example:
-    """Levels of one kind of factor to try it with.
-
-    Attributes:
-        level: can be had here, and is not the default.
-        effective: how `level` reads back.
-        mistake: can be had nowhere.
-    """
-
-    level: Level
-    effective: str
-    mistake: Level
+def all_examples() -> list[Example]:
+    """Return the examples of every registered kind of factor."""
+    return [example for kind in all_factors().values() for example in kind.examples]
 
 
 class FactorConformance:
