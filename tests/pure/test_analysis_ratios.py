@@ -182,6 +182,12 @@ def test_nothing_committed_against_an_extended_window_is_a_bound():
     assert faster.high < 1
 
 
+def test_a_long_extension_shows_as_little_as_any_single_trial_that_nothing_differs():
+    found = slowdown(trials_of(1_000_000), extended(1_000_000, 60.0))
+    assert "divided" in found.slowdown.method
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
 def test_noise_between_repeats_that_exceeds_the_chance_in_counting_is_not_forgotten():
     quiet = slowdown(trials_of(60_000), extended(30, 60.0)).slowdown
     noisy = slowdown(trials_of(60_000), extended(30, 60.0), noise=Noise(log_sd=0.5, dof=3)).slowdown

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -92,6 +92,8 @@ def slowdown(
     # The window of an unrepeated trial ended with its last commit: exact bounds, or those from the
     # noise of repeats, whichever knows less.
     by_counts = _compare_counts(reference, treatment, confidence, equivalence)
+    if by_counts.verdict is Verdict.EQUIVALENT:  # which counts alone, without repeats, cannot show
+        by_counts = replace(by_counts, verdict=by_logs.verdict)
     return max(by_counts, by_logs, key=_log_width)
 
 

@@ -10,7 +10,9 @@ The document is one object::
     study           name, title, question, scale, design, source, workload, load, replicates, notes
     rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
                     `RungFinding`
-    trials          in the order run: outcome, reason, committed, elapsed_s, committed_per_s
+    trials          in the order run: outcome, reason, elapsed_s, queue_us_p99, max_queue (null without
+                    a rate), committed, committed_per_s (without bias: of an extended window one
+                    commit less, as it stopped at its last)
 
 An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
 open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
