@@ -117,6 +117,14 @@ class Shell:
         return list((self.scratch / "clusters").iterdir())
 
 
+def unused_shared_memory() -> set[str]:
+    """System V segments that nobody is attached to, PostgreSQL's POSIX ones, its socket places."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    unattached = {f"segment {x.split()[1]}" for x in lines if x.split()[6] == "0"}
+    posix = {str(path) for path in Path("/dev/shm").glob("PostgreSQL.*")}
+    return unattached | posix | {str(path) for path in Path("/tmp").glob("pgdrag-*")}
+
+
 @pytest.fixture
 def shell(tmp_path: Path, open_directory: Path) -> Shell:
     # With a space, and shared by all tests so that the dataset is loaded once.
@@ -160,6 +168,7 @@ def test_a_run_ends_with_a_report_and_can_be_looked_at_again(
 def test_after_kill_9_resume_completes_the_run_and_nothing_is_left(
     shell: Shell, experiment: Path
 ) -> None:
+    before = unused_shared_memory()
     process = shell.start("run", experiment)
     second_trial_runs(shell)
     process.kill()
@@ -178,6 +187,7 @@ def test_after_kill_9_resume_completes_the_run_and_nothing_is_left(
     assert shell.query("SELECT result FROM attempt WHERE number = 1") == kept
     assert shell.leftovers() == []
     assert shell.processes() == []
+    assert unused_shared_memory() <= before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
