@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -27,14 +25,8 @@ from pgdrag.servers.owner_file import (
     SHORT_SOCKET_ROOT,
     OwnerFile,
 )
-from pgdrag.servers.processes import (
-    CLIENT_BACKEND,
-    ServerProcess,
-    kill_processes,
-    running_program,
-    server_processes,
-    wait_until,
-)
+from pgdrag.servers.postmaster import Postmaster, StopMethod
+from pgdrag.servers.processes import ServerProcess, wait_until
 from pgdrag.servers.scratch import (
     OwnedDirectory,
     Scratch,
@@ -43,10 +35,7 @@ from pgdrag.servers.scratch import (
     storage_errors,
 )
 from pgdrag.servers.server_log import ServerLog, is_full_disk
-from pgdrag.servers.shared_memory import free_shared_memory
-from pgdrag.servers.spawn import run, spawn
-
-StopMethod = Literal["fast", "immediate", "killed", "gone"]
+from pgdrag.servers.spawn import run
 
 # sockaddr_un.sun_path has 108 bytes, the last of them zero.
 _SOCKET_PATH_BYTES = 107
@@ -59,7 +48,6 @@ _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
-_CLIENT_TYPES = frozenset({CLIENT_BACKEND, "starting"})
 _POLL_S = 0.02
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
@@ -94,8 +82,7 @@ class Cluster:
         self.port = _FIRST_PORT
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
         self._owned = owned
-        self._program = binaries.postgres
-        self._postmaster: subprocess.Popen[bytes] | None = None
+        self._postmaster = Postmaster(self.data_directory, binaries.postgres)
 
     @classmethod
     def create(cls, scratch: Scratch, binaries: Binaries) -> Cluster:
@@ -200,8 +187,7 @@ class Cluster:
                 has its reason, the detail the end of its log.
             StorageError: the disk is full.
         """
-        assert not self.is_running(), "a cluster has at most one server"
-        self._clear_leftovers()
+        self._postmaster.clear_leftovers()
         self.port = self._free_port()
         self.log.mark_start()
         deadline = time.monotonic() + timeout_s
@@ -209,26 +195,20 @@ class Cluster:
             storage_errors("start the server", self.directory),
             self.log.startup_file.open("ab") as output,
         ):
-            self._postmaster = spawn(
-                self._command(),
-                user=self.scratch.user,
-                cwd=self.data_directory,  # by which its processes are known, from the first on
-                # Immediate shutdown: the server still frees its shared memory.
-                death_signal=signal.SIGQUIT,
-                output=output,
-            )
+            self._postmaster.spawn(self._command(), user=self.scratch.user, output=output)
         while not self._is_ready():
-            if self._postmaster.poll() is not None:
-                raise self._refusal(self._postmaster.returncode)
+            if (status := self._postmaster.exit_status) is not None:
+                raise self._refusal(status)
             if time.monotonic() >= deadline:
                 self.stop(fast_timeout_s=0)
                 raise ServerDidNotStart(
                     f"server was not ready after {timeout_s:g} s", detail=self._detail()
                 )
             time.sleep(_POLL_S)
-        self._note_program()
+        if self._postmaster.notice_program():
+            self._owner().write(self.directory)
         # The question whether it is ready took one of its connections, perhaps the only one.
-        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
+        wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
 
     def stop(
         self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
@@ -242,23 +222,22 @@ class Cluster:
             How it ended: "fast" (with a checkpoint; the only clean one), "immediate", "killed", or
             "gone" when it was not running. No process and no shared memory is left in any case.
         """
-        method = self._end_postmaster(fast_timeout_s, immediate_timeout_s)
-        self._clear_leftovers()
-        self._postmaster = None
-        return method
+        return self._postmaster.end(
+            fast_timeout_s=fast_timeout_s, immediate_timeout_s=immediate_timeout_s
+        )
 
     def is_running(self) -> bool:
         """Whether the server's first process lives; it may be mute all the same."""
-        return self._postmaster is not None and self._postmaster.poll() is None
+        return self._postmaster.is_running()
 
     @property
     def postmaster_pid(self) -> int | None:
         """The server's first process, or None when it does not run."""
-        return self._postmaster.pid if self._postmaster and self.is_running() else None
+        return self._postmaster.pid
 
     def server_pids(self) -> list[ServerProcess]:
         """Every process of the server now, postmaster first, with its kind."""
-        return server_processes(self.data_directory, self._program)
+        return self._postmaster.processes()
 
     def connect(
         self,
@@ -321,33 +300,18 @@ class Cluster:
             *("-c", "listen_addresses="),
         ]
 
-    def _note_program(self) -> None:
-        """Know the server's processes even where `postgres` is a script that runs the real one."""
-        running = running_program(self.postmaster_pid)
-        if running is not None and running != self._program:
-            self._program = running
-            OwnerFile(os.getpid(), running, self.socket_directory).write(self.directory)
-
-    def _has_no_clients(self) -> bool:
-        return all(each.backend_type not in _CLIENT_TYPES for each in self.server_pids())
+    def _owner(self) -> OwnerFile:
+        return OwnerFile(os.getpid(), self._postmaster.program, self.socket_directory)
 
     def _is_ready(self) -> bool:
-        # Line 8 of postmaster.pid; the file may still be that of an earlier server.
-        try:
-            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
-            return False
-        if len(lines) < 8 or lines[0] != str(self.postmaster_pid):
-            return False
-        if lines[7].strip() not in ("ready", "standby"):
+        if not self._postmaster.says_ready():
             return False
         # As pg_ctl does: a refusal such as "too many clients" is an answer, too.
         info = self.conninfo(connect_timeout_s=2).encode()
         return psycopg.pq.PGconn.ping(info) == psycopg.pq.Ping.OK
 
     def _refusal(self, status: int) -> PgdragError:
-        self._clear_leftovers()
-        self._postmaster = None
+        self.stop()
         reason = self.log.refusal()
         # On a full disk the server may not even be able to say so.
         is_mute = reason is None and self.scratch.free_bytes() < _LOG_BYTES
@@ -357,32 +321,6 @@ class Cluster:
             ended = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
             reason = f"the postmaster {ended} without a word"
         return ServerDidNotStart(f"server did not start: {reason}", detail=self._detail())
-
-    def _end_postmaster(self, fast_timeout_s: float, immediate_timeout_s: float) -> StopMethod:
-        postmaster = self._postmaster
-        if postmaster is None or postmaster.poll() is not None:
-            return "gone"
-        ways: list[tuple[StopMethod, signal.Signals, float]] = [
-            ("fast", signal.SIGINT, fast_timeout_s),
-            ("immediate", signal.SIGQUIT, immediate_timeout_s),
-        ]
-        for method, number, timeout_s in ways:
-            if timeout_s <= 0:
-                continue
-            postmaster.send_signal(number)
-            try:
-                postmaster.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                continue
-            return method
-        # Together with its children, which might otherwise recover in the middle of this.
-        kill_processes(self.data_directory, self._program)
-        postmaster.wait(immediate_timeout_s or None)
-        return "killed"
-
-    def _clear_leftovers(self) -> None:
-        kill_processes(self.data_directory, self._program)
-        free_shared_memory(self.data_directory)
 
     def _free_port(self) -> int:
         """The first port whose socket nobody serves; what a killed server left is removed."""
@@ -408,7 +346,7 @@ class Cluster:
         if finished.status == 0:
             return
         # A bootstrap that crashed frees nothing, and initdb deletes its traces.
-        self._clear_leftovers()
+        self._postmaster.clear_leftovers()
         if is_full_disk(finished.output):
             raise full_disk("make a cluster", self.directory)
         raise ServerError(
