@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.cli.place import open_scratch
+from pgdrag.cli.place import Postgres, open_scratch
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.preflight import Checked, check_experiment, first_mistake
@@ -31,13 +31,7 @@ def check(
     scale: Annotated[
         str | None, typer.Option(metavar="NAME", help="Check this scale only (default: all)")
     ] = None,
-    postgres: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="An installed major version (15) or a bin directory (default: the embedded 18)",
-        ),
-    ] = None,
+    postgres: Postgres = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
     schema: Annotated[
         bool,

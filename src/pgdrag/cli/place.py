@@ -1,15 +1,26 @@
-"""What do all commands share: where they print, and where what outlives them is kept?"""
+"""What do all commands share: options, where they print, where what outlives them is kept?"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
+
+Postgres = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHICH",
+        help="An installed major version (15) or a bin directory (default: the embedded 18)",
+    ),
+]
+RunName = Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')]
 
 
 def stdout() -> Console:

@@ -13,7 +13,15 @@ from rich.console import Console
 import pgdrag
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
-from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
+from pgdrag.cli.place import (
+    Postgres,
+    RunName,
+    open_journal,
+    open_scratch,
+    report_path,
+    stderr,
+    stdout,
+)
 from pgdrag.cli.progress import showing_progress
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
@@ -49,13 +57,7 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="Which of the experiment's scales (default: its first)"),
     ] = None,
-    postgres: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="An installed major version (15) or a bin directory (default: the embedded 18)",
-        ),
-    ] = None,
+    postgres: Postgres = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -93,7 +95,7 @@ def run(
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')],
+    run: RunName,
     html: Html = None,
     json: Json = False,
 ) -> None:

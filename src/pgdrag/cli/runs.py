@@ -14,15 +14,13 @@ from rich.table import Table
 
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
-from pgdrag.cli.place import open_journal, report_path, stdout
+from pgdrag.cli.place import RunName, open_journal, report_path, stdout
 from pgdrag.cli.run import write_report
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal, terminal_text
 from pgdrag.units import format_duration
-
-RunName = Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')]
 
 
 class Format(StrEnum):
