@@ -105,9 +105,9 @@ class DriverError(PgdragError):
         sqlstate: the code that the driver counts the error under, or None where it died.
     """
 
-    # What the driver itself calls a breach of the protocol, a dataset that is not as it should be,
-    # and work that was stopped.
-    _DRIVERS_OWN = frozenset({"08P01", "02000", "57014"})
+    # What the driver itself calls a breach of the protocol, and a dataset that is not as it should
+    # be. (A run that a signal stops is no error, so 57014 is a time-out of the server's.)
+    _DRIVERS_OWN = frozenset({"08P01", "02000"})
 
     def __init__(
         self,
