@@ -103,3 +103,20 @@ def test_a_command_that_does_not_exist_would_be_noticed() -> None:
         parse(["compair", "a.conf"])
     with pytest.raises(Exception, match="No such option"):
         parse(["run", "slow-42k", "--sacle", "demo"])
+
+
+def test_every_environment_variable_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/command-line.md").read_text()
+    named = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r'"(PGDRAG_[A-Z_]+)"', path.read_text())
+    }
+    assert named
+    assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+def test_every_command_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/command-line.md").read_text()
+    names = {command.name for command in app.registered_commands}
+    assert {name for name in names if f"`pgdrag {name}" not in page} == set()
