@@ -97,7 +97,7 @@ class IntervalLine(_Line):
 
     type: Literal["interval"]
     t_s: float
-    duration_s: float
+    duration_s: Annotated[float, Field(gt=0)]
     transactions: dict[str, _Transactions]
 
     @property
@@ -363,6 +363,14 @@ def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
         raise DriverError(f'could not execute load driver "{binary}": {error.strerror}') from error
     try:
         yield process
+    except BaseException:
+        # Whoever leaves in the middle of it: the driver cancels its statements and then ends.
+        process.terminate()
+        assert process.stdout is not None
+        with contextlib.suppress(DriverError):
+            for _ in _lines(process.stdout, GRACE_S + 1.0):
+                pass
+        raise
     finally:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -421,8 +429,13 @@ def _breach(what: str) -> DriverError:
 
 def _measurement(done: DoneLine, intervals: list[IntervalLine]) -> Measurement:
     """Make the measurement of a run and assert the identities that the driver asserts, too."""
-    if done.transactions is None or done.driver is None or not done.elapsed_s:
+    if done.transactions is None or done.driver is None or done.elapsed_s is None:
         raise _breach("a run's done line lacks transactions, driver or elapsed_s")
+    if not done.elapsed_s:
+        raise DriverError("load driver was stopped by a signal before its window began")
+    ends_s = [line.t_s for line in intervals]
+    if ends_s != sorted(set(ends_s)):
+        raise _breach(f"its intervals do not follow each other: {ends_s}")
     for name, transactions in done.transactions.items():
         if not transactions.counts().is_balanced:
             raise _breach(f"the counts of {name} do not add up: {transactions.counts()}")

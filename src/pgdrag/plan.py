@@ -213,7 +213,8 @@ class Measurement:
 
     Attributes:
         elapsed_s: the window as it was, in seconds.
-        stopped_by: "deadline", "budget" (extended as far as allowed) or "signal".
+        stopped_by: "deadline", "commits" (extended until it had enough), "budget" (extended as far
+            as allowed) or "signal".
         transactions: counts by transaction type.
         errors: first message of each error class: (transaction type, SQLSTATE, message, count).
     """

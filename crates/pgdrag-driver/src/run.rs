@@ -183,8 +183,7 @@ impl Crew {
             let next_look = match window.deadline() {
                 Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
                     Some(left) if !left.is_zero() => left,
-                    _ if plan.is_met(window.commits()) => return "deadline",
-                    _ => return "budget",
+                    _ => return plan.stopped_by(deadline - window.start(), window.commits()),
                 },
                 None => plan.next_look(elapsed),
             };
@@ -284,11 +283,13 @@ impl Intervals {
     /// Prints the intervals that all threads have handed over.
     fn print_complete(&mut self, window: &Window, output: &mut Output<'_>) {
         while let Some(first) = self.pending.first_entry() {
-            if first.get().0 < self.posts {
+            let end = window.start() + end_of(self.length, *first.key());
+            // The last interval takes in what threads hand over late: `finish` prints it.
+            let is_last = window.deadline().is_some_and(|deadline| end >= deadline);
+            if first.get().0 < self.posts || is_last {
                 return;
             }
-            let (interval, (_, counts)) = first.remove_entry();
-            let end = window.start() + self.end_of(interval);
+            let (_, counts) = first.remove();
             self.print(end, self.length, counts, output);
         }
     }
@@ -298,14 +299,14 @@ impl Intervals {
         let elapsed = deadline - window.start();
         let mut pending = std::mem::take(&mut self.pending);
         while let Some((interval, (_, mut counts))) = pending.pop_first() {
-            let end = self.end_of(interval).min(elapsed);
+            let end = end_of(self.length, interval).min(elapsed);
             if end == elapsed {
                 // A thread that saw the end late may have begun one more: it belongs to this one.
                 for (_, (_, late)) in std::mem::take(&mut pending) {
                     counts.iter_mut().zip(&late).for_each(|(counts, late)| counts.merge(late));
                 }
             }
-            let begin = self.end_of(interval).saturating_sub(self.length);
+            let begin = end_of(self.length, interval).saturating_sub(self.length);
             self.print(window.start() + end, end.saturating_sub(begin), counts, output);
         }
     }
@@ -314,12 +315,12 @@ impl Intervals {
         let named: Vec<_> = self.names.iter().copied().zip(counts).collect();
         output.interval(end, length.as_secs_f64(), &named);
     }
+}
 
-    /// When an interval ends, counted from the start of the window.
-    fn end_of(&self, interval: u64) -> Duration {
-        let nanos = self.length.as_nanos() * u128::from(interval + 1);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
+/// When an interval ends, counted from the start of the window.
+fn end_of(length: Duration, interval: u64) -> Duration {
+    let nanos = length.as_nanos() * u128::from(interval + 1);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 fn empty(types: usize) -> Vec<Counts> {

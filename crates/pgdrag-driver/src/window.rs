@@ -111,19 +111,28 @@ impl Plan {
         elapsed >= self.duration && self.budget > self.duration
     }
 
-    /// Whether a window that ended with so many commits got all it was to have.
+    /// Why a window of this length, with so many commits, has ended.
     #[must_use]
-    pub fn is_met(&self, commits: u64) -> bool {
-        commits >= self.min_commits
+    pub fn stopped_by(&self, length: Duration, commits: u64) -> &'static str {
+        if commits < self.min_commits {
+            "budget"
+        } else if length > self.duration {
+            "commits"
+        } else {
+            "deadline"
+        }
     }
 
     /// How long to wait before asking for the length again.
     #[must_use]
     pub fn next_look(&self, elapsed: Duration) -> Duration {
-        match self.duration.checked_sub(elapsed) {
-            Some(left) if !left.is_zero() => left.min(Duration::from_millis(50)),
-            _ => Duration::from_millis(5),
-        }
+        let until = |end: Duration| end.checked_sub(elapsed).filter(|left| !left.is_zero());
+        // While it may still be extended, only the end of its duration needs to be met closely.
+        let step = Duration::from_millis(if elapsed < self.duration { 50 } else { 5 });
+        [until(self.duration), until(self.budget.saturating_sub(NOTICE))]
+            .into_iter()
+            .flatten()
+            .fold(step, Duration::min)
     }
 }
 
@@ -147,6 +156,24 @@ mod tests {
         ] {
             assert_eq!(plan.length(elapsed, commits), length, "{elapsed:?}, {commits}");
         }
+    }
+
+    #[test]
+    fn the_end_of_the_budget_is_announced_before_it_comes() {
+        let plan = Plan { duration: S(10), budget: S(10), min_commits: 30 };
+        let mut elapsed = Duration::ZERO;
+        while plan.length(elapsed, 0).is_none() {
+            elapsed += plan.next_look(elapsed);
+        }
+        assert!(elapsed < S(10), "{elapsed:?}");
+    }
+
+    #[test]
+    fn a_window_is_ended_by_its_length_its_commits_or_its_budget() {
+        let plan = Plan { duration: S(10), budget: S(60), min_commits: 30 };
+        assert_eq!(plan.stopped_by(S(10), 30), "deadline");
+        assert_eq!(plan.stopped_by(S(42), 30), "commits");
+        assert_eq!(plan.stopped_by(S(60), 29), "budget");
     }
 
     #[test]

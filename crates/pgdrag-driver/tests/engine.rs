@@ -199,7 +199,7 @@ fn a_slow_server_gets_more_time_until_it_has_committed_enough() {
         let lines = lines(server.target(), script, &job).await;
         assert_eq!(phases(&lines), ["connect", "run", "extend", "cancel"]);
         let done = lines.last().expect("lines");
-        assert_eq!(done["stopped_by"], "deadline");
+        assert_eq!(done["stopped_by"], "commits");
         let elapsed_s = done["elapsed_s"].as_f64().expect("seconds");
         assert!((0.4..60.0).contains(&elapsed_s), "{elapsed_s}");
         assert!(total(done, "slow", "committed") >= 9);

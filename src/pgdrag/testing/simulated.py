@@ -180,7 +180,7 @@ class SimulatedBench:
         latency = Latency(committed, latency_us, latency_us, latency_us, latency_us, latency_us)
         return Measurement(
             elapsed_s=elapsed_s,
-            stopped_by="deadline" if elapsed_s <= load.measure_s else "budget",
+            stopped_by=_stopped_by(load, committed, elapsed_s),
             transactions={
                 "simulated": Counts(
                     scheduled=committed + load.connections,
@@ -192,6 +192,12 @@ class SimulatedBench:
             samples=tuple(samples),
             driver=DriverCost(0.01 * elapsed_s, 0.01 * elapsed_s, 50.0, 200.0),
         )
+
+
+def _stopped_by(load: LoadProfile, committed: int, elapsed_s: float) -> str:
+    if committed < load.min_commits:
+        return "budget"
+    return "commits" if elapsed_s > load.measure_s else "deadline"
 
 
 def simulated_ladder(
