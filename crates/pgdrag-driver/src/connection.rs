@@ -151,8 +151,7 @@ impl Connection {
 
     /// Runs a statement and returns its rows. One round trip; `params` is empty afterwards.
     ///
-    /// # Panics
-    /// When the number of values is not the statement's.
+    /// The number of values must be the one that the server said the statement has.
     pub async fn query(
         &mut self,
         statement: &Statement,
@@ -165,8 +164,7 @@ impl Connection {
     /// Runs a statement and returns the number of rows that it affected. One round trip; `params`
     /// is empty afterwards.
     ///
-    /// # Panics
-    /// When the number of values is not the statement's.
+    /// The number of values must be the one that the server said the statement has.
     pub async fn execute(
         &mut self,
         statement: &Statement,
@@ -179,18 +177,15 @@ impl Connection {
     /// Runs a statement once for each group of values in `params`, all in one round trip, as JDBC's
     /// batches do. With no values it does nothing. `params` is empty afterwards.
     ///
-    /// # Panics
-    /// When the number of values is not a multiple of the statement's.
+    /// The number of values must be a multiple of the one that the server said the statement has.
     pub async fn batch(&mut self, statement: &Statement, params: &mut Params) -> Result<(), Error> {
         if params.count == 0 {
             return Ok(());
         }
         let width = statement.template.parameters();
-        assert!(
-            width > 0 && params.count.is_multiple_of(width),
-            "{} values do not fill rows of {width}",
-            params.count
-        );
+        if width == 0 || !params.count.is_multiple_of(width) {
+            return Err(params.misfit(width));
+        }
         let started = self.start();
         if started.is_ok() {
             self.put_queued_begin();
@@ -292,7 +287,9 @@ impl Connection {
 
     async fn run(&mut self, statement: &Statement, params: &mut Params) -> Result<Answer, Error> {
         let width = statement.template.parameters();
-        assert_eq!(params.count, width, "a statement of {width} parameters");
+        if params.count != width {
+            return Err(params.misfit(width));
+        }
         let started = self.start();
         if started.is_ok() {
             self.put_queued_begin();

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use pgwire::backend::{self, MESSAGE_BYTES_MAX, Tag};
+use pgwire::backend::{self, Tag};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::Error;
@@ -17,6 +17,10 @@ use crate::stream::Stream;
 
 /// What a receive buffer starts with, and how much room a read has at least.
 const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// What one connection may hold of an answer: far more than any workload's, and far less than a
+/// server that has lost its mind can send.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) struct Exchange {
     stream: Stream,
@@ -129,8 +133,8 @@ impl Exchange {
         if self.received.len() - self.filled < RECEIVE_BYTES / 4 {
             // Room grows with what has arrived, never with what a length field promises.
             let bytes = self.received.len() * 2;
-            if bytes > 2 * MESSAGE_BYTES_MAX {
-                let message = format!("answer is longer than {MESSAGE_BYTES_MAX} bytes");
+            if bytes > ANSWER_BYTES_MAX {
+                let message = format!("answer is longer than {ANSWER_BYTES_MAX} bytes");
                 return Poll::Ready(Err(Error::Protocol(message)));
             }
             self.received.resize(bytes, 0);

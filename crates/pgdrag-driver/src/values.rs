@@ -27,6 +27,13 @@ macro_rules! puts {
 }
 
 impl Params {
+    /// Empties it, and says that its values do not fill rows of this width.
+    pub(crate) fn misfit(&mut self, width: usize) -> Error {
+        let count = self.count;
+        self.clear();
+        Error::Protocol(format!("{count} values for a statement of {width} parameters"))
+    }
+
     /// No values yet.
     #[must_use]
     pub fn new() -> Self {

@@ -176,6 +176,24 @@ fn after_an_error_the_transaction_is_rolled_back_and_the_connection_goes_on() {
 }
 
 #[test]
+fn values_that_do_not_fit_the_statement_are_refused_and_forgotten() {
+    run(async {
+        let server = server_or_skip!("values_that_do_not_fit_the_statement");
+        let mut conn = server.connect().await;
+        let statement = conn.prepare("select $1::int4 + $2::int4").await.expect("prepared");
+        let mut params = Params::new();
+        params.int4(1);
+        let refused = conn.execute(&statement, &mut params).await.expect_err("one is missing");
+        assert_eq!(refused.sqlstate(), "08P01");
+        params.int4(1).int4(2).int4(3);
+        let refused = conn.batch(&statement, &mut params).await.expect_err("one too many");
+        assert_eq!(refused.to_string(), "3 values for a statement of 2 parameters");
+        params.int4(1).int4(2);
+        assert_eq!(conn.execute(&statement, &mut params).await.expect("both are there"), 1);
+    });
+}
+
+#[test]
 fn copy_takes_rows_in_and_a_bad_row_leaves_the_connection_usable() {
     run(async {
         let server = server_or_skip!("copy_takes_rows_in");

@@ -8,6 +8,9 @@ use std::fmt;
 /// No message may be longer: PostgreSQL itself keeps its own below 1 GiB.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
+/// Of a message for people, no more is kept.
+const TEXT_BYTES_MAX: usize = 1000;
+
 /// The bytes before a message's body: its tag and its length.
 pub const HEADER_BYTES: usize = 5;
 
@@ -211,9 +214,14 @@ pub fn report(body: &[u8]) -> Result<Report, Malformed> {
     loop {
         let field = reader.byte()?;
         if field == 0 {
-            return Ok(report);
+            // It becomes a key that counts are kept under: nothing but a SQLSTATE may be one.
+            return if is_sqlstate(&report.sqlstate) {
+                Ok(report)
+            } else {
+                Err(Malformed("report has no SQLSTATE of five characters".into()))
+            };
         }
-        let text = String::from_utf8_lossy(reader.string()?);
+        let text = String::from_utf8_lossy(cut(reader.string()?));
         match field {
             b'V' => report.severity = text.into_owned(),
             b'S' if report.severity.is_empty() => report.severity = text.into_owned(),
@@ -223,6 +231,15 @@ pub fn report(body: &[u8]) -> Result<Report, Malformed> {
             _ => {}
         }
     }
+}
+
+fn is_sqlstate(text: &str) -> bool {
+    text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+/// The beginning of a text that people read; a server may send as much as it likes.
+fn cut(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(TEXT_BYTES_MAX)]
 }
 
 /// The tag of a `CommandComplete`, for example `UPDATE 3`.

@@ -204,3 +204,13 @@ fn a_binary_copy_has_a_header_rows_and_a_trailer() {
     assert_eq!(header, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
     assert_eq!(rest, b"\0\x01\0\0\0\x02\x01\x02\xff\xff");
 }
+
+#[test]
+fn a_report_without_a_sqlstate_or_with_a_novel_in_it_is_not_kept() {
+    for body in [&b"SERROR\0Mno\0\0"[..], b"C4000\0\0", b"C40 01\0\0", b"C400011\0\0"] {
+        assert!(backend::report(body).is_err(), "{body:?}");
+    }
+    let body = [b"C40001\0M", "x".repeat(1 << 20).as_bytes(), b"\0\0"].concat();
+    let report = backend::report(&body).expect("a report");
+    assert_eq!(report.message.len(), 1000);
+}

@@ -179,7 +179,10 @@ impl Phase {
         rows.trailer();
         self.send(&mut copy, &mut rows).await?;
         let taken = copy.finish().await?;
-        assert_eq!(taken, written, "rows of table {name} that the server took and that were sent");
+        if taken != written {
+            let message = format!("{written} rows of table {name} were sent, and {taken} taken");
+            return Err(Error::Protocol(message));
+        }
         conn.simple("COMMIT").await
     }
 

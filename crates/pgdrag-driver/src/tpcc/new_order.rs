@@ -156,7 +156,7 @@ impl Statements {
 
         lines.int4(order).int4(input.district).int4(input.warehouse).int4(number);
         lines.int4(line.item).int4(line.supply_warehouse).numeric(quantity, 0);
-        lines.numeric(quantity * price_cents, 2).text(text);
+        lines.numeric(quantity.saturating_mul(price_cents), 2).text(text);
 
         let is_remote = line.supply_warehouse != input.warehouse;
         stock.int4(restocked(row.int4(S_QUANTITY)?, line.quantity)).numeric(quantity, 0);
@@ -171,8 +171,8 @@ fn district_text(district: i32) -> usize {
 
 /// TPC-C 2.4.2.2: stock never falls below ten; 91 pieces arrive instead.
 fn restocked(in_stock: i32, ordered: i32) -> i32 {
-    let left = in_stock - ordered;
-    if left >= 10 { left } else { left + 91 }
+    let left = in_stock.saturating_sub(ordered);
+    if left >= 10 { left } else { left.saturating_add(91) }
 }
 
 #[cfg(test)]

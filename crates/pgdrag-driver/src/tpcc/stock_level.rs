@@ -42,7 +42,7 @@ impl Statements {
         params.clear().int4(input.warehouse).int4(input.district);
         let next = expect_row("district", conn.query(&self.district, params).await?)?.int4(0)?;
         params.clear().int4(input.warehouse).int4(input.district).int4(next);
-        params.int4(next - RECENT_ORDERS).int4(input.warehouse).int4(input.threshold);
+        params.int4(next.saturating_sub(RECENT_ORDERS)).int4(input.warehouse).int4(input.threshold);
         expect_row("count", conn.query(&self.count, params).await?)?.int8(0)?;
         conn.commit().await?;
         Ok(Ended::Committed)
