@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import ServerError
-from pgdrag.servers.binaries import Binaries, find_binaries
+from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
@@ -36,10 +36,10 @@ def scratch(open_directory: Path) -> Iterator[Scratch]:
 
 
 @pytest.fixture(scope="session")
-def binaries() -> Binaries:
-    """The embedded PostgreSQL."""
+def binaries(scratch: Scratch) -> Binaries:
+    """The embedded PostgreSQL, where the server's user can execute it: the checkout may be closed."""
     try:
-        return find_binaries(None)
+        return executable_binaries(find_binaries(None), scratch)
     except ServerError as error:
         pytest.skip(f"no embedded PostgreSQL: {error}")
 

@@ -24,6 +24,7 @@ from psycopg import sql
 
 from pgdrag.conf import ConfLine, parse_conf, parse_pasted, write_conf
 from pgdrag.errors import ConfError, SettingError
+from pgdrag.servers.binaries import Binaries
 from pgdrag.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
 
 pytestmark = pytest.mark.postgres
@@ -66,8 +67,10 @@ class Server:
 
 
 @pytest.fixture(scope="module", params=find_installations().items(), ids=lambda item: item[0])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    bin_dir: Path = request.param[1]
+def server(request: pytest.FixtureRequest, binaries: Binaries) -> Iterator[Server]:
+    name, bin_dir = request.param
+    if name == "embedded":
+        bin_dir = binaries.bin_dir
     user = _server_user()
     home = Path(tempfile.mkdtemp(prefix="pgdrag-conf-", dir="/tmp"))
     try:

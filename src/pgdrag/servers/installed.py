@@ -24,7 +24,12 @@ def installed_bin_dirs(
 
 def is_server_bin_dir(directory: Path) -> bool:
     """Whether `directory` holds a server, and not only client programs."""
-    return all((directory / name).is_file() for name in ("postgres", "initdb", "pg_controldata"))
+    try:
+        return all(
+            (directory / name).is_file() for name in ("postgres", "initdb", "pg_controldata")
+        )
+    except PermissionError:  # one that we may not even look into cannot be run either
+        return False
 
 
 def _candidates(root: Path, environment: Mapping[str, str]) -> Iterator[Path]:

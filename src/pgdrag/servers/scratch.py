@@ -296,10 +296,13 @@ def storage_errors(purpose: str, path: Path, *, hint: str | None = None) -> Iter
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        reason = error.strerror or str(error)
+        if isinstance(error, shutil.Error):  # a whole tree's: one tuple a file, its reason as text
+            reason = str(error.args[0][0][2])
+        if error.errno in _FULL or any(f"[Errno {code}]" in reason for code in _FULL):
             raise full_disk(purpose, path, hint=hint) from error
         raise StorageError(
-            f'could not {purpose} in "{path}": {(error.strerror or str(error)).lower()}',
+            f'could not {purpose} in "{path}": {reason.lower()}',
             hint=hint or f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
         ) from error
 
