@@ -56,6 +56,10 @@ pub fn md5(user: &str, password: &str, salt: [u8; 4]) -> String {
     md5_hash(user.as_bytes(), password.as_bytes(), salt)
 }
 
+/// The most hashing that a server may ask for: about a second of it, against PostgreSQL's default
+/// of 4,096. No time limit ends a computation.
+pub const ITERATIONS_MAX: u64 = 2_000_000;
+
 /// One SCRAM-SHA-256 exchange.
 pub struct Scram(sasl::ScramSha256);
 
@@ -73,7 +77,17 @@ impl Scram {
     }
 
     /// Takes the server's first answer.
+    ///
+    /// A server that asks for more work than [`ITERATIONS_MAX`] is refused.
     pub fn go_on(&mut self, answer: &[u8]) -> Result<(), Malformed> {
+        let iterations =
+            answer.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(b"i="));
+        let iterations =
+            iterations.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        if iterations.is_some_and(|iterations: u64| iterations > ITERATIONS_MAX) {
+            let message = format!("SCRAM with more than {ITERATIONS_MAX} iterations");
+            return Err(Malformed(message));
+        }
         self.0.update(answer).map_err(|error| Malformed(format!("SCRAM failed: {error}")))
     }
 

@@ -1,7 +1,7 @@
 //! Laws of the protocol's two directions, on arbitrary input.
 
 use bytes::BytesMut;
-use pgwire::auth::Request;
+use pgwire::auth::{ITERATIONS_MAX, Request, Scram};
 use pgwire::backend::{self, Malformed, RawRow, Tag, decode};
 use pgwire::frontend::{self, BindTemplate};
 use pgwire::{copy, numeric, value};
@@ -213,4 +213,15 @@ fn a_report_without_a_sqlstate_or_with_a_novel_in_it_is_not_kept() {
     let body = [b"C40001\0M", "x".repeat(1 << 20).as_bytes(), b"\0\0"].concat();
     let report = backend::report(&body).expect("a report");
     assert_eq!(report.message.len(), 1000);
+}
+
+#[test]
+fn a_server_cannot_keep_the_client_busy_with_hashing() {
+    let mut scram = Scram::new("secret");
+    let first = String::from_utf8_lossy(scram.answer()).into_owned();
+    let (_, nonce) = first.split_once("r=").expect("a nonce");
+    let asked = |iterations: u64| format!("r={nonce}x,s=c2FsdA==,i={iterations}");
+    let refused = scram.go_on(asked(ITERATIONS_MAX + 1).as_bytes()).expect_err("too much");
+    assert_eq!(refused.to_string(), "SCRAM with more than 2000000 iterations");
+    scram.go_on(asked(10).as_bytes()).expect("little work");
 }
