@@ -5,41 +5,24 @@
 //! with the transaction's first statement. Dropping a future that this module returned leaves the
 //! connection in the middle of an answer; it then refuses further work and must be dropped, too.
 
+use std::mem::take;
 use std::time::Duration;
 
 use pgwire::backend::{self, Tag};
-use pgwire::frontend::{self, BindTemplate};
-use pgwire::value;
+use pgwire::frontend;
+use pgwire::value::Format;
 
+pub use crate::answers::{Answer, Answers};
+use crate::answers::{Owed, is_in_passing};
 pub use crate::copy_in::CopyIn;
 pub use crate::error::Error;
 use crate::exchange::{Arrived, Exchange};
+pub use crate::flight::Flight;
 use crate::session;
+pub use crate::statement::{Protocol, Statement};
 use crate::target::Registration;
 pub use crate::target::{CancelToken, Target};
 pub use crate::values::{Params, Row, Rows};
-
-/// A prepared statement of one connection.
-#[derive(Debug, Clone)]
-pub struct Statement {
-    template: BindTemplate,
-    parameter_types: Vec<u32>,
-    columns: Vec<(String, u32)>,
-}
-
-impl Statement {
-    /// The type OIDs that the server inferred for the parameters.
-    #[must_use]
-    pub fn parameter_types(&self) -> &[u32] {
-        &self.parameter_types
-    }
-
-    /// The name and type OID of each column.
-    #[must_use]
-    pub fn columns(&self) -> &[(String, u32)] {
-        &self.columns
-    }
-}
 
 /// A row of [`Connection::simple_rows`]: its values as text, `None` for NULL.
 pub type TextRow = Vec<Option<String>>;
@@ -48,11 +31,11 @@ pub type TextRow = Vec<Option<String>>;
 pub struct Connection {
     pub(crate) exchange: Exchange,
     cancel: CancelToken,
-    controls: Controls,
+    pub(crate) controls: Controls,
     transaction: Status,
-    is_begin_queued: bool,
+    pub(crate) is_begin_queued: bool,
     /// True while an answer is outstanding, and for good once the connection is unusable.
-    is_unusable: bool,
+    pub(crate) is_unusable: bool,
     statements_prepared: u64,
     _registration: Registration,
 }
@@ -65,17 +48,21 @@ enum Status {
     Failed,
 }
 
-/// The statements that every connection prepares for itself.
-struct Controls {
-    begin: BindTemplate,
-    commit: BindTemplate,
-    rollback: BindTemplate,
+/// The statements that every connection has.
+pub(crate) struct Controls {
+    pub(crate) begin: Statement,
+    pub(crate) commit: Statement,
+    pub(crate) rollback: Statement,
 }
 
-/// What an answer said besides its rows.
-pub(crate) struct Answer {
-    /// The last command's tag: where its text is in the receive buffer.
-    command: Option<Arrived>,
+impl Controls {
+    fn new(protocol: Protocol) -> Result<Self, Error> {
+        Ok(Self {
+            begin: Statement::control("begin", protocol)?,
+            commit: Statement::control("commit", protocol)?,
+            rollback: Statement::control("rollback", protocol)?,
+        })
+    }
 }
 
 impl Connection {
@@ -84,11 +71,7 @@ impl Connection {
         let (exchange, cancel) = session::open(target).await?;
         let mut connection = Self {
             exchange,
-            controls: Controls {
-                begin: BindTemplate::new("begin", 0)?,
-                commit: BindTemplate::new("commit", 0)?,
-                rollback: BindTemplate::new("rollback", 0)?,
-            },
+            controls: Controls::new(Protocol::Prepared)?,
             transaction: Status::Idle,
             is_begin_queued: false,
             is_unusable: false,
@@ -98,9 +81,9 @@ impl Connection {
         };
         connection.start()?;
         for sql in ["begin", "commit", "rollback"] {
-            frontend::parse(&mut connection.exchange.out, sql, sql)?;
+            frontend::parse(&mut connection.exchange.out, sql, sql, &[])?;
         }
-        connection.finish().await?;
+        connection.finish(3).await?;
         Ok(connection)
     }
 
@@ -122,18 +105,46 @@ impl Connection {
         self.transaction != Status::Idle || self.is_begin_queued
     }
 
+    /// Whether a transaction block is open that can only be rolled back.
+    #[must_use]
+    pub fn is_transaction_failed(&self) -> bool {
+        self.transaction == Status::Failed
+    }
+
+    /// Sends BEGIN, COMMIT and ROLLBACK in this way from now on; at first they are prepared.
+    pub fn set_protocol(&mut self, protocol: Protocol) -> Result<(), Error> {
+        self.controls = Controls::new(protocol)?;
+        Ok(())
+    }
+
     /// Prepares a statement. One round trip.
     pub async fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.statement(sql, Protocol::Prepared, Format::Binary).await
+    }
+
+    /// Asks the server about a statement that is to be sent in this way. One round trip.
+    ///
+    /// `format` is that of its parameters and rows. In [`Protocol::Simple`] the rows are text, and
+    /// parameters are given in binary form nevertheless: their literals are made of it.
+    pub async fn statement(
+        &mut self,
+        sql: &str,
+        protocol: Protocol,
+        format: Format,
+    ) -> Result<Statement, Error> {
         self.start()?;
-        self.statements_prepared += 1;
-        let name = format!("s{}", self.statements_prepared);
-        self.put_queued_begin();
-        frontend::parse(&mut self.exchange.out, &name, sql)?;
+        let name = if protocol == Protocol::Prepared {
+            self.statements_prepared += 1;
+            format!("s{}", self.statements_prepared)
+        } else {
+            String::new()
+        };
+        frontend::parse(&mut self.exchange.out, &name, sql, &[])?;
         frontend::describe_statement(&mut self.exchange.out, &name)?;
-        self.finish().await?;
+        self.finish(1).await?;
 
         let (mut parameter_types, mut columns) = (Vec::new(), Vec::new());
-        let mut rest = self.exchange.parsed();
+        let mut rest = self.exchange.kept();
         while let Some(message) = backend::decode(rest)? {
             match message.tag {
                 Tag::ParameterDescription => {
@@ -144,9 +155,12 @@ impl Connection {
             }
             rest = &rest[message.wire_bytes()..];
         }
-        let parameters = u16::try_from(parameter_types.len()).expect("counted by 16 bits");
-        let template = BindTemplate::new(&name, parameters)?;
-        Ok(Statement { template, parameter_types, columns })
+        Statement::described((&name, sql), (protocol, format), parameter_types, columns)
+    }
+
+    /// Starts a flight: statements that are sent together.
+    pub fn flight(&mut self) -> Result<Flight<'_>, Error> {
+        Flight::new(self)
     }
 
     /// Runs a statement and returns its rows. One round trip; `params` is empty afterwards.
@@ -157,8 +171,7 @@ impl Connection {
         statement: &Statement,
         params: &mut Params,
     ) -> Result<Rows<'_>, Error> {
-        self.run(statement, params).await?;
-        Ok(Rows::new(self.exchange.parsed()))
+        Ok(self.run(statement, params).await?.rows())
     }
 
     /// Runs a statement and returns the number of rows that it affected. One round trip; `params`
@@ -170,37 +183,45 @@ impl Connection {
         statement: &Statement,
         params: &mut Params,
     ) -> Result<u64, Error> {
-        let answer = self.run(statement, params).await?;
-        Ok(backend::rows_affected(self.command_tag(&answer)?))
+        self.run(statement, params).await?.rows_affected()
+    }
+
+    async fn run(
+        &mut self,
+        statement: &Statement,
+        params: &mut Params,
+    ) -> Result<Answer<'_>, Error> {
+        let started = self.flight();
+        if started.is_err() {
+            params.clear();
+        }
+        let mut flight = started?;
+        flight.execute(statement, params)?;
+        flight.send().await?.take()
     }
 
     /// Runs a statement once for each group of values in `params`, all in one round trip, as JDBC's
-    /// batches do. With no values it does nothing. `params` is empty afterwards.
+    /// batches do, and returns the number of rows that all of them affected. With no values it does
+    /// nothing. `params` is empty afterwards.
     ///
     /// The number of values must be a multiple of the one that the server said the statement has.
-    pub async fn batch(&mut self, statement: &Statement, params: &mut Params) -> Result<(), Error> {
-        if params.count == 0 {
-            return Ok(());
+    pub async fn batch(
+        &mut self,
+        statement: &Statement,
+        params: &mut Params,
+    ) -> Result<u64, Error> {
+        let started = self.flight();
+        if started.is_err() {
+            params.clear();
         }
-        let width = statement.template.parameters();
-        if width == 0 || !params.count.is_multiple_of(width) {
-            return Err(params.misfit(width));
+        let mut flight = started?;
+        flight.batch(statement, params)?;
+        let mut answers = flight.send().await?;
+        let mut rows = 0;
+        while let Some(answer) = answers.next()? {
+            rows += answer.rows_affected()?;
         }
-        let started = self.start();
-        if started.is_ok() {
-            self.put_queued_begin();
-            let mut rest = params.bytes.as_slice();
-            while !rest.is_empty() {
-                let (values, others) = rest.split_at(value::bytes_of(rest, width));
-                statement.template.bind(&mut self.exchange.out, values);
-                frontend::execute(&mut self.exchange.out);
-                rest = others;
-            }
-        }
-        params.clear();
-        started?;
-        self.finish().await?;
-        Ok(())
+        Ok(rows)
     }
 
     /// Queues BEGIN, to be sent together with the transaction's first statement.
@@ -212,20 +233,7 @@ impl Connection {
     ///
     /// A transaction that had failed is rolled back by COMMIT; that is an error here (25P02).
     pub async fn commit(&mut self) -> Result<(), Error> {
-        self.start()?;
-        self.put_queued_begin();
-        self.controls.commit.bind(&mut self.exchange.out, &[]);
-        frontend::execute(&mut self.exchange.out);
-        let answer = self.finish().await?;
-        match self.command_tag(&answer)? {
-            "COMMIT" => Ok(()),
-            tag => Err(Error::Server {
-                sqlstate: "25P02".into(),
-                severity: "ERROR".into(),
-                message: format!("transaction had failed, and COMMIT answered {tag}"),
-                detail: String::new(),
-            }),
-        }
+        self.flight()?.commit().await.map(drop)
     }
 
     /// Rolls back, after an error as well. One round trip, or none if no transaction is open.
@@ -234,39 +242,37 @@ impl Connection {
         if self.transaction == Status::Idle && !self.is_unusable {
             return Ok(());
         }
-        self.start()?;
-        self.controls.rollback.bind(&mut self.exchange.out, &[]);
-        frontend::execute(&mut self.exchange.out);
-        self.finish().await?;
-        Ok(())
+        self.flight()?.rollback().await.map(drop)
     }
 
     /// Runs one or more statements given as text; without BEGIN among them they are one transaction.
     pub async fn simple(&mut self, sql: &str) -> Result<(), Error> {
-        self.start_simple(sql)?;
-        self.gather().await?;
-        Ok(())
+        let mut flight = self.flight()?;
+        flight.text(sql)?;
+        flight.send().await.map(drop)
     }
 
     /// Like [`Connection::simple`], and returns the rows of all statements as text.
     pub async fn simple_rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Error> {
-        self.simple(sql).await?;
+        let mut flight = self.flight()?;
+        flight.text(sql)?;
+        let mut answers = flight.send().await?;
         let mut rows = Vec::new();
-        let mut rest = self.exchange.parsed();
-        while let Some(message) = backend::decode(rest)? {
-            if message.tag == Tag::DataRow {
-                let row = backend::RawRow::parse(message.body)?;
+        while let Some(answer) = answers.next()? {
+            for row in answer.rows() {
                 let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-                rows.push(row.iter().map(|value| value.map(text)).collect());
+                rows.push(row?.values().map(|value| value.map(text)).collect());
             }
-            rest = &rest[message.wire_bytes()..];
         }
         Ok(rows)
     }
 
     /// Starts `COPY … FROM STDIN`. One round trip.
     pub async fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
-        self.start_simple(sql)?;
+        self.start()?;
+        let begin = if take(&mut self.is_begin_queued) { "begin; " } else { "" };
+        frontend::query(&mut self.exchange.out, &format!("{begin}{sql}"))?;
+        self.is_unusable = true;
         self.exchange.send().await?;
         loop {
             let message = self.exchange.next().await?;
@@ -274,102 +280,49 @@ impl Connection {
                 Tag::CopyInResponse => return Ok(CopyIn::new(self)),
                 Tag::ErrorResponse => {
                     let error = self.server_error(&message)?;
-                    self.gather_after(Some(error)).await?;
+                    self.gather_after(Owed::TEXT, Some(error)).await?;
                 }
                 Tag::ReadyForQuery => {
                     self.note_ready(&message)?;
+                    self.is_unusable = false;
                     return Err(Error::Protocol("statement is not a COPY FROM STDIN".into()));
                 }
-                _ => {}
+                _ => self.exchange.discard(&message),
             }
         }
     }
 
-    async fn run(&mut self, statement: &Statement, params: &mut Params) -> Result<Answer, Error> {
-        let width = statement.template.parameters();
-        if params.count != width {
-            return Err(params.misfit(width));
-        }
-        let started = self.start();
-        if started.is_ok() {
-            self.put_queued_begin();
-            statement.template.bind(&mut self.exchange.out, &params.bytes);
-            frontend::execute(&mut self.exchange.out);
-        }
-        // Empty whatever happened: values left behind would join those of the next execution.
-        params.clear();
-        started?;
-        self.finish().await
-    }
-
-    fn start(&mut self) -> Result<(), Error> {
+    /// Makes sure that nothing is outstanding, and forgets the answer before.
+    pub(crate) fn start(&mut self) -> Result<(), Error> {
         if self.is_unusable {
             return Err(Error::Io(std::io::Error::new(
                 std::io::ErrorKind::NotConnected,
                 "connection is broken",
             )));
         }
-        self.exchange.forget_parsed();
         self.exchange.out.clear();
+        self.exchange.forget();
+        while let Some(message) = self.exchange.next_buffered()? {
+            if !is_in_passing(message.tag) {
+                self.is_unusable = true;
+                return Err(match message.tag {
+                    Tag::ErrorResponse => self.server_error(&message)?,
+                    tag => Error::Protocol(format!("{tag:?} without a question")),
+                });
+            }
+            self.exchange.discard(&message);
+        }
         Ok(())
     }
 
-    fn start_simple(&mut self, sql: &str) -> Result<(), Error> {
-        self.start()?;
-        if std::mem::take(&mut self.is_begin_queued) {
-            frontend::query(&mut self.exchange.out, &format!("begin; {sql}"))?;
-        } else {
-            frontend::query(&mut self.exchange.out, sql)?;
-        }
-        self.is_unusable = true;
-        Ok(())
-    }
-
-    fn put_queued_begin(&mut self) {
-        if std::mem::take(&mut self.is_begin_queued) {
-            self.controls.begin.bind(&mut self.exchange.out, &[]);
-            frontend::execute(&mut self.exchange.out);
-        }
-    }
-
-    /// Ends the batch of messages with Sync, and gathers the answer.
-    async fn finish(&mut self) -> Result<Answer, Error> {
+    /// Ends `parts` of the extended protocol with Sync, and gathers the answer.
+    async fn finish(&mut self, parts: usize) -> Result<(), Error> {
         frontend::sync(&mut self.exchange.out);
         self.is_unusable = true;
-        self.gather().await
+        self.gather(Owed::one(parts)).await
     }
 
-    pub(crate) async fn gather(&mut self) -> Result<Answer, Error> {
-        self.exchange.send().await?;
-        self.gather_after(None).await
-    }
-
-    /// Reads up to `ReadyForQuery`. The first error in the answer is the result.
-    pub(crate) async fn gather_after(&mut self, mut error: Option<Error>) -> Result<Answer, Error> {
-        let mut command = None;
-        loop {
-            let message = match self.exchange.next().await {
-                Ok(message) => message,
-                // A server that ends says why, and closes: that reason is the better error.
-                Err(broken) => return Err(error.unwrap_or(broken)),
-            };
-            match message.tag {
-                Tag::CommandComplete => command = Some(message),
-                Tag::ErrorResponse if error.is_none() => error = Some(self.server_error(&message)?),
-                Tag::CopyInResponse => {
-                    frontend::copy_fail(&mut self.exchange.out, "no rows were expected")?;
-                    self.exchange.send().await?;
-                }
-                Tag::ReadyForQuery => {
-                    self.note_ready(&message)?;
-                    return error.map_or(Ok(Answer { command }), Err);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn note_ready(&mut self, message: &Arrived) -> Result<(), Error> {
+    pub(crate) fn note_ready(&mut self, message: &Arrived) -> Result<(), Error> {
         self.transaction = match self.exchange.body(message) {
             b"I" => Status::Idle,
             b"T" => Status::Open,
@@ -378,19 +331,11 @@ impl Connection {
                 return Err(Error::Protocol(format!("unknown transaction status {other:?}")));
             }
         };
-        self.is_unusable = false;
         Ok(())
     }
 
     pub(crate) fn server_error(&self, message: &Arrived) -> Result<Error, Error> {
         Ok(Error::from_report(backend::report(self.exchange.body(message))?))
-    }
-
-    pub(crate) fn command_tag(&self, answer: &Answer) -> Result<&str, Error> {
-        match &answer.command {
-            Some(message) => Ok(backend::command_tag(self.exchange.body(message))?),
-            None => Ok(""),
-        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! How do many rows get to the server at once?
 
-use pgwire::backend::{self, Tag};
+use pgwire::backend::Tag;
 use pgwire::frontend;
+use pgwire::value::Format;
 
+use crate::answers::{Answers, Owed};
 use crate::connection::Connection;
 use crate::error::Error;
 
@@ -29,8 +31,9 @@ impl<'a> CopyIn<'a> {
                 if message.tag == Tag::ErrorResponse {
                     // The server swallows the rest up to the end of the COPY.
                     let error = self.connection.server_error(&message)?;
-                    return self.connection.gather_after(Some(error)).await.map(drop);
+                    return self.connection.gather_after(Owed::TEXT, Some(error)).await;
                 }
+                exchange.discard(&message);
             }
         }
         Ok(())
@@ -39,7 +42,7 @@ impl<'a> CopyIn<'a> {
     /// Ends the COPY and returns the number of rows that the server took in.
     pub async fn finish(self) -> Result<u64, Error> {
         frontend::copy_done(&mut self.connection.exchange.out);
-        let answer = self.connection.gather().await?;
-        Ok(backend::rows_affected(self.connection.command_tag(&answer)?))
+        self.connection.gather(Owed::TEXT).await?;
+        Answers::new(self.connection.exchange.kept(), Format::Text).last()?.rows_affected()
     }
 }

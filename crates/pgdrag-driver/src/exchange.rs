@@ -1,7 +1,7 @@
 //! How do messages get to the server and back, with two buffers that are never given up?
 //!
 //! [`Exchange`] sends what was queued and gathers the answer, in place, up to the message that the
-//! caller waits for. It never builds up more than one answer.
+//! caller waits for. What is discarded on the way, such as a notice, takes no room.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -18,6 +18,9 @@ use crate::stream::Stream;
 /// What a receive buffer starts with, and how much room a read has at least.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
+/// A buffer of this size is kept whatever the answers; COPY needs it for its parts.
+const LASTING_BYTES: usize = 512 * 1024;
+
 /// What one connection may hold of an answer: far more than any workload's, and far less than a
 /// server that has lost its mind can send.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -26,10 +29,12 @@ pub(crate) struct Exchange {
     stream: Stream,
     /// Messages that the next [`Exchange::send`] sends.
     pub(crate) out: BytesMut,
+    /// `received[..kept]` is what was looked at and not discarded, `received[looked_at..filled]` what
+    /// has arrived and was not looked at; between them is what was discarded.
     received: Vec<u8>,
-    /// `received[..filled]` is what has arrived, `received[..parsed]` what was looked at.
+    kept: usize,
+    looked_at: usize,
     filled: usize,
-    parsed: usize,
 }
 
 /// One message: its tag, and where its body is; see [`Exchange::body`].
@@ -45,22 +50,39 @@ impl Exchange {
             stream,
             out: BytesMut::with_capacity(4096),
             received: vec![0; RECEIVE_BYTES],
+            kept: 0,
+            looked_at: 0,
             filled: 0,
-            parsed: 0,
         }
     }
 
     /// Forgets the messages that were looked at; ranges given out before are void.
-    pub(crate) fn forget_parsed(&mut self) {
-        self.received.copy_within(self.parsed..self.filled, 0);
-        self.filled -= self.parsed;
-        self.parsed = 0;
+    pub(crate) fn forget(&mut self) {
+        // A huge answer's room is given back by halves, as answers of its size fail to come.
+        let is_oversized = self.filled < self.received.len() / 4;
+        self.kept = 0;
+        self.close_gap();
+        if is_oversized && self.received.len() > LASTING_BYTES {
+            self.received.truncate((self.received.len() / 2).max(self.filled));
+            self.received.shrink_to_fit();
+        }
+    }
+
+    fn close_gap(&mut self) {
+        if self.kept < self.looked_at {
+            self.received.copy_within(self.looked_at..self.filled, self.kept);
+            self.filled -= self.looked_at - self.kept;
+            self.looked_at = self.kept;
+        }
     }
 
     /// Sends everything queued.
     pub(crate) async fn send(&mut self) -> Result<(), Error> {
         let mut sent = 0;
         let result = poll_fn(|context| self.poll_send(context, &mut sent)).await;
+        if self.out.capacity() > LASTING_BYTES {
+            self.out = BytesMut::new();
+        }
         self.out.clear();
         result
     }
@@ -103,13 +125,23 @@ impl Exchange {
 
     /// The next message if all of it is here already.
     pub(crate) fn next_buffered(&mut self) -> Result<Option<Arrived>, Error> {
-        let Some(message) = backend::decode(&self.received[self.parsed..self.filled])? else {
+        let Some(message) = backend::decode(&self.received[self.looked_at..self.filled])? else {
             return Ok(None);
         };
-        let (tag, end) = (message.tag, self.parsed + message.wire_bytes());
-        let body = self.parsed + backend::HEADER_BYTES..end;
-        self.parsed = end;
+        let (tag, bytes) = (message.tag, message.wire_bytes());
+        let end = self.looked_at + bytes;
+        if self.kept < self.looked_at {
+            self.received.copy_within(self.looked_at..end, self.kept);
+        }
+        let body = self.kept + backend::HEADER_BYTES..self.kept + bytes;
+        (self.kept, self.looked_at) = (self.kept + bytes, end);
         Ok(Some(Arrived { tag, body }))
+    }
+
+    /// Gives back the room of the message that was returned last.
+    pub(crate) fn discard(&mut self, message: &Arrived) {
+        debug_assert_eq!(message.body.end, self.kept);
+        self.kept = message.body.start - backend::HEADER_BYTES;
     }
 
     /// The body of a message that has not been forgotten.
@@ -117,9 +149,9 @@ impl Exchange {
         &self.received[message.body.clone()]
     }
 
-    /// All messages that were looked at and not forgotten.
-    pub(crate) fn parsed(&self) -> &[u8] {
-        &self.received[..self.parsed]
+    /// All messages that were looked at and neither discarded nor forgotten.
+    pub(crate) fn kept(&self) -> &[u8] {
+        &self.received[..self.kept]
     }
 
     /// Says goodbye, if the socket has room for it.
@@ -130,6 +162,9 @@ impl Exchange {
     }
 
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Error>> {
+        if self.received.len() - self.filled < RECEIVE_BYTES / 4 {
+            self.close_gap();
+        }
         if self.received.len() - self.filled < RECEIVE_BYTES / 4 {
             // Room grows with what has arrived, never with what a length field promises.
             let bytes = self.received.len() * 2;

@@ -8,16 +8,19 @@
 //!   when transactions arrive, what is counted, and what is told
 //! - `worker`, `clients`: the threads, and what each client does
 //! - [`workload`], [`tpcc`]: what the transactions are
-//! - [`connection`], [`values`], [`target`], [`error`]: one session with the server
+//! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
+//!   session with the server
 
 #![allow(async_fn_in_trait)]
 
+pub mod answers;
 pub mod app;
 mod clients;
 pub mod connection;
 mod copy_in;
 pub mod error;
 mod exchange;
+pub mod flight;
 pub mod job;
 pub mod output;
 pub mod pacing;
@@ -25,6 +28,7 @@ pub mod process;
 pub mod run;
 pub mod samples;
 mod session;
+pub mod statement;
 mod stream;
 pub mod target;
 pub mod tpcc;

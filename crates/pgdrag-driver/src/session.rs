@@ -26,7 +26,7 @@ pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Err
 
     let mut cancel = CancelToken { address: target.address.clone(), process_id: 0, secret_key: 0 };
     loop {
-        exchange.forget_parsed();
+        exchange.forget();
         let message = exchange.next().await?;
         let body = exchange.body(&message);
         match message.tag {
@@ -45,7 +45,7 @@ pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Err
 async fn authenticate(exchange: &mut Exchange, target: &Target) -> Result<(), Error> {
     let mut scram: Option<Scram> = None;
     loop {
-        exchange.forget_parsed();
+        exchange.forget();
         let message = exchange.next().await?;
         let body = exchange.body(&message).to_vec();
         match message.tag {

@@ -4,7 +4,8 @@
 //! in place what the connection received.
 
 use pgwire::backend::{self, RawRow, Tag};
-use pgwire::value;
+use pgwire::text;
+use pgwire::value::{self, Format};
 
 use crate::error::Error;
 
@@ -71,11 +72,12 @@ impl Params {
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     rest: &'a [u8],
+    format: Format,
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn new(messages: &'a [u8]) -> Self {
-        Self { rest: messages }
+    pub(crate) fn new(messages: &'a [u8], format: Format) -> Self {
+        Self { rest: messages, format }
     }
 
     /// The next row, read forward; `None` after the last one.
@@ -84,7 +86,8 @@ impl<'a> Rows<'a> {
         while let Some(message) = backend::decode(self.rest)? {
             self.rest = &self.rest[message.wire_bytes()..];
             if message.tag == Tag::DataRow {
-                return Ok(Some(Row(RawRow::parse(message.body)?)));
+                let (values, format) = (RawRow::parse(message.body)?, self.format);
+                return Ok(Some(Row { values, format }));
             }
         }
         Ok(None)
@@ -130,50 +133,63 @@ impl<'a> Iterator for IntoRows<'a> {
 /// One row; columns are counted from 0. Reading NULL as a value is an error: ask
 /// [`Row::is_null`] first.
 #[derive(Debug, Clone, Copy)]
-pub struct Row<'a>(RawRow<'a>);
+pub struct Row<'a> {
+    values: RawRow<'a>,
+    format: Format,
+}
+
+/// Reads a value in the row's form.
+macro_rules! read {
+    ($row:ident, $column:ident, $as:ident $(, $argument:ident)?) => {
+        match $row.format {
+            Format::Binary => Ok(value::$as($row.bytes($column)? $(, $argument)?)?),
+            Format::Text => Ok(text::$as($row.bytes($column)? $(, $argument)?)?),
+        }
+    };
+}
 
 impl<'a> Row<'a> {
     /// Number of columns.
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // a row without columns is of no use
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.values.len()
+    }
+
+    /// The bytes of all values, from left to right; `None` is NULL.
+    pub fn values(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
+        self.values.iter()
     }
 
     /// Whether the value is NULL.
     #[must_use]
     pub fn is_null(&self, column: usize) -> bool {
-        column < self.0.len() && self.0.get(column).is_none()
+        column < self.values.len() && self.values.get(column).is_none()
     }
 
     /// The value's bytes, whatever its type.
     pub fn bytes(&self, column: usize) -> Result<&'a [u8], Error> {
-        self.0.get(column).ok_or_else(|| {
-            let columns = self.0.len();
+        self.values.get(column).ok_or_else(|| {
+            let columns = self.values.len();
             Error::Protocol(format!("column {column} of {columns} is NULL or does not exist"))
         })
     }
 
-    /// A `smallint`, `integer` or `bigint`.
-    pub fn integer(&self, column: usize) -> Result<i64, Error> {
-        Ok(value::as_integer(self.bytes(column)?)?)
-    }
-
     /// A `smallint` or `integer`, or a `bigint` that fits.
     pub fn int4(&self, column: usize) -> Result<i32, Error> {
-        let integer = self.integer(column)?;
+        let integer = self.int8(column)?;
         i32::try_from(integer)
             .map_err(|_| Error::Protocol(format!("{integer} in column {column} is no integer")))
     }
 
     /// A `smallint`, `integer` or `bigint`.
     pub fn int8(&self, column: usize) -> Result<i64, Error> {
-        self.integer(column)
+        read!(self, column, as_integer)
     }
 
     /// A `double precision`.
     pub fn float8(&self, column: usize) -> Result<f64, Error> {
-        Ok(value::as_float8(self.bytes(column)?)?)
+        read!(self, column, as_float8)
     }
 
     /// A `text`, `varchar` or `char`; a `char(n)` keeps its trailing spaces.
@@ -183,11 +199,11 @@ impl<'a> Row<'a> {
 
     /// A `timestamp`: microseconds since 2000-01-01 00:00.
     pub fn timestamp(&self, column: usize) -> Result<i64, Error> {
-        Ok(value::as_timestamp(self.bytes(column)?)?)
+        read!(self, column, as_timestamp)
     }
 
     /// A `numeric`, times 10^`scale`; one that is not exact in that form is an error.
     pub fn numeric(&self, column: usize, scale: u8) -> Result<i64, Error> {
-        Ok(value::as_numeric(self.bytes(column)?, scale)?)
+        read!(self, column, as_numeric, scale)
     }
 }

@@ -7,6 +7,8 @@ use bytes::BytesMut;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 
+use crate::value::Format;
+
 /// The text handed over cannot be sent: it holds a zero byte or is too long for the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsendable(pub String);
@@ -49,9 +51,31 @@ pub fn query(out: &mut BytesMut, sql: &str) -> Result<(), Unsendable> {
     frontend::query(sql, out).map_err(unsendable)
 }
 
-/// Prepares a statement whose parameter types the server infers.
-pub fn parse(out: &mut BytesMut, name: &str, sql: &str) -> Result<(), Unsendable> {
-    frontend::parse(name, sql, std::iter::empty(), out).map_err(unsendable)
+/// Runs what `write` writes as text: one or more statements.
+///
+/// # Panics
+/// When the text is a gigabyte or longer.
+pub fn query_written<E: From<Unsendable>>(
+    out: &mut BytesMut,
+    write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = out.len();
+    out.extend_from_slice(b"Q\0\0\0\0");
+    let written = write(out);
+    let is_sound = written.is_ok() && !out[start + 5..].contains(&0);
+    if !is_sound {
+        out.truncate(start);
+        return written.and(Err(Unsendable("cannot send a text with a zero byte".into()).into()));
+    }
+    out.extend_from_slice(b"\0");
+    let length = i32::try_from(out.len() - start - 1).expect("a Query message stays below 1 GiB");
+    out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+/// Prepares a statement; the server infers the parameter types that are not given.
+pub fn parse(out: &mut BytesMut, name: &str, sql: &str, types: &[u32]) -> Result<(), Unsendable> {
+    frontend::parse(name, sql, types.iter().copied(), out).map_err(unsendable)
 }
 
 /// Asks for a prepared statement's parameters and columns.
@@ -59,9 +83,9 @@ pub fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), Unsendab
     frontend::describe(b'S', name, out).map_err(unsendable)
 }
 
-/// Forgets a prepared statement.
-pub fn close_statement(out: &mut BytesMut, name: &str) -> Result<(), Unsendable> {
-    frontend::close(b'S', name, out).map_err(unsendable)
+/// Asks for the columns of the unnamed portal.
+pub fn describe_portal(out: &mut BytesMut) {
+    out.extend_from_slice(b"D\0\0\0\x06P\0");
 }
 
 /// Runs the unnamed portal to its end.
@@ -106,33 +130,35 @@ pub fn terminate(out: &mut BytesMut) {
     frontend::terminate(out);
 }
 
-/// A Bind message without its values: binary parameters, binary results, the unnamed portal.
+/// A Bind message without its values, for the unnamed portal.
 #[derive(Debug, Clone)]
 pub struct BindTemplate {
     head: Vec<u8>,
+    tail: [u8; TAIL_BYTES],
     parameters: u16,
 }
 
-/// What follows the values: all results are binary.
-const BIND_TAIL: &[u8] = &[0, 1, 0, 1];
+/// What follows the values: one format for all columns.
+const TAIL_BYTES: usize = 4;
 
 impl BindTemplate {
-    /// Prepares to bind `parameters` values to the statement `name`.
-    pub fn new(name: &str, parameters: u16) -> Result<Self, Unsendable> {
+    /// Prepares to bind `parameters` values to the statement `name`; they and the rows have `format`.
+    pub fn new(name: &str, parameters: u16, format: Format) -> Result<Self, Unsendable> {
         let mut message = BytesMut::new();
         frontend::bind(
             "",
             name,
-            [1],
+            [format.code()],
             0..0,
             |_: u8, _: &mut BytesMut| Ok(IsNull::Yes),
-            [1],
+            [format.code()],
             &mut message,
         )
         .map_err(|_| Unsendable(format!("cannot bind to statement \"{name}\"")))?;
-        // The count of values, which is zero here, and the tail are added for each execution.
-        message.truncate(message.len() - BIND_TAIL.len() - 2);
-        Ok(Self { head: message.to_vec(), parameters })
+        // The count of values, which is zero here, is added for each execution.
+        let (head, tail) = message.split_at(message.len() - TAIL_BYTES);
+        let head = head[..head.len() - 2].to_vec();
+        Ok(Self { head, tail: tail.try_into().expect("as long as that"), parameters })
     }
 
     /// Number of values that each execution takes.
@@ -147,14 +173,14 @@ impl BindTemplate {
     /// When `values` is a gigabyte or longer.
     pub fn bind(&self, out: &mut BytesMut, values: &[u8]) {
         // The length counts itself, but not the tag.
-        let length = self.head.len() - 1 + 2 + values.len() + BIND_TAIL.len();
+        let length = self.head.len() - 1 + 2 + values.len() + TAIL_BYTES;
         let length = i32::try_from(length).expect("a Bind message stays below 1 GiB");
-        out.reserve(values.len() + self.head.len() + 2 + BIND_TAIL.len());
+        out.reserve(values.len() + self.head.len() + 2 + TAIL_BYTES);
         out.extend_from_slice(&self.head[..1]);
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&self.head[5..]);
         out.extend_from_slice(&self.parameters.to_be_bytes());
         out.extend_from_slice(values);
-        out.extend_from_slice(BIND_TAIL);
+        out.extend_from_slice(&self.tail);
     }
 }

@@ -3,6 +3,7 @@
 //! - [`frontend`]: messages from the client, appended to a buffer that the caller sends
 //! - [`backend`]: messages from the server, found in a buffer that the caller has filled
 //! - [`value`]: binary forms of parameters, results and COPY fields
+//! - [`text`]: their text forms
 //! - [`numeric`]: NUMERIC as a scaled integer
 //! - [`copy`]: rows of a binary COPY
 //! - [`auth`]: the answers to the server's requests for a password
@@ -14,4 +15,5 @@ pub mod backend;
 pub mod copy;
 pub mod frontend;
 pub mod numeric;
+pub mod text;
 pub mod value;

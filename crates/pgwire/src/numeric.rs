@@ -74,6 +74,46 @@ pub fn encode(unscaled: i64, scale: u8) -> Form {
     form
 }
 
+/// A number as people write it; it is read in place while it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain {
+    unscaled: i64,
+    scale: u8,
+}
+
+impl Plain {
+    /// Takes a number with the digits after the point that it is to be shown with.
+    ///
+    /// NaN, an infinity and what [`decode`] cannot hold at that scale are errors.
+    pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(value);
+        reader.bytes(6)?; // number of digits, weight, sign
+        let scale = u8::try_from(reader.int2()?)
+            .map_err(|_| Malformed("a numeric has more than 255 digits after the point".into()))?;
+        Ok(Self { unscaled: decode(value, scale)?, scale })
+    }
+
+    /// Whether it is below 0.
+    #[must_use]
+    pub fn is_negative(&self) -> bool {
+        self.unscaled < 0
+    }
+}
+
+impl std::fmt::Display for Plain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = if self.is_negative() { "-" } else { "" };
+        let (digits, scale) = (self.unscaled.unsigned_abs(), usize::from(self.scale));
+        if scale == 0 {
+            return write!(f, "{sign}{digits}");
+        }
+        // A number has less than 20 digits; at a larger scale the rest are zeros after the point.
+        let power = 10_u64.checked_pow(u32::from(self.scale));
+        let (whole, fraction) = power.map_or((0, digits), |power| (digits / power, digits % power));
+        write!(f, "{sign}{whole}.{fraction:0scale$}")
+    }
+}
+
 /// Reads a number as the integer that is it times 10^`scale`.
 ///
 /// NaN, an infinity, digits beyond the scale and numbers beyond 64 bits are errors.

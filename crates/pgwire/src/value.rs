@@ -7,6 +7,27 @@
 use crate::backend::Malformed;
 use crate::numeric;
 
+/// Which form a statement's parameters or its rows have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// As people write it: [`crate::text`].
+    Text,
+    /// This module's.
+    #[default]
+    Binary,
+}
+
+impl Format {
+    /// The format's number in the protocol.
+    #[must_use]
+    pub fn code(self) -> i16 {
+        match self {
+            Self::Text => 0,
+            Self::Binary => 1,
+        }
+    }
+}
+
 /// Appends NULL.
 pub fn put_null(out: &mut Vec<u8>) {
     out.extend_from_slice(&(-1_i32).to_be_bytes());
@@ -71,6 +92,17 @@ pub fn bytes_of(values: &[u8], count: usize) -> usize {
         end += 4 + usize::try_from(i32::from_be_bytes(length)).unwrap_or(0);
     }
     end
+}
+
+/// The value number `index` of those, counted from 0; `None` is NULL.
+///
+/// # Panics
+/// As [`bytes_of`].
+#[must_use]
+pub fn nth(values: &[u8], index: usize) -> Option<&[u8]> {
+    let rest = &values[bytes_of(values, index)..];
+    let length = i32::from_be_bytes(rest[..4].try_into().expect("four bytes"));
+    usize::try_from(length).ok().map(|length| &rest[4..4 + length])
 }
 
 /// Reads a `smallint`, an `integer` or a `bigint`.

@@ -4,7 +4,8 @@ use bytes::BytesMut;
 use pgwire::auth::{ITERATIONS_MAX, Request, Scram};
 use pgwire::backend::{self, Malformed, RawRow, Tag, decode};
 use pgwire::frontend::{self, BindTemplate};
-use pgwire::{copy, numeric, value};
+use pgwire::value::Format;
+use pgwire::{copy, numeric, text, value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -28,6 +29,12 @@ fn decode_in_parts(bytes: &[u8], cuts: &[usize]) -> Result<Vec<(Tag, Vec<u8>)>, 
     Ok(found)
 }
 
+fn literal(oid: u32, value: &[u8]) -> String {
+    let mut out = BytesMut::new();
+    text::literal(&mut out, oid, Some(value)).expect("a value of that type");
+    String::from_utf8(out.to_vec()).expect("text")
+}
+
 fn known_tag() -> impl Strategy<Value = u8> {
     proptest::sample::select(b"RK23CdcGHDIEvnNAtS1sZT".to_vec())
 }
@@ -44,6 +51,11 @@ proptest! {
         let _ = Request::parse(&bytes);
         let _ = value::as_numeric(&bytes, 2);
         let _ = (value::as_integer(&bytes), value::as_float8(&bytes), value::as_text(&bytes));
+        let _ = (text::as_integer(&bytes), text::as_float8(&bytes), text::as_timestamp(&bytes));
+        for (scale, oid) in [(0, 21), (2, 23), (20, 20), (255, 701), (1, 1114), (1, 1700), (1, 25)] {
+            let _ = text::as_numeric(&bytes, scale);
+            let _ = text::literal(&mut BytesMut::new(), oid, Some(&bytes));
+        }
     }
 
     #[test]
@@ -82,6 +94,24 @@ proptest! {
         prop_assert_eq!(numeric::decode(form.as_bytes(), 4), Ok(cents * 100));
         let dollars = numeric::decode(form.as_bytes(), 0);
         prop_assert_eq!(dollars.ok(), (cents % 100 == 0).then_some(cents / 100));
+    }
+
+    #[test]
+    fn a_numeric_comes_back_from_its_literal(unscaled: i64, scale in 0..=numeric::SCALE_MAX) {
+        let form = numeric::encode(unscaled, scale);
+        let literal = literal(1700, form.as_bytes());
+        let digits = literal.trim_matches(['(', ')']);
+        prop_assert_eq!(literal.starts_with('('), unscaled < 0);
+        prop_assert_eq!(text::as_numeric(digits.as_bytes(), scale), Ok(unscaled), "{}", literal);
+    }
+
+    #[test]
+    fn a_timestamp_comes_back_from_its_literal(
+        // from 0001-01-01 to the end of 9999
+        us in -63_082_281_600_000_000_i64..252_455_616_000_000_000,
+    ) {
+        let literal = literal(1114, &us.to_be_bytes());
+        prop_assert_eq!(text::as_timestamp(literal.trim_matches('\'').as_bytes()), Ok(us), "{}", literal);
     }
 
     #[test]
@@ -139,6 +169,58 @@ fn numerics_have_postgresqls_own_bytes() {
 }
 
 #[test]
+fn literals_are_what_people_write() {
+    // (type, value, literal)
+    for (oid, value, wanted) in [
+        (23, &5_i32.to_be_bytes()[..], "5"),
+        (23, &(-5_i32).to_be_bytes(), "(-5)"),
+        (701, &0.1_f64.to_be_bytes(), "'0.1'"),
+        (25, b"it's", "'it''s'"),
+        (1043, b"a\\b", " E'a\\\\b'"),
+        (1700, numeric::encode(-5, 2).as_bytes(), "(-0.05)"),
+        (1114, &0_i64.to_be_bytes(), "'2000-01-01 00:00:00.000000'"),
+        (1114, &(-1_i64).to_be_bytes(), "'1999-12-31 23:59:59.999999'"),
+        (1114, &(60 * 86_400_000_000_i64 - 1).to_be_bytes(), "'2000-02-29 23:59:59.999999'"),
+    ] {
+        assert_eq!(literal(oid, value), wanted);
+    }
+    let mut out = BytesMut::new();
+    assert!(text::literal(&mut out, 1114, Some(&i64::MAX.to_be_bytes())).is_err());
+    assert!(text::literal(&mut out, 3802, Some(b"{}")).is_err());
+    text::literal(&mut out, 23, None).expect("a NULL of any type");
+    assert_eq!(out, &b"NULL"[..]);
+}
+
+#[test]
+fn text_that_is_no_value_is_malformed() {
+    for text in ["", "-", ".", "1.2.3", "1e3", "0x1", "NaN", "9223372036854775808", "0.001", "١"] {
+        assert!(text::as_numeric(text.as_bytes(), 2).is_err(), "{text}");
+    }
+    for text in
+        ["", "2000-01-01", "2000-01-01 1:2", "2000-13", "infinity", "2000-01-01 00:00:00+01"]
+    {
+        assert!(text::as_timestamp(text.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_is_written_in_place_has_the_form_of_the_documentation() {
+    let mut out = BytesMut::new();
+    let select = |out: &mut BytesMut| -> Result<(), frontend::Unsendable> {
+        out.extend_from_slice(b"select");
+        Ok(())
+    };
+    frontend::query_written(&mut out, select).expect("sendable");
+    assert_eq!(out, message(b'Q', b"select\0"));
+    let zero = |out: &mut BytesMut| -> Result<(), frontend::Unsendable> {
+        out.extend_from_slice(b"'\0'");
+        Ok(())
+    };
+    assert!(frontend::query_written(&mut out, zero).is_err());
+    assert_eq!(out, message(b'Q', b"select\0"), "nothing of it is left");
+}
+
+#[test]
 fn what_is_not_a_finite_number_is_malformed() {
     for sign in [0xC000_u16, 0xD000, 0xF000] {
         let words: Vec<u8> = [0, 0, sign, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -180,7 +262,7 @@ fn a_bind_message_has_the_form_of_the_documentation() {
     value::put_int4(&mut values, 5);
     value::put_null(&mut values);
     let mut out = BytesMut::new();
-    BindTemplate::new("s1", 2).expect("a name").bind(&mut out, &values);
+    BindTemplate::new("s1", 2, Format::Binary).expect("a name").bind(&mut out, &values);
     // the unnamed portal, the statement, one format for all (binary), two values, binary results
     let body = b"\0s1\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x05\xff\xff\xff\xff\0\x01\0\x01";
     assert_eq!(out, message(b'B', body));
@@ -190,7 +272,7 @@ fn a_bind_message_has_the_form_of_the_documentation() {
 fn texts_with_a_zero_byte_cannot_be_sent() {
     let mut out = BytesMut::new();
     assert!(frontend::query(&mut out, "select '\0'").is_err());
-    assert!(BindTemplate::new("s\0", 0).is_err());
+    assert!(BindTemplate::new("s\0", 0, Format::Text).is_err());
 }
 
 #[test]
