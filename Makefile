@@ -2,6 +2,7 @@
 #
 #   make run     run the main experiment on the embedded PostgreSQL and write its report
 #   make test    run all tests
+#   make bench   measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make lint    formatters, linters, type checker, layers
 #   make docs    write again what is generated in docs/reference
 #   make clean   remove what was built (not your runs: see "pgdrag clean")
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test lint format docs clean update-goldens
+.PHONY: run test bench lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -24,17 +25,21 @@ test: $(VENV)/installed-dev
 	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --release --locked --quiet
 	$(BIN)/python -m pytest -q $(PYTEST)
 
+# Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
+bench: $(VENV)/installed
+	$(BIN)/python -m benchmarks $(BENCH)
+
 lint: $(VENV)/installed-dev
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
 	cargo clippy --release --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json
