@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pgdrag.errors import DriverError
 from pgdrag.plan import Counts, DriverCost, Latency, LoadProfile, Measurement, Sample
 
-CONTRACT = 1
+CONTRACT = 2
 CONNECT_TIMEOUT_S = 60.0
 GRACE_S = 5.0
 INTERVAL_S = 1.0
@@ -56,11 +56,14 @@ class _Transactions(_Line):
     failed_by_sqlstate: dict[str, int] = {}
     in_flight: int = 0
     dropped: int = 0
+    skipped: int = 0
     retried: int = 0
+    tried: int = 0
+    over_limit: int = 0
     latency: _Latency | None = None
 
     def counts(self) -> Counts:
-        return Counts(**self.model_dump(exclude={"latency"}))
+        return Counts(**self.model_dump(exclude={"latency", "skipped", "tried", "over_limit"}))
 
 
 class HelloLine(_Line):
@@ -98,6 +101,7 @@ class IntervalLine(_Line):
     type: Literal["interval"]
     t_s: float
     duration_s: Annotated[float, Field(gt=0)]
+    sessions: int = 0
     transactions: dict[str, _Transactions]
 
     @property
@@ -108,8 +112,12 @@ class IntervalLine(_Line):
 
 class _Arrivals(_Line):
     scheduled: int
+    carried: int = 0
     dropped: int
+    skipped: int = 0
+    late: int = 0
     max_queue: int
+    queue_us_p50: float | None = None
     queue_us_p99: float | None = None
     queue_us_max: float | None = None
 
@@ -124,9 +132,24 @@ class _ErrorCount(_Line):
 class _DriverUse(_Line):
     user_cpu_s: float
     system_cpu_s: float
-    loop_lag_us_p99: float
-    loop_lag_us_max: float
+    busiest_thread_cpu_s: float
     threads: int
+    max_rss_bytes: int
+    send_lag_us_p99: float
+    send_lag_us_max: float
+    lateness_us_p99: float | None
+    lateness_us_max: float | None
+    stall_us_p99: float
+    stall_us_max: float
+
+    def cost(self) -> DriverCost:
+        return DriverCost(
+            user_cpu_s=self.user_cpu_s,
+            system_cpu_s=self.system_cpu_s,
+            loop_lag_us_p99=self.stall_us_p99,
+            loop_lag_us_max=self.stall_us_max,
+            threads=self.threads,
+        )
 
 
 class _Violation(_Line):
@@ -141,6 +164,7 @@ class DoneLine(_Line):
     type: Literal["done"]
     t_s: float
     elapsed_s: float | None = None
+    warm_up_s: float | None = None
     stopped_by: str | None = None
     transactions: dict[str, _Transactions] | None = None
     arrivals: _Arrivals | None = None
@@ -259,14 +283,17 @@ class Driver:
         job = self._job("run", target, workload, seed) | {
             "run": {
                 "connections": load.connections,
+                "threads": 1,
+                "warm_up_s": 0,
+                "handshake": False,
                 "duration_s": load.measure_s,
                 "min_commits": load.min_commits,
                 "budget_s": load.budget_s,
-                "rate_per_s": load.rate_per_s,
-                "queue_limit": 10_000,  # BenchBase's
                 "interval_s": INTERVAL_S,
                 "grace_s": GRACE_S,
-                "threads": 1,
+                "pacing": _pacing(load),
+                "steps": [],
+                "latency_limit_us": None,
             }
         }
         intervals: list[IntervalLine] = []
@@ -427,6 +454,13 @@ def _breach(what: str) -> DriverError:
     )
 
 
+def _pacing(load: LoadProfile) -> dict[str, object]:
+    if load.rate_per_s is None:
+        return {"kind": "closed"}
+    queue_limit = 10_000  # BenchBase's
+    return {"kind": "benchbase", "rate_per_s": load.rate_per_s, "queue_limit": queue_limit}
+
+
 def _measurement(done: DoneLine, intervals: list[IntervalLine]) -> Measurement:
     """Make the measurement of a run and assert the identities that the driver asserts, too."""
     if done.transactions is None or done.driver is None or done.elapsed_s is None:
@@ -454,7 +488,7 @@ def _measurement(done: DoneLine, intervals: list[IntervalLine]) -> Measurement:
             if t.latency is not None
         },
         samples=tuple(_sample(line, start_s) for line in intervals),
-        driver=DriverCost(**done.driver.model_dump()),
+        driver=done.driver.cost(),
         errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors or ()),
         queue_us_p99=done.arrivals.queue_us_p99 if done.arrivals else None,
         max_queue=done.arrivals.max_queue if done.arrivals else None,

@@ -16,7 +16,7 @@ LOAD = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=1)
 TARGET = Target("/nowhere", 5432, "me", "db", password="secret")
 HELLO = {
     "type": "hello",
-    "contract": 1,
+    "contract": 2,
     "driver_version": "0",
     "pid": 1,
     "action": "run",
@@ -34,9 +34,15 @@ LATENCY = {
 USE = {
     "user_cpu_s": 0.1,
     "system_cpu_s": 0.1,
-    "loop_lag_us_p99": 1.0,
-    "loop_lag_us_max": 2.0,
+    "busiest_thread_cpu_s": 0.2,
     "threads": 1,
+    "max_rss_bytes": 5_000_000,
+    "send_lag_us_p99": 1.0,
+    "send_lag_us_max": 2.0,
+    "lateness_us_p99": None,
+    "lateness_us_max": None,
+    "stall_us_p99": 1.0,
+    "stall_us_max": 2.0,
 }
 
 
@@ -86,7 +92,7 @@ def test_a_measurement_has_counts_samples_and_cost(tmp_path: Path) -> None:
     [
         (["no json"], "Invalid JSON"),
         ([done(scheduled=0)], "first line is of type done"),
-        ([HELLO | {"contract": 2}], "speaks version 2, not 1"),
+        ([HELLO | {"contract": 1}], "speaks version 1, not 2"),
         ([HELLO, {"type": "surprise"}], "surprise"),
         ([HELLO, HELLO | {"more": 1}], "Extra inputs"),
         ([HELLO, interval(3), done(scheduled=5, committed=3)], "do not add up"),

@@ -1,20 +1,22 @@
 //! Who does what a job asks for?
 
 use std::future::Future;
-use std::io::Write;
+use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::connection::{Error, Target, connect_within};
 use crate::job::{Action, Job, WorkloadJob};
 use crate::output::Output;
-use crate::process::Parent;
-use crate::run::{Order, run};
+use crate::process::{Parent, raise_open_files};
+use crate::run::{Answer, Order, open_files_besides, run};
 use crate::tpcc::Tpcc;
-use crate::workload::{Dataset, Progress};
+use crate::workload::{Dataset, Progress, Workload};
 
 /// The last line is `done`.
 pub const EXIT_DONE: i32 = 0;
@@ -23,42 +25,39 @@ pub const EXIT_ERROR: i32 = 1;
 /// The job could not be understood.
 pub const EXIT_MISUSE: i32 = 2;
 
+/// More than this is no answer to `warm`.
+const ANSWER_BYTES_MAX: u64 = 4096;
+
 /// How long a load or a check that was stopped may take to cancel its statements.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
 /// Does the job on `line`, writes its lines to `sink`, and returns the exit status.
 pub fn perform(line: &str, parent: Parent, sink: &mut dyn Write) -> i32 {
     let mut output = Output::new(sink);
-    match Job::parse(line).and_then(|job| Ok((workload(&job)?, job))) {
-        Ok((workload, job)) => {
-            output.hello(job.action);
-            perform_understood(&job, workload, parent, &mut output)
+    // The one place that knows all workloads: each is an arm.
+    let understood = Job::parse(line).and_then(|job| match &job.workload {
+        WorkloadJob::Tpcc(tpcc) => {
+            let workload = Tpcc::new(tpcc, job.seed)?;
+            Ok(perform_understood(&job, workload, parent, &mut output))
         }
-        Err(message) => {
-            output.error(&message, None);
-            EXIT_MISUSE
-        }
-    }
+    });
+    let status = understood.unwrap_or_else(|message| {
+        output.error(&message, None);
+        EXIT_MISUSE
+    });
+    if output.is_broken() { EXIT_ERROR } else { status }
 }
 
-fn workload(job: &Job) -> Result<Tpcc, String> {
-    let WorkloadJob::Tpcc(tpcc) = &job.workload;
-    Tpcc::new(tpcc, job.seed)
-}
-
-fn perform_understood(job: &Job, workload: Tpcc, parent: Parent, output: &mut Output<'_>) -> i32 {
-    if job.die_with_parent {
-        match parent.die_with_it() {
-            Ok(true) => {}
-            Ok(false) => {
-                output.error("the process that started the driver is gone", None);
-                return EXIT_ERROR;
-            }
-            Err(error) => {
-                output.error(&format!("could not ask to die with the parent: {error}"), None);
-                return EXIT_ERROR;
-            }
-        }
+fn perform_understood<W: Workload + Dataset>(
+    job: &Job,
+    workload: W,
+    parent: Parent,
+    output: &mut Output<'_>,
+) -> i32 {
+    output.hello(job.action);
+    if let Err(message) = prepare(job, parent) {
+        output.error(&message, None);
+        return EXIT_ERROR;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -76,24 +75,46 @@ fn perform_understood(job: &Job, workload: Tpcc, parent: Parent, output: &mut Ou
     }
 }
 
-async fn dispatch(job: &Job, workload: Tpcc, output: &mut Output<'_>) -> Result<(), Error> {
+/// Ties the driver to its parent, and gets it as many files as it may open.
+fn prepare(job: &Job, parent: Parent) -> Result<(), String> {
+    if job.die_with_parent {
+        match parent.die_with_it() {
+            Ok(true) => {}
+            Ok(false) => return Err("the process that started the driver is gone".into()),
+            Err(error) => return Err(format!("could not ask to die with the parent: {error}")),
+        }
+    }
+    let files = raise_open_files();
+    let Some(run) = &job.run else { return Ok(()) };
+    let needed = u64::from(run.connections) + open_files_besides(run.threads.min(run.connections));
+    if needed <= files {
+        return Ok(());
+    }
+    Err(format!(
+        "{} connections need {needed} open files, and the driver may open {files}: raise its hard \
+         limit (ulimit -n), or ask for fewer connections",
+        run.connections
+    ))
+}
+
+async fn dispatch<W: Workload + Dataset>(
+    job: &Job,
+    workload: W,
+    output: &mut Output<'_>,
+) -> Result<(), Error> {
     let stop = stop_signal();
     let target = job.target();
     let connect_timeout = Duration::from_secs_f64(job.server.connect_timeout_s);
     match job.action {
         Action::Run => {
-            let WorkloadJob::Tpcc(tpcc) = &job.workload;
-            let order = Order {
-                job: job.run.as_ref().expect("a job to run says how"),
-                target,
-                connect_timeout,
-                max_retries: tpcc.max_retries,
-                workload: Arc::new(workload),
-            };
-            run(order, output, stop).await
+            let run_job = job.run.as_ref().expect("a job to run says how");
+            let workload = Arc::new(workload);
+            let order = Order { job: run_job, seed: job.seed, target, connect_timeout, workload };
+            run(order, output, stop, answer(run_job.handshake)).await
         }
         Action::Load => {
             let parallelism = job.load.as_ref().expect("a job to load says how").parallelism;
+            let broken = output.broken();
             let work = async {
                 output.phase("connect");
                 // Fails here, within the time limit, rather than in the middle of loading.
@@ -107,7 +128,7 @@ async fn dispatch(job: &Job, workload: Tpcc, output: &mut Output<'_>) -> Result<
                 output.done_load(&summary, began.elapsed().as_secs_f64());
                 Ok(())
             };
-            or_cancel(work, stop, &target).await
+            or_cancel(work, either(stop, broken.notified()), &target).await
         }
         Action::Check => {
             let work = async {
@@ -120,6 +141,34 @@ async fn dispatch(job: &Job, workload: Tpcc, output: &mut Output<'_>) -> Result<
             };
             or_cancel(work, stop, &target).await
         }
+    }
+}
+
+/// Reads the caller's answer to `warm`; the end of its pipe counts from the beginning.
+async fn answer(is_wanted: bool) -> Answer {
+    if !is_wanted {
+        return std::future::pending().await;
+    }
+    let (sender, receiver) = oneshot::channel();
+    // Standard input can only be waited for by a thread, which ends with the process.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
+        let answer = match (read, serde_json::from_str::<Value>(&line)) {
+            (Ok(0) | Err(_), _) => Answer::EndOfFile,
+            (Ok(_), Ok(answer)) if answer == json!({"type": "measure"}) => Answer::Measure,
+            (Ok(_), _) => Answer::Strange(line.trim_end().to_owned()),
+        };
+        let _ = sender.send(answer);
+    });
+    receiver.await.unwrap_or(Answer::EndOfFile)
+}
+
+/// Waits for whichever comes first.
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::select! {
+        () = one => {}
+        () = other => {}
     }
 }
 

@@ -1,130 +1,197 @@
 //! What does one client do, from its first transaction to the end of the window?
 //!
-//! It draws a transaction, tries it until it ends, and counts the end. Errors that would repeat at
-//! once slow it down; a broken connection is made anew while the window lasts.
+//! It waits for its turn, draws a transaction, tries it until it ends, and counts the end. Errors that
+//! would repeat at once slow it down; a broken connection is made anew while the run lasts. Nothing here
+//! watches for the end of the run: a client that does not count is dropped by its thread, and one that
+//! counts finds its work cancelled.
 
-use std::cell::RefCell;
-use std::future::Future;
-use std::pin::pin;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
-
+use crate::clock::{Clock, Moment};
 use crate::connection::{CancelToken, Connection, Error, Target, connect_within};
-use crate::pacing::Queue;
-use crate::samples::{Batch, Recorder};
-use crate::window::Window;
+use crate::pacing::{Backlog, Turn};
+use crate::tally::{Origin, Slot, Tally};
+use crate::timer::Timers;
 use crate::workload::{Ended, Terminal};
 
-/// How far the run is; only the coordinator moves it on.
-#[derive(Debug, Clone)]
-pub(crate) enum Stage {
-    /// Not all clients are connected.
-    Waiting,
-    /// The window is open.
-    Running(Arc<Window>),
-    /// The window is closed: finish or be cancelled.
-    Over,
-}
-
-/// Waits for the end of the window. A coordinator that is gone has ended it, too.
-pub(crate) async fn over(stage: &mut watch::Receiver<Stage>) {
-    let _ = stage.wait_for(|stage| matches!(stage, Stage::Over)).await;
-}
-
-/// What all clients share and none changes.
+/// What all clients of a run share and none changes.
 pub(crate) struct Terms {
     pub(crate) target: Target,
     pub(crate) connect_timeout: Duration,
     pub(crate) grace: Duration,
-    pub(crate) max_retries: u32,
-    /// Without one the clients run in a closed loop.
-    pub(crate) queue: Option<Queue>,
+    /// Attempts in all; 0: no limit.
+    pub(crate) max_tries: u32,
+    pub(crate) latency_limit: Option<Duration>,
+    /// Whether latency counts from the moment at which an arrival was due.
+    pub(crate) counts_from_due: bool,
+    pub(crate) interval: Duration,
+    pub(crate) clock: Clock,
 }
 
-/// What the clients of one thread count together.
-pub(crate) struct Tally {
-    pub(crate) recorder: Recorder<Box<dyn FnMut(Batch)>>,
-    /// By transaction type.
-    pub(crate) in_flight: Vec<u64>,
+/// What the clients of one thread share.
+pub(crate) struct Bench {
+    pub(crate) terms: Arc<Terms>,
+    /// Without one the clients run in a closed loop.
+    pub(crate) backlog: Option<Arc<Backlog>>,
+    pub(crate) tally: RefCell<Tally>,
+    pub(crate) timers: Timers,
+    /// Clients below this number work, the others rest.
+    pub(crate) sessions: Cell<u32>,
+    /// By slot: those who rest.
+    pub(crate) resting: RefCell<Vec<Option<Waker>>>,
+    /// By slot: what cancels the client's work.
+    pub(crate) tokens: RefCell<Vec<CancelToken>>,
+    /// When the thread's loop last woke up, in nanoseconds of the clock.
+    pub(crate) woke: Arc<AtomicU64>,
+    /// Clients that can go on.
+    pub(crate) live: Cell<usize>,
+    /// The first error that ends the run for everybody.
+    pub(crate) fatal: RefCell<Option<Error>>,
+}
+
+impl Bench {
+    /// Waits until client number `number` is to work.
+    async fn rest(&self, number: u32, slot: usize) {
+        poll_fn(|context| {
+            if number < self.sessions.get() {
+                return Poll::Ready(());
+            }
+            self.resting.borrow_mut()[slot] = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until more clients are to work than now.
+    async fn rest_until_more(&self, slot: usize) {
+        let mut is_woken = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut is_woken, true) {
+                return Poll::Ready(());
+            }
+            self.resting.borrow_mut()[slot] = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Lets this many clients work from now on.
+    pub(crate) fn set_sessions(&self, sessions: u32) {
+        if self.sessions.replace(sessions) < sessions {
+            // Whoever is not meant goes back to rest.
+            self.resting.borrow_mut().iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+    }
+
+    /// How long ago the loop woke up with what is being served now.
+    fn lag(&self, now: Moment) -> Duration {
+        now.since(Moment(self.woke.load(Ordering::Relaxed)))
+    }
 }
 
 pub(crate) struct Client<T> {
-    pub(crate) terms: Arc<Terms>,
-    pub(crate) window: Arc<Window>,
-    pub(crate) stage: watch::Receiver<Stage>,
-    pub(crate) tally: Rc<RefCell<Tally>>,
+    pub(crate) bench: Rc<Bench>,
+    pub(crate) number: u32,
+    pub(crate) slot: usize,
     pub(crate) connection: Connection,
     pub(crate) terminal: T,
 }
 
 impl<T: Terminal> Client<T> {
-    /// Runs until the window is over and this client's last transaction has ended or was given up.
+    /// Runs until the window is over, or this client cannot go on.
     pub(crate) async fn run(mut self) {
-        let token = RefCell::new(self.connection.cancel_token());
-        let mut given_up = pin!(cancel_in_the_end(self.stage.clone(), &token, self.terms.grace));
         let mut pause = Pause::new();
-        while self.next_turn().await {
+        let mut now = self.bench.terms.clock.now();
+        loop {
+            let (origin, turn) = self.next_turn(now).await;
             let transaction = self.terminal.draw();
-            let began = self.window.clamp(Instant::now());
-            self.tally.borrow_mut().recorder.scheduled(transaction, began);
-
-            let result = tokio::select! {
-                biased;
-                result = self.transaction(transaction) => Some(result),
-                () = &mut given_up => None,
-            };
-            let ended = Instant::now();
-            let result = match result {
-                // What ended after the deadline is outside the window, however it ended.
-                Some(result) if !self.window.is_over(ended) => result,
-                _ => {
-                    self.tally.borrow_mut().in_flight[transaction] += 1;
-                    return;
+            let keying = self.terminal.keying();
+            now = self.wait_out(keying, turn).await;
+            let began = now;
+            if !self.bench.tally.borrow_mut().begin(self.slot, transaction, origin, began) {
+                return;
+            }
+            let since = match origin {
+                Origin::Waited(due) | Origin::Awaited(due) if self.bench.terms.counts_from_due => {
+                    due
                 }
+                _ => began,
             };
-            self.count(transaction, &result, ended, ended - began);
+
+            let result = self.transaction(transaction, since).await;
+            now = self.bench.terms.clock.now();
+            let (latency, lag) = (now.since(since), self.bench.lag(now));
+            let end =
+                |tally: &mut Tally| tally.end(self.slot, transaction, &result, now, latency, lag);
+            if !end(&mut self.bench.tally.borrow_mut()) {
+                return;
+            }
             match result {
+                Err(error) if error.is_fatal() => return self.give_up(error),
                 Err(error) if !error.is_retriable() || self.connection.is_broken() => {
-                    if !self.unless_over(sleep(pause.next())).await
-                        || !self.reconnect(&mut pause).await
-                    {
+                    self.bench.timers.sleep_until(began + pause.next()).await;
+                    if !self.reconnect(&mut pause).await {
                         return;
                     }
-                    token.replace(self.connection.cancel_token());
+                    now = self.bench.terms.clock.now();
                 }
                 _ => pause.reset(),
+            }
+            let thinking = self.terminal.thinking();
+            now = self.wait_out(thinking, now).await;
+        }
+    }
+
+    /// Waits for this client's turn, and says when it came.
+    async fn next_turn(&mut self, mut now: Moment) -> (Origin, Moment) {
+        let bench = &self.bench;
+        let clock = bench.terms.clock;
+        loop {
+            if self.number >= bench.sessions.get() {
+                bench.rest(self.number, self.slot).await;
+                now = clock.now();
+            }
+            let Some(backlog) = &bench.backlog else { return (Origin::Closed, now) };
+            match backlog.take(now, self.number) {
+                Turn::Begin(due) => {
+                    bench.tally.borrow_mut().slots[self.slot] = Slot::Reserved(due);
+                    return (Origin::Waited(due), now);
+                }
+                Turn::Reserved(due) => {
+                    bench.tally.borrow_mut().slots[self.slot] = Slot::Reserved(due);
+                    bench.timers.sleep_until(due).await;
+                    return (Origin::Awaited(due), clock.now());
+                }
+                Turn::Ask(moment) => {
+                    bench.timers.sleep_until(moment).await;
+                    now = clock.now();
+                }
+                Turn::Rest => {
+                    bench.rest_until_more(self.slot).await;
+                    now = clock.now();
+                }
             }
         }
     }
 
-    /// Waits for this client's turn; false once the window is over.
-    async fn next_turn(&mut self) -> bool {
-        if self.window.is_over(Instant::now()) {
-            return false;
+    /// Waits so long from `now` on, and returns the time then.
+    async fn wait_out(&self, length: Duration, now: Moment) -> Moment {
+        if length.is_zero() {
+            return now;
         }
-        let terms = Arc::clone(&self.terms);
-        match &terms.queue {
-            Some(queue) => self.unless_over(queue.take()).await,
-            None => true,
-        }
-    }
-
-    /// Waits for `wanted`; false if the window ends before.
-    async fn unless_over(&mut self, wanted: impl Future<Output = ()>) -> bool {
-        tokio::select! {
-            biased;
-            () = over(&mut self.stage) => false,
-            () = wanted => true,
-        }
+        self.bench.timers.sleep_until(now + length).await;
+        self.bench.terms.clock.now()
     }
 
     /// Tries the drawn transaction until it ends.
-    async fn transaction(&mut self, transaction: usize) -> Result<Ended, Error> {
-        let mut retries_left = self.terms.max_retries;
+    async fn transaction(&mut self, transaction: usize, since: Moment) -> Result<Ended, Error> {
+        let mut tries = 1;
         loop {
             let error = match self.terminal.attempt(&mut self.connection).await {
                 Ok(ended) => return Ok(ended),
@@ -132,83 +199,59 @@ impl<T: Terminal> Client<T> {
             };
             // Where not even this works, the connection says so, and the first error is the cause.
             let _ = self.connection.rollback().await;
-            let now = Instant::now();
+            let terms = &self.bench.terms;
+            let now = terms.clock.now();
+            let is_too_late = terms.latency_limit.is_some_and(|limit| now.since(since) > limit);
             let is_worth_it = error.is_retriable() && !self.connection.is_broken();
-            if !is_worth_it || retries_left == 0 || self.window.is_over(now) {
+            if !is_worth_it || tries == terms.max_tries || is_too_late {
                 return Err(error);
             }
-            retries_left -= 1;
-            self.tally.borrow_mut().recorder.retried(transaction, now);
-        }
-    }
-
-    fn count(
-        &self,
-        transaction: usize,
-        result: &Result<Ended, Error>,
-        now: Instant,
-        latency: Duration,
-    ) {
-        let recorder = &mut self.tally.borrow_mut().recorder;
-        match result {
-            Ok(Ended::Committed) => {
-                recorder.committed(transaction, now, latency);
-                self.window.add_commit();
+            if !self.bench.tally.borrow_mut().retry(transaction, now) {
+                return Err(error);
             }
-            Ok(Ended::RolledBack) => recorder.rolled_back(transaction, now),
-            Err(error) => recorder.failed(transaction, now, error),
+            tries = tries.saturating_add(1);
         }
     }
 
-    /// Makes a broken connection anew; false if the window ends before that succeeds.
+    /// Makes a broken connection anew; false if it never will be.
     async fn reconnect(&mut self, pause: &mut Pause) -> bool {
         while self.connection.is_broken() {
-            let mut stage = self.stage.clone();
-            let attempt = tokio::select! {
-                biased;
-                () = over(&mut stage) => return false,
-                attempt = self.connect() => attempt,
-            };
-            if let Err(error) = attempt {
-                if pause.is_longest() {
-                    eprintln!("pgdrag-driver: could not reconnect: {error}");
-                }
-                if !self.unless_over(sleep(pause.next())).await {
-                    return false;
-                }
+            let began = self.bench.terms.clock.now();
+            let Err(error) = self.connect().await else { break };
+            if error.is_fatal() || error.is_refusal() {
+                self.give_up(error);
+                return false;
             }
+            if pause.is_longest() {
+                eprintln!("pgdrag-driver: could not reconnect: {error}");
+            }
+            self.bench.timers.sleep_until(began + pause.next()).await;
         }
         true
     }
 
     async fn connect(&mut self) -> Result<(), Error> {
-        let mut connection = connect_within(&self.terms.target, self.terms.connect_timeout).await?;
+        let terms = &self.bench.terms;
+        let mut connection = connect_within(&terms.target, terms.connect_timeout).await?;
         self.terminal.reconnect(&mut connection).await?;
+        self.bench.tokens.borrow_mut()[self.slot] = connection.cancel_token();
         self.connection = connection;
         Ok(())
     }
-}
 
-/// Waits for the end of the window, and then cancels what the session does until the grace is over.
-///
-/// One request is not enough: it may fall between two statements.
-async fn cancel_in_the_end(
-    mut stage: watch::Receiver<Stage>,
-    token: &RefCell<CancelToken>,
-    grace: Duration,
-) {
-    over(&mut stage).await;
-    let token = token.borrow().clone();
-    let repeat = async {
-        loop {
-            let _ = timeout(grace, token.cancel()).await;
-            sleep(Duration::from_millis(100)).await;
+    /// This client cannot go on; where the workload itself is wrong, nobody can.
+    fn give_up(&self, error: Error) {
+        self.bench.live.set(self.bench.live.get() - 1);
+        if error.is_fatal() {
+            self.bench.fatal.borrow_mut().get_or_insert(error);
+        } else {
+            eprintln!("pgdrag-driver: client {} ends: {error}", self.number);
         }
-    };
-    let _: Result<std::convert::Infallible, _> = timeout(grace, repeat).await;
+    }
 }
 
-/// How long to wait after an error that may come again at once: 10 ms, doubled up to 1 s.
+/// How long to wait after an error that may come again at once: 10 ms, doubled up to 1 s, from the
+/// beginning of what failed.
 struct Pause(Duration);
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);

@@ -25,6 +25,9 @@ pub enum Error {
     Protocol(String),
     /// The server answered, but not with what the workload's own rules promise.
     Workload(String),
+    /// The job itself asks for what cannot be done: no other attempt and no other client would fare
+    /// better, so it ends the run.
+    Fatal(String),
     /// A signal ended the work before it was done.
     Stopped,
 }
@@ -33,7 +36,8 @@ impl Error {
     /// The SQLSTATE that this error counts under.
     ///
     /// Errors that no server reported have the standard's closest state: 08006 (connection
-    /// failure), 08P01 (protocol violation), 02000 (no data) and 57014 (query canceled).
+    /// failure), 08P01 (protocol violation), 02000 (no data), 42601 (syntax error) and 57014 (query
+    /// canceled).
     #[must_use]
     pub fn sqlstate(&self) -> &str {
         match self {
@@ -41,6 +45,7 @@ impl Error {
             Self::Io(_) => "08006",
             Self::Protocol(_) => "08P01",
             Self::Workload(_) => "02000",
+            Self::Fatal(_) => "42601",
             Self::Stopped => "57014",
         }
     }
@@ -50,6 +55,20 @@ impl Error {
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(self.sqlstate(), "40001" | "40P01")
+    }
+
+    /// Whether it ends the run for every client.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Fatal(_))
+    }
+
+    /// Whether the server will not let this client in again, however often it asks: its role, its
+    /// password or its database are refused, or what its statements need is gone.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        let class = self.sqlstate().get(..2);
+        matches!(self, Self::Server { .. }) && matches!(class, Some("28" | "3D" | "42"))
     }
 
     pub(crate) fn closed_by_server() -> Self {
@@ -75,7 +94,9 @@ impl fmt::Display for Error {
             Self::Server { message, detail, .. } if detail.is_empty() => f.write_str(message),
             Self::Server { message, detail, .. } => write!(f, "{message} ({detail})"),
             Self::Io(error) => write!(f, "{error}"),
-            Self::Protocol(message) | Self::Workload(message) => f.write_str(message),
+            Self::Protocol(message) | Self::Workload(message) | Self::Fatal(message) => {
+                f.write_str(message)
+            }
             Self::Stopped => f.write_str("stopped by a signal"),
         }
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::connection::Target;
 
 /// The version of the contract that this driver speaks.
-pub const CONTRACT: u32 = 1;
+pub const CONTRACT: u32 = 2;
 
 /// One job, as the caller wrote it.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +38,7 @@ pub struct Job {
 pub enum Action {
     /// Make and fill the tables.
     Load,
-    /// Put one phase of load on the server.
+    /// Put load on the server, and measure.
     Run,
     /// Check the tables' consistency, reading only.
     Check,
@@ -106,8 +106,8 @@ pub struct TpccJob {
     pub isolation: Isolation,
     /// How often each transaction is drawn.
     pub mix: Mix,
-    /// How often a transaction that failed with 40001 or 40P01 is tried again.
-    pub max_retries: u32,
+    /// Attempts in all at a transaction that fails with 40001 or 40P01, at least 1.
+    pub max_tries: u32,
 }
 
 /// A transaction isolation level.
@@ -166,22 +166,74 @@ impl Mix {
 pub struct RunJob {
     /// Number of clients, one connection each.
     pub connections: u32,
+    /// Worker threads.
+    pub threads: u32,
+    /// Load before the window, which is not counted.
+    pub warm_up_s: f64,
+    /// Whether the caller says when the window opens, after the warm-up.
+    pub handshake: bool,
     /// Length of the window.
     pub duration_s: f64,
     /// With fewer commits than this at the end of `duration_s`, the window goes on.
     pub min_commits: u64,
     /// The window never goes on beyond this.
     pub budget_s: f64,
-    /// Transactions per second of one global ticker; without it the clients run in a closed loop.
-    pub rate_per_s: Option<f64>,
-    /// Arrivals beyond this many waiting are dropped.
-    pub queue_limit: usize,
     /// Length of a sample.
     pub interval_s: f64,
     /// How long to wait for cancelled work before its sockets are closed.
     pub grace_s: f64,
-    /// Worker threads.
-    pub threads: u32,
+    /// When transactions arrive.
+    pub pacing: Pacing,
+    /// How many clients work at a time, and the rate; empty: all of them, at the pacing's rate.
+    pub steps: Vec<StepJob>,
+    /// An arrival that is later than this is skipped, a commit that took longer is counted.
+    pub latency_limit_us: Option<u64>,
+}
+
+/// When transactions arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Pacing {
+    /// Each client begins the next one when the last has ended.
+    Closed,
+    /// From a schedule, whatever the server does; latency counts from there.
+    Open {
+        /// Arrivals per second.
+        rate_per_s: f64,
+        /// The distribution of their gaps.
+        arrivals: Arrivals,
+        /// Of more arrivals that wait the oldest is dropped.
+        backlog_limit: u32,
+    },
+    /// As BenchBase does: equal gaps, one queue; latency counts from when a client took it.
+    Benchbase {
+        /// Arrivals per second.
+        rate_per_s: f64,
+        /// What finds this many waiting is dropped.
+        queue_limit: u32,
+    },
+}
+
+/// The distribution of the gaps between arrivals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+}
+
+/// What holds from a moment of the window on.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepJob {
+    /// Seconds after the opening; what holds at 0 holds in the warm-up as well.
+    pub at_s: f64,
+    /// Clients that work.
+    pub sessions: u32,
+    /// Arrivals per second; null: the pacing's.
+    pub rate_per_s: Option<f64>,
 }
 
 /// How to load the dataset.
@@ -194,6 +246,9 @@ pub struct LoadJob {
 
 /// The longest duration that a job may name: a year, far below what overflows a clock.
 const LONGEST_S: f64 = 365.0 * 86_400.0;
+
+/// Arrivals that may wait: 80 MB of them.
+const WAITING_MAX: u32 = 10_000_000;
 
 impl Job {
     /// Reads and checks a job.
@@ -234,8 +289,7 @@ impl Job {
         if self.load.is_some() != (self.action == Action::Load) {
             return Err(r#"key "load" must be given exactly when "action" is "load""#.into());
         }
-        let WorkloadJob::Tpcc(tpcc) = &self.workload;
-        tpcc.check()?;
+        self.workload.check()?;
         self.run.as_ref().map_or(Ok(()), RunJob::check)?;
         self.load.as_ref().map_or(Ok(()), LoadJob::check)
     }
@@ -264,9 +318,18 @@ impl Server {
     }
 }
 
+impl WorkloadJob {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Tpcc(tpcc) => tpcc.check(),
+        }
+    }
+}
+
 impl TpccJob {
     fn check(&self) -> Result<(), String> {
         check_at_least_one("workload.warehouses", self.warehouses)?;
+        check_at_least_one("workload.max_tries", self.max_tries)?;
         let weights = self.mix.weights();
         let is_sound = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
         if is_sound && weights.iter().sum::<f64>() > 0.0 {
@@ -286,9 +349,8 @@ impl RunJob {
         check_duration("run.duration_s", self.duration_s)?;
         check_duration("run.budget_s", self.budget_s)?;
         check_duration("run.interval_s", self.interval_s)?;
-        if !(0.0..=LONGEST_S).contains(&self.grace_s) {
-            return Err(format!(r#"key "run.grace_s" must be 0 or more, not {}"#, self.grace_s));
-        }
+        check_not_negative("run.warm_up_s", self.warm_up_s)?;
+        check_not_negative("run.grace_s", self.grace_s)?;
         if self.budget_s < self.duration_s {
             return Err(format!(
                 r#"key "run.budget_s" must be at least run.duration_s ({}), not {}"#,
@@ -301,11 +363,63 @@ impl RunJob {
                 self.interval_s
             ));
         }
-        match self.rate_per_s {
-            Some(rate) if !(1e-6..=1e6).contains(&rate) => Err(format!(
-                r#"key "run.rate_per_s" must be between 0.000001 and 1000000, or null, not {rate}"#
-            )),
-            _ => Ok(()),
+        if self.latency_limit_us == Some(0) {
+            return Err(r#"key "run.latency_limit_us" must be at least 1 or null, not 0"#.into());
+        }
+        self.pacing.check()?;
+        self.check_steps()
+    }
+
+    fn check_steps(&self) -> Result<(), String> {
+        let mut earliest_s = 0.0;
+        for (index, step) in self.steps.iter().enumerate() {
+            let key = |name: &str| format!("run.steps[{index}].{name}");
+            check_not_negative(&key("at_s"), step.at_s)?;
+            if (index == 0 && step.at_s != 0.0) || (index > 0 && step.at_s <= earliest_s) {
+                let rule = if index == 0 { "be 0" } else { "be above the one before" };
+                return Err(format!(r#"key "{}" must {rule}, not {}"#, key("at_s"), step.at_s));
+            }
+            earliest_s = step.at_s;
+            if step.sessions > self.connections {
+                return Err(format!(
+                    r#"key "{}" must be at most run.connections ({}), not {}"#,
+                    key("sessions"),
+                    self.connections,
+                    step.sessions
+                ));
+            }
+            match step.rate_per_s {
+                Some(rate) if self.pacing == Pacing::Closed => {
+                    return Err(format!(
+                        r#"key "{}" must be null in a closed loop, not {rate}"#,
+                        key("rate_per_s")
+                    ));
+                }
+                // Nothing arrives during a pause.
+                Some(0.0) | None => {}
+                Some(rate) => check_rate(&key("rate_per_s"), rate)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pacing {
+    fn check(self) -> Result<(), String> {
+        let (rate, key, limit) = match self {
+            Self::Closed => return Ok(()),
+            Self::Open { rate_per_s, backlog_limit, .. } => {
+                (rate_per_s, "backlog_limit", backlog_limit)
+            }
+            Self::Benchbase { rate_per_s, queue_limit } => (rate_per_s, "queue_limit", queue_limit),
+        };
+        check_rate("run.pacing.rate_per_s", rate)?;
+        if (1..=WAITING_MAX).contains(&limit) {
+            Ok(())
+        } else {
+            Err(format!(
+                r#"key "run.pacing.{key}" must be between 1 and {WAITING_MAX}, not {limit}"#
+            ))
         }
     }
 }
@@ -318,6 +432,22 @@ impl LoadJob {
 
 fn check_at_least_one(key: &str, value: u32) -> Result<(), String> {
     if value >= 1 { Ok(()) } else { Err(format!(r#"key "{key}" must be at least 1, not {value}"#)) }
+}
+
+fn check_rate(key: &str, rate: f64) -> Result<(), String> {
+    if (1e-6..=1e6).contains(&rate) {
+        Ok(())
+    } else {
+        Err(format!(r#"key "{key}" must be between 0.000001 and 1000000, not {rate}"#))
+    }
+}
+
+fn check_not_negative(key: &str, value: f64) -> Result<(), String> {
+    if (0.0..=LONGEST_S).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!(r#"key "{key}" must be between 0 and {LONGEST_S}, not {value}"#))
+    }
 }
 
 fn check_duration(key: &str, value: f64) -> Result<(), String> {

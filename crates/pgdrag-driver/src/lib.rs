@@ -4,9 +4,12 @@
 //! In the order in which a job goes through it:
 //!
 //! - [`job`], [`app`]: what is asked for, and who does it
-//! - [`run`](mod@run), [`window`], [`pacing`], [`samples`], [`output`]: the coordinator, when to begin and end,
-//!   when transactions arrive, what is counted, and what is told
-//! - `worker`, `clients`: the threads, and what each client does
+//! - [`run`](mod@run), `crew`, `intervals`, [`output`]: the coordinator, its threads, and what they tell
+//! - [`window`], [`steps`], [`schedule`], [`pacing`]: when it opens and ends, how many clients work, when
+//!   transactions are due, and which client takes them
+//! - `worker`, `connecting`, `clients`, `canceller`: a thread, and what each of its clients does
+//! - `tally`, [`samples`], [`shares`]: what is counted
+//! - [`clock`], `timer`, [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`]: what the transactions are
 //! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
 //!   session with the server
@@ -15,22 +18,32 @@
 
 pub mod answers;
 pub mod app;
+mod canceller;
 mod clients;
+pub mod clock;
+mod connecting;
 pub mod connection;
 mod copy_in;
+mod crew;
 pub mod error;
 mod exchange;
 pub mod flight;
+mod intervals;
 pub mod job;
 pub mod output;
 pub mod pacing;
 pub mod process;
 pub mod run;
 pub mod samples;
+pub mod schedule;
 mod session;
+pub mod shares;
 pub mod statement;
+pub mod steps;
 mod stream;
+mod tally;
 pub mod target;
+mod timer;
 pub mod tpcc;
 pub mod values;
 pub mod window;

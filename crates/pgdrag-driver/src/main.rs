@@ -21,8 +21,8 @@ Options:
 Exit status: 0 done, 1 error, 2 the job could not be understood.
 ";
 
-/// A job is a few hundred bytes; more than this is something else.
-const JOB_BYTES_MAX: u64 = 1 << 20;
+/// A job is a few hundred bytes and the text of its scripts; more than this is something else.
+const JOB_BYTES_MAX: u64 = 16 << 20;
 
 /// A panic of any thread ends the process with this status.
 const EXIT_PANIC: i32 = 101;

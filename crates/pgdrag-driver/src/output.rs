@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +13,13 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Moment};
 use crate::job::{Action, CONTRACT};
-use crate::pacing::Arrivals;
-use crate::process::CpuTime;
+use crate::process::{CpuTime, max_rss_bytes};
 use crate::samples::{Counts, Latencies};
+use crate::tally::Insight;
 use crate::workload::{LoadSummary, Progress, Violation};
 
 /// The version in `hello` and of `--version`.
@@ -27,34 +31,75 @@ const ERRORS_MAX: usize = 100;
 /// Writes lines, and knows the time since the first one.
 pub struct Output<'a> {
     sink: &'a mut dyn Write,
-    hello: Instant,
+    clock: Clock,
     phase: &'static str,
+    is_broken: bool,
+    broken: Arc<Notify>,
 }
 
-/// The driver's own part in the measurement.
+/// The driver's own part in the measurement: the proof that it was not the bottleneck.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct DriverCost {
     /// CPU time in user mode over the window.
     pub user_cpu_s: f64,
     /// CPU time in the kernel over the window.
     pub system_cpu_s: f64,
-    /// How late a 10 ms timer fired, 99th percentile.
-    pub loop_lag_us_p99: u64,
-    /// How late a 10 ms timer fired at worst.
-    pub loop_lag_us_max: u64,
+    /// CPU time of the worker thread that used most of it.
+    pub busiest_thread_cpu_s: f64,
     /// Worker threads.
     pub threads: u32,
+    /// The most memory that the driver ever had resident.
+    pub max_rss_bytes: u64,
+    /// How long an answer that had arrived waited for the driver, 99th percentile.
+    pub send_lag_us_p99: u64,
+    /// How long it waited at worst.
+    pub send_lag_us_max: u64,
+    /// How much later than due a free client began, 99th percentile; `None` in a closed loop.
+    pub lateness_us_p99: Option<u64>,
+    /// How much later at worst.
+    pub lateness_us_max: Option<u64>,
+    /// How late a 10 ms timer fired, 99th percentile.
+    pub stall_us_p99: u64,
+    /// How late a 10 ms timer fired at worst.
+    pub stall_us_max: u64,
+}
+
+/// What became of a schedule's arrivals.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Arrivals {
+    /// Due in the window, or carried into it.
+    pub scheduled: u64,
+    /// Due before the window, and not ended when it opened.
+    pub carried: u64,
+    /// Gave way in a full queue.
+    pub dropped: u64,
+    /// Too old to begin when a client was free.
+    pub skipped: u64,
+    /// Begun after they were due because no client was free.
+    pub late: u64,
+    /// Most that waited at one time.
+    pub max_queue: usize,
+    /// Time that an arrival waited, median.
+    pub queue_us_p50: u64,
+    /// Time that an arrival waited, 99th percentile.
+    pub queue_us_p99: u64,
+    /// The longest wait.
+    pub queue_us_max: u64,
 }
 
 /// The result of a run.
 pub struct RunSummary {
-    /// The window as it was, first start to deadline.
+    /// The window as it was, opening to deadline.
     pub elapsed_s: f64,
-    /// Why it ended.
+    /// The warm-up as it was.
+    pub warm_up_s: f64,
+    /// Why the window ended.
     pub stopped_by: &'static str,
-    /// By transaction type.
-    pub totals: Vec<(&'static str, Counts)>,
-    /// With a rate.
+    /// The transactions' names.
+    pub names: Arc<[Arc<str>]>,
+    /// Their counts.
+    pub totals: Vec<Counts>,
+    /// With a schedule.
     pub arrivals: Option<Arrivals>,
     /// What the driver itself used.
     pub driver: DriverCost,
@@ -63,13 +108,20 @@ pub struct RunSummary {
 impl DriverCost {
     /// Puts together what was measured about the driver.
     #[must_use]
-    pub fn new(cpu: CpuTime, lags: &Latencies, threads: u32) -> Self {
+    pub(crate) fn new(cpu: CpuTime, insight: &Insight, threads: u32, has_schedule: bool) -> Self {
+        let p99 = |lags: &Latencies| lags.value_at_quantile(0.99);
         Self {
             user_cpu_s: cpu.user_s,
             system_cpu_s: cpu.system_s,
-            loop_lag_us_p99: lags.value_at_quantile(0.99),
-            loop_lag_us_max: lags.max(),
+            busiest_thread_cpu_s: insight.cpu.as_secs_f64(),
             threads,
+            max_rss_bytes: max_rss_bytes(),
+            send_lag_us_p99: p99(&insight.send_lag),
+            send_lag_us_max: insight.send_lag.max(),
+            lateness_us_p99: has_schedule.then(|| p99(&insight.lateness)),
+            lateness_us_max: has_schedule.then(|| insight.lateness.max()),
+            stall_us_p99: p99(&insight.stalls),
+            stall_us_max: insight.stalls.max(),
         }
     }
 }
@@ -77,13 +129,32 @@ impl DriverCost {
 impl<'a> Output<'a> {
     /// Starts the clock; [`Output::hello`] comes first.
     pub fn new(sink: &'a mut dyn Write) -> Self {
-        Self { sink, hello: Instant::now(), phase: "connect" }
+        let (clock, broken) = (Clock::start(), Arc::default());
+        Self { sink, clock, phase: "connect", is_broken: false, broken }
+    }
+
+    /// The clock of the job, which began with it.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Whether a line could not be written: nobody listens, and there is nobody to work for.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Told when a line cannot be written.
+    #[must_use]
+    pub fn broken(&self) -> Arc<Notify> {
+        Arc::clone(&self.broken)
     }
 
     /// Seconds since the start.
     #[must_use]
     pub fn t_s(&self) -> f64 {
-        self.t_s_at(Instant::now())
+        seconds(self.clock.now())
     }
 
     /// The first line.
@@ -116,13 +187,37 @@ impl<'a> Output<'a> {
         }));
     }
 
-    /// An interval of a run is complete.
-    pub fn interval(&mut self, end: Instant, duration_s: f64, counts: &[(&'static str, Counts)]) {
+    /// The warm-up has come this much further.
+    pub fn warming(&mut self, length: Duration, committed: u64, failed: u64) {
+        self.line(&json!({
+            "type": "warming",
+            "t_s": self.t_s(),
+            "duration_s": length.as_secs_f64(),
+            "committed": committed,
+            "failed": failed,
+        }));
+    }
+
+    /// The warm-up is over, and the caller decides when the window opens.
+    pub fn warm(&mut self) {
+        self.line(&json!({"type": "warm", "t_s": self.t_s()}));
+    }
+
+    /// An interval of a run is complete; `sessions` clients worked at its end.
+    pub fn interval(
+        &mut self,
+        end: Moment,
+        duration_s: f64,
+        sessions: u32,
+        names: &[Arc<str>],
+        counts: &[Counts],
+    ) {
         self.line(&json!({
             "type": "interval",
-            "t_s": self.t_s_at(end),
+            "t_s": seconds(end),
             "duration_s": duration_s,
-            "transactions": transactions(counts),
+            "sessions": sessions,
+            "transactions": transactions(names, counts),
         }));
     }
 
@@ -131,28 +226,24 @@ impl<'a> Output<'a> {
     /// # Panics
     /// When a scheduled transaction did not end in exactly one way.
     pub fn done_run(&mut self, summary: &RunSummary) {
-        for (transaction, counts) in &summary.totals {
+        for (transaction, counts) in summary.names.iter().zip(&summary.totals) {
             counts.assert_balanced(transaction);
         }
         let mut line = json!({
             "type": "done",
             "t_s": self.t_s(),
             "elapsed_s": summary.elapsed_s,
+            "warm_up_s": summary.warm_up_s,
             "stopped_by": summary.stopped_by,
-            "transactions": transactions(&summary.totals),
-            "errors": errors(&summary.totals),
+            "transactions": transactions(&summary.names, &summary.totals),
+            "errors": errors(&summary.names, &summary.totals),
             "driver": summary.driver,
         });
         if let Some(arrivals) = &summary.arrivals {
-            let scheduled: u64 = summary.totals.iter().map(|(_, counts)| counts.scheduled).sum();
-            assert_eq!(arrivals.scheduled, scheduled, "the ticker's arrivals are the scheduled");
-            line["arrivals"] = json!({
-                "scheduled": arrivals.scheduled,
-                "dropped": arrivals.dropped,
-                "max_queue": arrivals.max_queue,
-                "queue_us_p99": arrivals.queue_us_p99,
-                "queue_us_max": arrivals.queue_us_max,
-            });
+            // The schedule counted what was due, the clients and the queue what became of it.
+            let scheduled: u64 = summary.totals.iter().map(|counts| counts.scheduled).sum();
+            assert_eq!(arrivals.scheduled, scheduled, "every arrival ends in exactly one way");
+            line["arrivals"] = json!(arrivals);
         }
         self.line(&line);
     }
@@ -195,22 +286,26 @@ impl<'a> Output<'a> {
         }));
     }
 
-    fn t_s_at(&self, instant: Instant) -> f64 {
-        instant.saturating_duration_since(self.hello).as_secs_f64()
-    }
-
     fn line(&mut self, line: &Value) {
+        if self.is_broken {
+            return;
+        }
         let text = format!("{line}\n");
         if let Err(error) = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush()) {
-            // Nobody listens: no result can be told, and nothing is left to do.
             eprintln!("pgdrag-driver: could not write a line: {error}");
-            std::process::exit(1);
+            self.is_broken = true;
+            self.broken.notify_one();
         }
     }
 }
 
-fn transactions(counts: &[(&'static str, Counts)]) -> Value {
-    counts.iter().map(|(name, counts)| ((*name).to_owned(), one_type(counts))).collect()
+#[allow(clippy::cast_precision_loss)] // below a microsecond's hundredth in a year
+fn seconds(moment: Moment) -> f64 {
+    moment.0 as f64 / 1e9
+}
+
+fn transactions(names: &[Arc<str>], counts: &[Counts]) -> Value {
+    names.iter().zip(counts).map(|(name, counts)| (name.to_string(), one_type(counts))).collect()
 }
 
 fn one_type(counts: &Counts) -> Value {
@@ -224,9 +319,12 @@ fn one_type(counts: &Counts) -> Value {
         "failed_by_sqlstate": by_sqlstate,
         "in_flight": counts.in_flight,
         "dropped": counts.dropped,
+        "skipped": counts.skipped,
         "retried": counts.retried,
+        "tried": counts.tried,
+        "over_limit": counts.over_limit,
     });
-    if let Some(latencies) = &counts.latencies {
+    if let Some(latencies) = counts.latencies.as_ref().filter(|latencies| !latencies.is_empty()) {
         object["latency"] = histogram(latencies);
     }
     object
@@ -248,14 +346,15 @@ fn histogram(latencies: &Latencies) -> Value {
     })
 }
 
-fn errors(counts: &[(&'static str, Counts)]) -> Vec<Value> {
-    counts
+fn errors(names: &[Arc<str>], counts: &[Counts]) -> Vec<Value> {
+    names
         .iter()
+        .zip(counts)
         .flat_map(|(name, counts)| counts.failed.iter().map(move |failed| (name, failed)))
         .take(ERRORS_MAX)
         .map(|(name, (sqlstate, failures))| {
             json!({
-                "transaction": name,
+                "transaction": **name,
                 "sqlstate": sqlstate,
                 "message": failures.message,
                 "count": failures.count,

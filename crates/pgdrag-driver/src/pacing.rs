@@ -1,249 +1,217 @@
-//! When does the next transaction arrive, and does it find room to wait?
+//! Which arrival does a free client take, and what becomes of those that nobody takes in time?
 //!
-//! BenchBase's meaning of a rate: one global ticker offers transactions at equal distances, and
-//! whichever client is free takes the oldest. What finds the queue full is dropped, and counted.
+//! There is no ticker: a free client takes the oldest arrival that waits, or the next one of the
+//! schedule, for which it then sleeps. What happened in between is worked out when somebody asks, and
+//! comes out the same whoever asks and when, because only taking shortens the queue.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use crate::clock::Moment;
+use crate::job::{Arrivals as Distribution, Pacing as PacingJob, RunJob};
+use crate::schedule::{Chance, Gaps, Schedule};
+use crate::steps::Steps;
+use crate::window::Window;
 
-use crate::samples::{Latencies, latencies, whole_us};
-
-/// A steady stream of arrivals: number `n` is due `n` / rate seconds after the start.
-#[derive(Debug, Clone)]
-pub struct Ticker {
-    rate_per_s: f64,
-    offered: u64,
+/// What a client does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Begin now what was due at this moment.
+    Begin(Moment),
+    /// Wait for this moment, and then begin: this arrival is the client's own.
+    Reserved(Moment),
+    /// Nothing can be said yet: ask again at this moment.
+    Ask(Moment),
+    /// This client does not work when the next arrival is due.
+    Rest,
 }
 
-impl Ticker {
-    /// Starts a stream whose first arrival is due at once.
-    #[must_use]
-    pub fn new(rate_per_s: f64) -> Self {
-        Self { rate_per_s, offered: 0 }
-    }
-
-    /// When the next arrival is due, counted from the start.
-    #[must_use]
-    pub fn next_due(&self) -> Duration {
-        // Counted from the start each time: errors of rounding do not add up.
-        #[allow(clippy::cast_precision_loss)]
-        Duration::from_secs_f64(self.offered as f64 / self.rate_per_s)
-    }
-
-    /// Takes the next arrival if it is due `elapsed` after the start, and says when it was due.
-    pub fn take_due(&mut self, elapsed: Duration) -> Option<Duration> {
-        let due = self.next_due();
-        (due <= elapsed).then(|| {
-            self.offered += 1;
-            due
-        })
-    }
+/// Which arrival gives way when too many wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overflow {
+    Oldest,
+    Newest,
 }
 
-/// Gives transaction types to arrivals that no client took, in proportion to the weights.
-///
-/// Each goes to the type that is furthest behind its share, so that no chance is needed.
-#[derive(Debug, Clone)]
-pub struct Shares {
-    weights: Vec<f64>,
-    given: Vec<f64>,
+/// How arrivals that nobody took have ended since the last time that somebody asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Gave way in a full queue.
+    pub dropped: u64,
+    /// Too old to begin when a client was free.
+    pub skipped: u64,
 }
 
-impl Shares {
-    /// Starts with nothing given.
-    #[must_use]
-    pub fn new(weights: &[f64]) -> Self {
-        let total: f64 = weights.iter().sum();
-        let given = vec![0.0; weights.len()];
-        Self { weights: weights.iter().map(|weight| weight / total).collect(), given }
-    }
-
-    /// The next arrival's type.
-    pub fn next_type(&mut self) -> usize {
-        let given: f64 = self.given.iter().sum::<f64>() + 1.0;
-        let behind = |index: usize| self.weights[index] * given - self.given[index];
-        let chosen = (0..self.weights.len())
-            .max_by(|a, b| behind(*a).total_cmp(&behind(*b)))
-            .expect("a workload has transactions");
-        self.given[chosen] += 1.0;
-        chosen
-    }
+/// What the arrivals of a window saw; the rest of the `arrivals` object is counted by the clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Due in the window.
+    pub due: u64,
+    /// Due before the window, still waiting when it opened, and taken by nobody.
+    pub carried: u64,
+    /// Most that waited at one time.
+    pub max_queue: usize,
 }
 
-/// Arrivals that wait for a free client, oldest first.
-pub struct Queue {
+/// Arrivals that wait for a free client, shared by all threads.
+pub struct Backlog {
     limit: usize,
+    overflow: Overflow,
+    latency_limit: Option<Duration>,
+    steps: Arc<Steps>,
+    window: Arc<Window>,
     state: Mutex<State>,
-    arrival: Notify,
 }
 
 struct State {
-    waiting: VecDeque<Instant>,
+    schedule: Schedule,
+    /// Due and not taken, oldest first.
+    waiting: VecDeque<Moment>,
+    /// Reserved by a client, and not due yet.
+    ahead: VecDeque<Moment>,
+    is_open: bool,
     is_closed: bool,
-    offered: u64,
-    dropped: u64,
-    longest: usize,
-    waits: Latencies,
+    seen: Seen,
+    lost: Lost,
 }
 
-/// What the queue saw.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Arrivals {
-    /// Offered by the ticker.
-    pub scheduled: u64,
-    /// Refused.
-    pub dropped: u64,
-    /// Most that waited at one time.
-    pub max_queue: usize,
-    /// 99th percentile of the time that an arrival waited.
-    pub queue_us_p99: u64,
-    /// The longest wait.
-    pub queue_us_max: u64,
-    /// Still waiting when the queue closed.
-    pub left: u64,
+impl State {
+    /// Nobody will take the arrival that was due at this moment.
+    fn lose(&mut self, due: Moment, opening: Option<Moment>) {
+        self.seen.carried += u64::from(opening.is_some_and(|opening| due < opening));
+    }
 }
 
-impl Queue {
-    /// An empty queue with room for `limit` arrivals.
+impl Backlog {
+    /// The job's arrivals from `start` on; `None` in a closed loop.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
-        let state = State {
-            waiting: VecDeque::new(),
-            is_closed: false,
-            offered: 0,
-            dropped: 0,
-            longest: 0,
-            waits: latencies(),
-        };
-        Self { limit, state: Mutex::new(state), arrival: Notify::new() }
-    }
-
-    /// Adds an arrival that was due at `due`; false if there is no room for it.
-    pub fn offer(&self, due: Instant) -> bool {
-        let mut state = self.lock();
-        state.offered += 1;
-        if state.waiting.len() >= self.limit {
-            state.dropped += 1;
-            return false;
-        }
-        state.waiting.push_back(due);
-        state.longest = state.longest.max(state.waiting.len());
-        drop(state);
-        self.arrival.notify_one();
-        true
-    }
-
-    /// Waits for an arrival and takes it; for ever once the queue is closed.
-    pub async fn take(&self) {
-        loop {
-            if self.try_take(Instant::now()) {
-                return;
+    pub fn new(job: &RunJob, window: &Arc<Window>, start: Moment, seed: u64) -> Option<Self> {
+        let (gaps, overflow, limit, latency_limit_us) = match job.pacing {
+            PacingJob::Closed => return None,
+            PacingJob::Open { arrivals, backlog_limit, .. } => {
+                let gaps = match arrivals {
+                    Distribution::Uniform => Gaps::Uniform,
+                    Distribution::Poisson => Gaps::Poisson(Chance::new(seed)),
+                };
+                (gaps, Overflow::Oldest, backlog_limit, job.latency_limit_us)
             }
-            self.arrival.notified().await;
-        }
+            // What its queue took in, BenchBase executes, however late.
+            PacingJob::Benchbase { queue_limit, .. } => {
+                (Gaps::Uniform, Overflow::Newest, queue_limit, None)
+            }
+        };
+        let steps = Arc::new(Steps::new(job));
+        let state = State {
+            schedule: Schedule::new(gaps, Arc::clone(&steps), start),
+            waiting: VecDeque::new(),
+            ahead: VecDeque::new(),
+            is_open: false,
+            is_closed: false,
+            seen: Seen::default(),
+            lost: Lost::default(),
+        };
+        Some(Self {
+            limit: limit as usize,
+            overflow,
+            latency_limit: latency_limit_us.map(Duration::from_micros),
+            steps,
+            window: Arc::clone(window),
+            state: Mutex::new(state),
+        })
     }
 
-    fn try_take(&self, now: Instant) -> bool {
+    /// What the free client number `client` does at `now`.
+    pub fn take(&self, now: Moment, client: u32) -> Turn {
+        let opening = self.window.opening();
         let mut state = self.lock();
-        let Some(due) = state.waiting.pop_front() else { return false };
-        state.waits.saturating_record(whole_us(now.saturating_duration_since(due)));
-        if !state.waiting.is_empty() {
-            // One permit can stand for several arrivals: pass it on.
-            self.arrival.notify_one();
+        self.catch_up(&mut state, now, opening);
+        if state.is_closed {
+            return Turn::Rest;
         }
-        true
+        while let Some(due) = state.waiting.pop_front() {
+            if self.latency_limit.is_some_and(|limit| now.since(due) > limit) {
+                state.lost.skipped += 1;
+                state.lose(due, opening);
+                continue;
+            }
+            return Turn::Begin(due);
+        }
+        let due = state.schedule.due(opening);
+        let certain = self.steps.certain_until(now, opening);
+        if due > certain {
+            // Half of the way: the opening may become known meanwhile, and then steps are as well.
+            return Turn::Ask(now + certain.since(now) / 2);
+        }
+        if due == Moment::NEVER || self.steps.at(due, opening).sessions <= client {
+            return Turn::Rest;
+        }
+        state.schedule.advance();
+        state.ahead.push_back(due);
+        Turn::Reserved(due)
     }
 
-    /// Ends the queue: what still waits has waited until `now`, and nobody takes it.
-    pub fn close(&self, now: Instant) -> Arrivals {
+    /// How arrivals were lost since the last call, as seen at `now`.
+    pub fn lost(&self, now: Moment) -> Lost {
         let mut state = self.lock();
-        assert!(!state.is_closed, "a queue closes once");
+        self.catch_up(&mut state, now, self.window.opening());
+        std::mem::take(&mut state.lost)
+    }
+
+    /// Ends the arrivals with the window: what was lost since the last call, what still waits and
+    /// nobody takes any more (oldest first), and what was seen in all.
+    pub fn close(&self, end: Moment) -> (Lost, VecDeque<Moment>, Seen) {
+        let opening = self.window.opening();
+        let mut state = self.lock();
+        self.catch_up(&mut state, end, opening);
         state.is_closed = true;
         let left = std::mem::take(&mut state.waiting);
-        for due in &left {
-            state.waits.saturating_record(whole_us(now.saturating_duration_since(*due)));
+        let carried = left.iter().filter(|due| opening.is_some_and(|opening| **due < opening));
+        state.seen.carried += carried.count() as u64;
+        (std::mem::take(&mut state.lost), left, std::mem::take(&mut state.seen))
+    }
+
+    /// Lets everything arrive that was due by `now`; what belongs to the warm-up is forgotten.
+    fn catch_up(&self, state: &mut State, now: Moment, opening: Option<Moment>) {
+        if let Some(opening) = opening.filter(|opening| !state.is_open && *opening <= now) {
+            self.collect(state, opening - Duration::from_nanos(1), Some(opening));
+            state.is_open = true;
+            state.lost = Lost::default();
+            state.seen = Seen { max_queue: state.waiting.len(), ..Seen::default() };
         }
-        Arrivals {
-            scheduled: state.offered,
-            dropped: state.dropped,
-            max_queue: state.longest,
-            queue_us_p99: state.waits.value_at_quantile(0.99),
-            queue_us_max: state.waits.max(),
-            left: left.len() as u64,
+        let until = if state.is_open { self.window.claim(now) } else { now };
+        self.collect(state, until, opening);
+        state.is_closed |= until < now;
+    }
+
+    fn collect(&self, state: &mut State, until: Moment, opening: Option<Moment>) {
+        while state.ahead.front().is_some_and(|due| *due <= until) {
+            state.ahead.pop_front();
+            state.seen.due += 1;
+        }
+        loop {
+            let due = state.schedule.due(opening);
+            if due > until {
+                return;
+            }
+            state.schedule.advance();
+            state.seen.due += 1;
+            if state.waiting.len() < self.limit {
+                state.waiting.push_back(due);
+            } else if self.overflow == Overflow::Newest {
+                state.lost.dropped += 1;
+                state.lose(due, opening);
+            } else {
+                state.waiting.push_back(due);
+                let oldest = state.waiting.pop_front().expect("one was just added");
+                state.lost.dropped += 1;
+                state.lose(oldest, opening);
+            }
+            state.seen.max_queue = state.seen.max_queue.max(state.waiting.len());
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn due_within(ticker: &mut Ticker, elapsed_s: f64) -> usize {
-        let elapsed = Duration::from_secs_f64(elapsed_s);
-        std::iter::from_fn(|| ticker.take_due(elapsed)).count()
-    }
-
-    #[test]
-    fn arrivals_come_at_equal_distances() {
-        // (rate, seconds, arrivals): the first one is due at once
-        for (rate, seconds, arrivals) in
-            [(1.0, 0.0, 1), (1.0, 0.9, 1), (1.0, 1.0, 2), (0.1, 25.0, 3), (1000.0, 2.0, 2001)]
-        {
-            assert_eq!(due_within(&mut Ticker::new(rate), seconds), arrivals, "rate {rate}");
-        }
-    }
-
-    #[test]
-    fn a_late_ticker_offers_what_it_missed() {
-        let mut ticker = Ticker::new(10.0);
-        assert_eq!(due_within(&mut ticker, 0.05), 1);
-        assert_eq!(due_within(&mut ticker, 1.0), 10);
-    }
-
-    #[test]
-    fn arrivals_beyond_the_limit_are_dropped_and_counted() {
-        let (queue, now) = (Queue::new(2), Instant::now());
-        assert_eq!([queue.offer(now), queue.offer(now), queue.offer(now)], [true, true, false]);
-        assert!(queue.try_take(now + Duration::from_millis(5)));
-        let seen = queue.close(now + Duration::from_millis(9));
-        assert_eq!((seen.scheduled, seen.dropped, seen.max_queue, seen.left), (3, 1, 2, 1));
-        assert!((8_900..=9_100).contains(&seen.queue_us_max), "{seen:?}");
-    }
-
-    #[test]
-    fn an_offer_and_a_take_balance_when_two_wait() {
-        let queue = Queue::new(10);
-        let both = async { tokio::join!(queue.take(), queue.take()) };
-        let offers = async { (queue.offer(Instant::now()), queue.offer(Instant::now())) };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async { tokio::join!(both, offers) });
-        assert_eq!(queue.close(Instant::now()).left, 0);
-    }
-
-    proptest! {
-        #[test]
-        fn every_type_gets_its_share_of_the_arrivals(
-            weights in proptest::collection::vec(0.0..100.0_f64, 1..6),
-            arrivals in 1_u32..500,
-        ) {
-            prop_assume!(weights.iter().sum::<f64>() > 0.0);
-            let mut shares = Shares::new(&weights);
-            let mut given = vec![0.0; weights.len()];
-            (0..arrivals).for_each(|_| given[shares.next_type()] += 1.0);
-            let total: f64 = weights.iter().sum();
-            for (weight, given) in weights.iter().zip(given) {
-                let share = weight / total * f64::from(arrivals);
-                // Never a whole arrival off for each of the at most five types.
-                prop_assert!((share - given).abs() < 5.0, "{given} of {share}");
-            }
-        }
     }
 }

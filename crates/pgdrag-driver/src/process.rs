@@ -1,8 +1,11 @@
 //! What does the driver ask of the operating system about itself?
 
+use std::time::Duration;
+
 use nix::sys::prctl;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, getppid};
 
 /// CPU time of this process.
@@ -31,6 +34,29 @@ impl CpuTime {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { user_s: self.user_s - earlier.user_s, system_s: self.system_s - earlier.system_s }
+    }
+}
+
+/// CPU time of this thread up to now.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// The most memory that this process ever had resident.
+#[must_use]
+pub fn max_rss_bytes() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask about itself");
+    u64::try_from(usage.max_rss()).unwrap_or(0) * 1024
+}
+
+/// Lets this process open as many files as it may, and returns how many that are.
+#[must_use]
+pub fn raise_open_files() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
     }
 }
 

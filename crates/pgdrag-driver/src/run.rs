@@ -1,328 +1,280 @@
-//! How is one phase of load run, from the first connection to the last line?
+//! How is load put on the server, from the first connection to the last line?
 //!
-//! The coordinator starts the threads, opens the window, prints intervals as they become complete,
-//! decides when the window ends, and makes sure that the driver ends in bounded time after that.
+//! The coordinator starts the threads, lets them warm up, opens the window, prints intervals as they
+//! become complete, and makes sure that the driver ends in bounded time after that.
 
-use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep_until, timeout};
 
-use crate::clients::{Stage, Terms};
+use crate::canceller::AT_A_TIME;
+use crate::clock::Moment;
 use crate::connection::{Error, Target};
+use crate::crew::{Begun, Crew};
 use crate::job::RunJob;
 use crate::output::{DriverCost, Output, RunSummary};
-use crate::pacing::{Arrivals, Queue};
 use crate::process::CpuTime;
-use crate::samples::{Batch, Counts, Latencies, latencies};
-use crate::window::{Plan, Window};
-use crate::worker::{Event, Post, tick, work};
+use crate::window::{NOTICE, Window};
+use crate::worker::{Event, Stage};
 use crate::workload::Workload;
 
 /// How long threads may take beyond the grace until the driver gives them up.
 const THREADS_END_WITHIN: Duration = Duration::from_secs(10);
 
+/// Open files that a run needs besides its connections.
+#[must_use]
+pub fn open_files_besides(threads: u32) -> u64 {
+    // Standard streams, signals and the coordinator's runtime; for each thread its runtime, its timer
+    // and the requests to cancel.
+    32 + u64::from(threads) * (8 + AT_A_TIME as u64)
+}
+
 /// Everything that a run needs to be told.
 pub struct Order<'a, W> {
     /// The job's `run`.
     pub job: &'a RunJob,
+    /// The job's seed, for the arrivals.
+    pub seed: u64,
     /// Where to run.
     pub target: Target,
-    /// For all connections together.
+    /// For all connections together, and for the caller to answer a handshake.
     pub connect_timeout: Duration,
-    /// How often a transaction is tried again.
-    pub max_retries: u32,
     /// What the clients do.
     pub workload: Arc<W>,
 }
 
-/// Runs one phase of load and writes its lines, the last one only if all went well.
+/// What the caller answered when the warm-up was over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Open the window.
+    Measure,
+    /// The caller has gone: stop.
+    EndOfFile,
+    /// Something that the contract does not know.
+    Strange(String),
+}
+
+/// Why there is nothing to wait for any more.
+enum Stop {
+    /// A signal, a caller that has gone, or a line that could not be written.
+    Outside,
+    /// The job itself is wrong.
+    Fatal(Error),
+    /// No client can go on.
+    NobodyLeft,
+}
+
+/// Runs warm-up and window, and writes their lines, the last one only if all went well.
 ///
-/// `stop` ends the window as if the deadline had come. An error says why no window could be opened.
+/// `stop` ends the run as if the deadline had come. `answer` is waited for with a handshake only. An
+/// error says why no window could be opened, or what is wrong with the job.
 pub async fn run<W: Workload>(
     order: Order<'_, W>,
     output: &mut Output<'_>,
     stop: impl Future<Output = ()>,
+    answer: impl Future<Output = Answer>,
 ) -> Result<(), Error> {
-    let mut stop = std::pin::pin!(stop);
+    let mut stop = pin!(stop);
     output.phase("connect");
-    let mut crew = Crew::start(&order);
+    let mut crew = Crew::start(&order, output.clock());
     let is_stopped = tokio::select! {
         biased;
         () = &mut stop => true,
         ready = crew.ready() => { ready?; false }
     };
     if is_stopped {
-        output.done_run(&crew.nothing());
+        output.done_run(&crew.nothing(Duration::ZERO));
         return Ok(());
     }
-
-    output.phase("run");
-    let cpu_before = CpuTime::now();
-    let window = Arc::new(Window::new(Instant::now()));
-    crew.stage.send_replace(Stage::Running(Arc::clone(&window)));
-    let stopped_by = crew.measure(&Plan::new(order.job), &window, output, stop.as_mut()).await;
-    let cpu = CpuTime::now().since(cpu_before);
-
-    output.phase("cancel");
-    crew.stage.send_replace(Stage::Over);
-    let grace = Duration::from_secs_f64(order.job.grace_s);
-    if timeout(grace + THREADS_END_WITHIN, crew.finals()).await.is_err() {
-        let message = format!("{} threads did not end", crew.posts_left);
-        return Err(Error::Workload(message));
+    let Begun { window, began } = crew.begin(&order, output.clock());
+    let mut run = Run { crew, output, stop, window, cpu: CpuTime::default() };
+    let mut stopped = run.warm_up(&order, began, answer).await?;
+    if stopped.is_none() {
+        run.output.phase("run");
+        stopped = run.measure().await;
     }
-    let deadline = window.deadline().expect("a window that is over has an end");
-    crew.intervals.finish(&window, deadline, output);
-
-    let threads = crew.workers;
-    let driver = DriverCost::new(cpu, &crew.lags, threads);
-    output.done_run(&RunSummary {
-        elapsed_s: (deadline - window.start()).as_secs_f64(),
-        stopped_by,
-        totals: crew.intervals.totals,
-        arrivals: crew.arrivals,
-        driver,
-    });
-    Ok(())
+    run.end(&order, stopped, began).await
 }
 
-/// The threads of a run, and what they have reported.
-struct Crew {
-    workers: u32,
-    /// Threads that have not sent their last event.
-    posts_left: usize,
-    stage: watch::Sender<Stage>,
-    events: UnboundedReceiver<Event>,
-    intervals: Intervals,
-    lags: Latencies,
-    /// With a rate; nothing has arrived until the ticker's last event says otherwise.
-    arrivals: Option<Arrivals>,
+struct Run<'a, 'o, S> {
+    crew: Crew,
+    output: &'a mut Output<'o>,
+    stop: Pin<&'a mut S>,
+    window: Arc<Window>,
+    /// At the opening of the window, and then over it.
+    cpu: CpuTime,
 }
 
-impl Crew {
-    fn start<W: Workload>(order: &Order<'_, W>) -> Self {
-        let (job, workload) = (order.job, &order.workload);
-        let (stage, stages) = watch::channel(Stage::Waiting);
-        let (sender, events) = unbounded_channel();
-        let terms = Arc::new(Terms {
-            target: order.target.clone(),
-            connect_timeout: order.connect_timeout,
-            grace: Duration::from_secs_f64(job.grace_s),
-            max_retries: order.max_retries,
-            queue: job.rate_per_s.map(|_| Queue::new(job.queue_limit)),
-        });
-        let interval = Duration::from_secs_f64(job.interval_s);
-        let post = |events: &UnboundedSender<Event>| Post {
-            terms: Arc::clone(&terms),
-            stage: stages.clone(),
-            events: events.clone(),
-            interval,
-        };
-
-        let workers = job.threads.min(job.connections);
-        for worker in 0..workers {
-            let numbers: Vec<u32> =
-                (0..job.connections).filter(|number| number % workers == worker).collect();
-            let (post, workload) = (post(&sender), Arc::clone(workload));
-            let clients = job.connections;
-            spawn(format!("worker {worker}"), move || work(post, &*workload, &numbers, clients));
-        }
-        if let Some(rate_per_s) = job.rate_per_s {
-            let (post, weights) = (post(&sender), workload.weights());
-            spawn("ticker".into(), move || tick(post, rate_per_s, weights));
-        }
-        let posts = workers as usize + usize::from(job.rate_per_s.is_some());
-        Self {
-            workers,
-            posts_left: posts,
-            stage,
-            events,
-            intervals: Intervals::new(posts, interval, workload.transactions()),
-            lags: latencies(),
-            arrivals: job.rate_per_s.map(|_| Arrivals::default()),
-        }
-    }
-
-    /// Waits until every worker's clients are connected.
-    async fn ready(&mut self) -> Result<(), Error> {
-        for _ in 0..self.workers {
-            match self.next_event().await {
-                Event::Ready => {}
-                Event::NotReady(error) => return Err(error),
-                Event::Batch(_) | Event::Final(_) => unreachable!("nothing runs yet"),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports intervals until the window is over, and says why it is.
-    async fn measure(
+impl<S: Future<Output = ()>> Run<'_, '_, S> {
+    /// Waits until the window opens; what comes back ended the run before that.
+    async fn warm_up<W>(
         &mut self,
-        plan: &Plan,
-        window: &Window,
-        output: &mut Output<'_>,
-        mut stop: Pin<&mut impl Future<Output = ()>>,
-    ) -> &'static str {
-        let mut is_extended = false;
-        loop {
-            let elapsed = window.start().elapsed();
-            if window.deadline().is_none() {
-                if let Some(length) = plan.length(elapsed, window.commits()) {
-                    window.declare(length);
-                } else if plan.is_extended(elapsed) && !is_extended {
-                    is_extended = true;
-                    output.phase("extend");
-                }
+        order: &Order<'_, W>,
+        began: Moment,
+        answer: impl Future<Output = Answer>,
+    ) -> Result<Option<Stop>, Error> {
+        let clock = self.output.clock();
+        let end = began + Duration::from_secs_f64(order.job.warm_up_s);
+        if end > began {
+            self.output.phase("warm_up");
+        }
+        let interval = Duration::from_secs_f64(order.job.interval_s);
+        let mut told = began;
+        while clock.now() < end {
+            if let Some(stop) = self.wait_until((told + interval).min(end)).await {
+                return Ok(Some(stop));
             }
-            let next_look = match window.deadline() {
-                Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
-                    Some(left) if !left.is_zero() => left,
-                    _ => return plan.stopped_by(deadline - window.start(), window.commits()),
-                },
-                None => plan.next_look(elapsed),
-            };
+            if clock.now() >= told + interval {
+                self.crew.tell_warming(interval, self.output);
+                told = told + interval;
+            }
+        }
+        if !order.job.handshake {
+            return Ok(None);
+        }
+        self.output.warm();
+        let mut answer = pin!(answer);
+        let limit = clock.now() + order.connect_timeout;
+        let answer = loop {
+            let next = (told + interval).min(limit);
             tokio::select! {
                 biased;
-                () = &mut stop => {
-                    window.declare(window.start().elapsed());
-                    return "signal";
-                }
-                event = self.next_event() => {
-                    self.take(event);
-                    self.intervals.print_complete(window, output);
-                }
-                () = sleep(next_look) => {}
+                answer = &mut answer => break answer,
+                stop = self.wait_until(next) => if let Some(stop) = stop { return Ok(Some(stop)); },
+            }
+            if clock.now() >= limit {
+                return self.give_up(format!(
+                    "caller did not answer \"warm\" within {} s",
+                    order.connect_timeout.as_secs_f64()
+                ));
+            }
+            self.crew.tell_warming(interval, self.output);
+            told = told + interval;
+        };
+        match answer {
+            Answer::Measure => {
+                let opening = clock.now() + NOTICE;
+                self.window.open(opening);
+                Ok(self.wait_until(opening).await)
+            }
+            Answer::EndOfFile => Ok(Some(Stop::Outside)),
+            Answer::Strange(line) => self.give_up(format!(
+                "caller answered \"warm\" with {line:?} instead of {{\"type\":\"measure\"}}"
+            )),
+        }
+    }
+
+    /// Ends the threads without a result.
+    fn give_up<T>(&mut self, message: String) -> Result<T, Error> {
+        self.crew.stage.send_replace(Stage::Over);
+        Err(Error::Workload(message))
+    }
+
+    /// Reports intervals until the window is over, or something else ends it.
+    async fn measure(&mut self) -> Option<Stop> {
+        let clock = self.output.clock();
+        self.cpu = CpuTime::now();
+        let mut extension = self.window.extension();
+        loop {
+            let end = self.window.end().expect("a window that opens has an end");
+            let now = clock.now();
+            if now > end {
+                return None;
+            }
+            if extension.is_some_and(|extension| extension < now) {
+                extension = None;
+                self.output.phase("extend");
+            }
+            // Beyond a moment, so that what is compared with it later lies behind it.
+            let next = end.min(extension.unwrap_or(Moment::NEVER)) + Duration::from_nanos(1);
+            let window = Arc::clone(&self.window);
+            tokio::select! {
+                biased;
+                () = window.end_moved() => {}
+                stop = self.wait_until(next) => if stop.is_some() { return stop; },
             }
         }
     }
 
-    /// Waits until every thread has sent its last event.
-    async fn finals(&mut self) {
-        while self.posts_left > 0 {
-            let event = self.next_event().await;
-            self.take(event);
-        }
-    }
-
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Batch(batch) => self.intervals.add(&batch),
-            Event::Final(last) => {
-                self.posts_left -= 1;
-                self.lags.add(&last.lags).expect("histograms have the same bounds");
-                for ((_, counts), in_flight) in self.intervals.totals.iter_mut().zip(last.in_flight)
-                {
-                    counts.in_flight += in_flight;
-                }
-                if last.arrivals.is_some() {
-                    self.arrivals = last.arrivals;
-                }
+    /// Takes events until `moment`; something else may end the run before.
+    async fn wait_until(&mut self, moment: Moment) -> Option<Stop> {
+        let clock = self.output.clock();
+        loop {
+            if self.output.is_broken() {
+                return Some(Stop::Outside);
             }
-            Event::Ready | Event::NotReady(_) => unreachable!("all are ready"),
+            tokio::select! {
+                biased;
+                () = &mut self.stop => return Some(Stop::Outside),
+                event = self.crew.next_event() => match event {
+                    Event::Fatal(error) => return Some(Stop::Fatal(error)),
+                    Event::NobodyLeft => {
+                        if self.crew.lose_one() {
+                            return Some(Stop::NobodyLeft);
+                        }
+                    }
+                    event => {
+                        self.crew.take(event);
+                        self.crew.intervals.print_complete(&self.window, self.output);
+                    }
+                },
+                () = sleep_until(clock.instant(moment).into()) => return None,
+            }
         }
     }
 
-    async fn next_event(&mut self) -> Event {
-        // Every thread's last event says that it is the last, so none is waited for in vain unless
-        // a thread panicked.
-        self.events.recv().await.expect("threads send their last event before they end")
-    }
+    /// Ends the window and the threads, and writes the last line.
+    async fn end<W>(
+        mut self,
+        order: &Order<'_, W>,
+        stopped: Option<Stop>,
+        began: Moment,
+    ) -> Result<(), Error> {
+        let clock = self.output.clock();
+        if stopped.is_some() {
+            self.window.end_by(clock.now() + NOTICE);
+        }
+        let end = self.window.end().expect("a window that is over has an end");
+        sleep_until(clock.instant(end).into()).await;
+        self.cpu = CpuTime::now().since(self.cpu);
 
-    /// The result of a run that was stopped before its window opened.
-    fn nothing(&self) -> RunSummary {
-        let driver = DriverCost { threads: self.workers, ..DriverCost::default() };
-        RunSummary {
-            elapsed_s: 0.0,
-            stopped_by: "signal",
-            totals: self.intervals.totals.clone(),
-            arrivals: self.arrivals.clone(),
+        self.output.phase("cancel");
+        self.crew.stage.send_replace(Stage::Over);
+        let limit = Duration::from_secs_f64(order.job.grace_s) + THREADS_END_WITHIN;
+        let have_ended = timeout(limit, self.crew.finals()).await.is_ok();
+        let opening = self.window.opening().filter(|opening| *opening < end);
+        if let Some(opening) = opening {
+            self.crew.intervals.finish((opening, end), self.output);
+        }
+        if !have_ended {
+            let threads = self.crew.threads_left;
+            return Err(Error::Workload(format!("{threads} threads did not end")));
+        }
+        let stopped_by = match stopped {
+            None => self.window.stopped_by(),
+            Some(Stop::Outside) => "signal",
+            Some(Stop::NobodyLeft) => "clients",
+            Some(Stop::Fatal(error)) => return Err(error),
+        };
+        let Some(opening) = opening else {
+            let nothing = RunSummary { stopped_by, ..self.crew.nothing(end.since(began)) };
+            self.output.done_run(&nothing);
+            return Ok(());
+        };
+        let crew = self.crew;
+        let driver = DriverCost::new(self.cpu, &crew.insight, crew.threads, !crew.is_closed_loop());
+        self.output.done_run(&RunSummary {
+            elapsed_s: end.since(opening).as_secs_f64(),
+            warm_up_s: opening.since(began).as_secs_f64(),
+            stopped_by,
+            arrivals: crew.arrivals(),
+            names: crew.names,
+            totals: crew.intervals.totals,
             driver,
-        }
+        });
+        Ok(())
     }
-}
-
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) {
-    // Nobody joins these threads: their last events say that they are done.
-    thread::Builder::new().name(name).spawn(body).expect("a thread can be started");
-}
-
-/// Puts the threads' shares of each interval together.
-struct Intervals {
-    posts: usize,
-    length: Duration,
-    names: &'static [&'static str],
-    /// By interval: how many threads have handed theirs over, and the sum.
-    pending: BTreeMap<u64, (usize, Vec<Counts>)>,
-    totals: Vec<(&'static str, Counts)>,
-}
-
-impl Intervals {
-    fn new(posts: usize, length: Duration, names: &'static [&'static str]) -> Self {
-        let totals = names.iter().map(|name| (*name, Counts::default())).collect();
-        Self { posts, length, names, pending: BTreeMap::new(), totals }
-    }
-
-    fn add(&mut self, batch: &Batch) {
-        for ((_, total), counts) in self.totals.iter_mut().zip(&batch.counts) {
-            total.merge(counts);
-        }
-        let (posts, sum) =
-            self.pending.entry(batch.interval).or_insert_with(|| (0, empty(self.names.len())));
-        *posts += 1;
-        for (sum, counts) in sum.iter_mut().zip(&batch.counts) {
-            sum.merge(counts);
-        }
-    }
-
-    /// Prints the intervals that all threads have handed over.
-    fn print_complete(&mut self, window: &Window, output: &mut Output<'_>) {
-        while let Some(first) = self.pending.first_entry() {
-            let end = window.start() + end_of(self.length, *first.key());
-            // The last interval takes in what threads hand over late: `finish` prints it.
-            let is_last = window.deadline().is_some_and(|deadline| end >= deadline);
-            if first.get().0 < self.posts || is_last {
-                return;
-            }
-            let (_, counts) = first.remove();
-            self.print(end, self.length, counts, output);
-        }
-    }
-
-    /// Prints what is left; the last interval ends with the window.
-    fn finish(&mut self, window: &Window, deadline: Instant, output: &mut Output<'_>) {
-        let elapsed = deadline - window.start();
-        let mut pending = std::mem::take(&mut self.pending);
-        while let Some((interval, (_, mut counts))) = pending.pop_first() {
-            let end = end_of(self.length, interval).min(elapsed);
-            if end == elapsed {
-                // A thread that saw the end late may have begun one more: it belongs to this one.
-                for (_, (_, late)) in std::mem::take(&mut pending) {
-                    counts.iter_mut().zip(&late).for_each(|(counts, late)| counts.merge(late));
-                }
-            }
-            let begin = end_of(self.length, interval).saturating_sub(self.length);
-            self.print(window.start() + end, end.saturating_sub(begin), counts, output);
-        }
-    }
-
-    fn print(&self, end: Instant, length: Duration, counts: Vec<Counts>, output: &mut Output<'_>) {
-        let named: Vec<_> = self.names.iter().copied().zip(counts).collect();
-        output.interval(end, length.as_secs_f64(), &named);
-    }
-}
-
-/// When an interval ends, counted from the start of the window.
-fn end_of(length: Duration, interval: u64) -> Duration {
-    let nanos = length.as_nanos() * u128::from(interval + 1);
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
-fn empty(types: usize) -> Vec<Counts> {
-    vec![Counts::default(); types]
 }

@@ -4,10 +4,12 @@
 //! is locked when a transaction ends.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::clock::Moment;
 use crate::connection::Error;
 
 /// Latencies in microseconds, from 1 µs to 1 hour with three significant figures.
@@ -37,10 +39,15 @@ pub struct Failures {
     pub message: String,
 }
 
+/// A server may call its errors what it likes; more different names than these count as [`OTHER`].
+const SQLSTATES_MAX: usize = 50;
+/// Errors whose names are too many to tell them apart.
+pub const OTHER: &str = "other";
+
 /// How the transactions of one type ended.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// Transactions that began, or that a rate's ticker offered.
+    /// Transactions that began, or that a schedule offered.
     pub scheduled: u64,
     /// The server confirmed COMMIT.
     pub committed: u64,
@@ -50,10 +57,16 @@ pub struct Counts {
     pub failed: BTreeMap<String, Failures>,
     /// Not finished at the end of the window.
     pub in_flight: u64,
-    /// Refused by a full queue.
+    /// Gave way in a full queue.
     pub dropped: u64,
+    /// Too old to begin when a client was free.
+    pub skipped: u64,
     /// Attempts that failed and were tried again; not an end of a transaction.
     pub retried: u64,
+    /// Attempts in all.
+    pub tried: u64,
+    /// Committed, but later than the job's limit; not an end of its own.
+    pub over_limit: u64,
     /// Latencies of the committed ones; made with the first of them.
     pub latencies: Option<Latencies>,
 }
@@ -72,14 +85,26 @@ impl Counts {
         self.rolled_back += other.rolled_back;
         self.in_flight += other.in_flight;
         self.dropped += other.dropped;
+        self.skipped += other.skipped;
         self.retried += other.retried;
+        self.tried += other.tried;
+        self.over_limit += other.over_limit;
         for (sqlstate, failures) in &other.failed {
             self.add_failures(sqlstate, failures.count, || failures.message.clone());
         }
-        if let Some(theirs) = &other.latencies {
+        if let Some(theirs) = other.latencies.as_ref().filter(|theirs| !theirs.is_empty()) {
             let ours = self.latencies.get_or_insert_with(latencies);
             ours.add(theirs).expect("histograms have the same bounds");
         }
+    }
+
+    /// Forgets everything, and keeps the memory.
+    fn clear(&mut self) {
+        let mut latencies = self.latencies.take();
+        if let Some(latencies) = latencies.as_mut().filter(|latencies| !latencies.is_empty()) {
+            latencies.reset();
+        }
+        *self = Self { latencies, ..Self::default() };
     }
 
     /// Makes sure that every scheduled transaction ended in exactly one way.
@@ -88,16 +113,22 @@ impl Counts {
     /// When they did not: the driver miscounted, and no number of it can be trusted.
     pub fn assert_balanced(&self, transaction: &str) {
         let failed = self.failed_total();
-        let ended = self.committed + self.rolled_back + failed + self.in_flight + self.dropped;
+        let ended = self.committed
+            + self.rolled_back
+            + failed
+            + self.in_flight
+            + self.dropped
+            + self.skipped;
         assert!(
             self.scheduled == ended,
             "{transaction}: scheduled {} != committed {} + rolled_back {} + failed {failed} + \
-             in_flight {} + dropped {}",
+             in_flight {} + dropped {} + skipped {}",
             self.scheduled,
             self.committed,
             self.rolled_back,
             self.in_flight,
-            self.dropped
+            self.dropped,
+            self.skipped,
         );
         let measured = self.latencies.as_ref().map_or(0, Histogram::len);
         assert_eq!(measured, self.committed, "{transaction}: every commit has a latency");
@@ -106,8 +137,10 @@ impl Counts {
     fn add_failures(&mut self, sqlstate: &str, count: u64, message: impl FnOnce() -> String) {
         if let Some(known) = self.failed.get_mut(sqlstate) {
             known.count += count;
-        } else {
+        } else if self.failed.len() < SQLSTATES_MAX || sqlstate == OTHER {
             self.failed.insert(sqlstate.to_owned(), Failures { count, message: message() });
+        } else {
+            self.add_failures(OTHER, count, message);
         }
     }
 }
@@ -121,83 +154,91 @@ pub struct Batch {
     pub counts: Vec<Counts>,
 }
 
+/// Counts that were told of, to be used again: histograms are large.
+#[derive(Debug, Clone, Default)]
+pub struct Spare(Arc<Mutex<Vec<Vec<Counts>>>>);
+
+/// More than these are not kept.
+const SPARE_MAX: usize = 64;
+
+impl Spare {
+    fn take(&self, types: usize) -> Vec<Counts> {
+        self.lock().pop().unwrap_or_else(|| vec![Counts::default(); types])
+    }
+
+    /// Takes counts back that nobody needs any more.
+    pub fn give(&self, mut counts: Vec<Counts>) {
+        counts.iter_mut().for_each(Counts::clear);
+        let mut spare = self.lock();
+        if spare.len() < SPARE_MAX {
+            spare.push(counts);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<Counts>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Counts what one thread sees, and hands each interval over when it is complete.
 pub struct Recorder<H> {
-    start: Instant,
     length: Duration,
     interval: u64,
+    /// When the interval that is being counted ends.
+    ends: Moment,
     counts: Vec<Counts>,
+    spare: Spare,
     hand_over: H,
 }
 
 impl<H: FnMut(Batch)> Recorder<H> {
-    /// Starts with the interval that begins at `start`.
-    pub fn new(start: Instant, length: Duration, types: usize, hand_over: H) -> Self {
-        Self { start, length, interval: 0, counts: vec![Counts::default(); types], hand_over }
+    /// Counts in intervals of this length; [`Recorder::open`] comes first.
+    pub fn new(length: Duration, types: usize, spare: Spare, hand_over: H) -> Self {
+        let counts = spare.take(types);
+        Self { length, interval: 0, ends: Moment::NEVER, counts, spare, hand_over }
     }
 
-    /// When the interval that is being counted ends.
-    #[must_use]
-    pub fn interval_end(&self) -> Instant {
-        // The product is exact in nanoseconds, so that a thousand intervals end on time as well.
-        let nanos = self.length.as_nanos() * u128::from(self.interval + 1);
-        self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    /// Begins with the interval that begins at `opening`.
+    pub fn open(&mut self, opening: Moment) {
+        self.ends = opening + self.length;
     }
 
     /// Hands over the intervals that ended at or before `now`.
-    pub fn advance(&mut self, now: Instant) {
-        while now >= self.interval_end() {
+    pub fn advance(&mut self, now: Moment) {
+        while now >= self.ends {
             self.hand_over_interval();
+            // A sum of whole nanoseconds is exact, however many there are.
+            self.ends = self.ends + self.length;
         }
     }
 
     /// Hands over what is left.
-    pub fn finish(&mut self, end: Instant) {
+    pub fn finish(&mut self, end: Moment) {
         self.advance(end);
         self.hand_over_interval();
     }
 
-    /// A transaction began, or its arrival was disposed of.
-    pub fn scheduled(&mut self, transaction: usize, now: Instant) {
-        self.advance(now);
-        self.counts[transaction].scheduled += 1;
-    }
-
-    /// An arrival was refused.
-    pub fn dropped(&mut self, transaction: usize, now: Instant) {
-        self.advance(now);
-        self.counts[transaction].scheduled += 1;
-        self.counts[transaction].dropped += 1;
+    /// What the interval has counted about a type, to count more.
+    pub fn of(&mut self, transaction: usize) -> &mut Counts {
+        &mut self.counts[transaction]
     }
 
     /// The server confirmed COMMIT.
-    pub fn committed(&mut self, transaction: usize, now: Instant, latency: Duration) {
-        self.advance(now);
+    pub fn committed(&mut self, transaction: usize, latency: Duration, is_over_limit: bool) {
         let counts = &mut self.counts[transaction];
         counts.committed += 1;
+        counts.over_limit += u64::from(is_over_limit);
         counts.latencies.get_or_insert_with(latencies).saturating_record(whole_us(latency));
     }
 
-    /// A transaction was rolled back by design.
-    pub fn rolled_back(&mut self, transaction: usize, now: Instant) {
-        self.advance(now);
-        self.counts[transaction].rolled_back += 1;
-    }
-
     /// A transaction gave up.
-    pub fn failed(&mut self, transaction: usize, now: Instant, error: &Error) {
-        self.advance(now);
+    pub fn failed(&mut self, transaction: usize, error: &Error) {
         self.counts[transaction].add_failures(error.sqlstate(), 1, || error.to_string());
     }
 
-    /// An attempt failed and is tried again.
-    pub fn retried(&mut self, transaction: usize, now: Instant) {
-        self.advance(now);
-        self.counts[transaction].retried += 1;
-    }
-
     fn hand_over_interval(&mut self) {
-        let counts = self.counts.iter_mut().map(std::mem::take).collect();
+        let next = self.spare.take(self.counts.len());
+        let counts = std::mem::replace(&mut self.counts, next);
         (self.hand_over)(Batch { interval: self.interval, counts });
         self.interval += 1;
     }
@@ -208,21 +249,25 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const OPENING: Moment = Moment(7_000_000_000);
 
-    fn record(script: impl FnOnce(&mut Recorder<&mut dyn FnMut(Batch)>, Instant)) -> Vec<Batch> {
+    fn record(script: impl FnOnce(&mut Recorder<&mut dyn FnMut(Batch)>)) -> Vec<Batch> {
         let mut batches = Vec::new();
-        let start = Instant::now();
         let mut push = |batch| batches.push(batch);
-        script(&mut Recorder::new(start, SECOND, 1, &mut push as &mut dyn FnMut(Batch)), start);
+        let push = &mut push as &mut dyn FnMut(Batch);
+        let mut recorder = Recorder::new(SECOND, 1, Spare::default(), push);
+        recorder.open(OPENING);
+        script(&mut recorder);
         batches
     }
 
     #[test]
-    fn a_transaction_counts_in_the_interval_in_which_it_ends() {
-        let batches = record(|recorder, start| {
-            recorder.scheduled(0, start);
-            recorder.committed(0, start + SECOND * 5 / 2, SECOND * 5 / 2);
-            recorder.finish(start + SECOND * 5 / 2);
+    fn what_is_counted_on_the_boundary_belongs_to_the_next_interval() {
+        let batches = record(|recorder| {
+            recorder.of(0).scheduled += 1;
+            recorder.advance(OPENING + SECOND * 2);
+            recorder.committed(0, SECOND, false);
+            recorder.finish(OPENING + SECOND * 5 / 2);
         });
         let committed: Vec<_> = batches.iter().map(|batch| batch.counts[0].committed).collect();
         assert_eq!(committed, [0, 0, 1]);
@@ -230,31 +275,45 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_on_the_boundary_belongs_to_the_next_interval() {
-        let batches = record(|recorder, start| {
-            recorder.scheduled(0, start + SECOND);
-            recorder.finish(start + SECOND);
-        });
-        assert_eq!(batches.len(), 2);
-        assert_eq!((batches[0].counts[0].scheduled, batches[1].counts[0].scheduled), (0, 1));
-    }
-
-    #[test]
     fn merged_counts_keep_the_first_message_and_all_latencies() {
         let mut merged = Counts::default();
         for (message, us) in [("first", 10), ("second", 30)] {
-            let batches = record(|recorder, start| {
-                recorder.scheduled(0, start);
-                recorder.scheduled(0, start);
-                recorder.failed(0, start, &Error::Protocol(message.into()));
-                recorder.committed(0, start, Duration::from_micros(us));
-                recorder.finish(start);
+            let batches = record(|recorder| {
+                recorder.of(0).scheduled += 2;
+                recorder.failed(0, &Error::Protocol(message.into()));
+                recorder.committed(0, Duration::from_micros(us), us > 20);
+                recorder.finish(OPENING);
             });
             merged.merge(&batches[0].counts[0]);
         }
         merged.assert_balanced("t");
         assert_eq!(merged.failed["08P01"], Failures { count: 2, message: "first".into() });
         assert_eq!(merged.latencies.as_ref().map(Histogram::max), Some(30));
+        assert_eq!(merged.over_limit, 1);
+    }
+
+    #[test]
+    fn counts_that_are_used_again_are_empty() {
+        let spare = Spare::default();
+        let batches = record(|recorder| {
+            recorder.of(0).scheduled += 1;
+            recorder.committed(0, SECOND, true);
+            recorder.finish(OPENING);
+        });
+        spare.give(batches.into_iter().next().expect("a batch").counts);
+        let counts = spare.take(1).remove(0);
+        assert!(counts.latencies.as_ref().expect("kept").is_empty());
+        assert_eq!((counts.scheduled, counts.committed, counts.over_limit), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_server_that_invents_sqlstates_fills_no_memory() {
+        let mut counts = Counts::default();
+        for number in 0..1000 {
+            counts.add_failures(&format!("{number:05}"), 1, || "what".into());
+        }
+        assert_eq!(counts.failed.len(), SQLSTATES_MAX + 1);
+        assert_eq!((counts.failed_total(), counts.failed[OTHER].count), (1000, 950));
     }
 
     #[test]

@@ -1,139 +1,174 @@
-//! When does the measured window end?
+//! When does the measured window open and end?
 //!
-//! Clients compare their own clock with the deadline, so that a commit is either within the window
-//! or not, whoever learns of the end first. The deadline is declared ahead of time where it can be.
+//! Clients compare their own clock with the window, so that a commit is either within it or not,
+//! whoever learns of the end first. Both ends are declared ahead of time, with one exception: where
+//! a slow server gets more time until enough has committed, that last commit itself is the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
 use crate::job::RunJob;
 
-/// What the threads of a run share while it is on.
-#[derive(Debug)]
-pub struct Window {
-    start: Instant,
-    /// Nanoseconds since the start; [`UNKNOWN`] until it is declared.
-    deadline_ns: AtomicU64,
-    commits: AtomicU64,
-}
+/// An opening or an end that comes unforeseen is declared this much ahead, so that no client misses it.
+pub const NOTICE: Duration = Duration::from_millis(20);
 
 const UNKNOWN: u64 = u64::MAX;
 
-impl Window {
-    /// A window that starts at `start` and whose end is not known yet.
-    #[must_use]
-    pub fn new(start: Instant) -> Self {
-        Self { start, deadline_ns: AtomicU64::new(UNKNOWN), commits: AtomicU64::new(0) }
-    }
-
-    /// When it started.
-    #[must_use]
-    pub fn start(&self) -> Instant {
-        self.start
-    }
-
-    /// Lets everybody know the end.
-    pub fn declare(&self, length: Duration) {
-        let nanos = u64::try_from(length.as_nanos()).unwrap_or(UNKNOWN - 1);
-        self.deadline_ns.store(nanos, Ordering::Release);
-    }
-
-    /// The end, once it is declared.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        match self.deadline_ns.load(Ordering::Acquire) {
-            UNKNOWN => None,
-            nanos => Some(self.start + Duration::from_nanos(nanos)),
-        }
-    }
-
-    /// Whether `now` is after the end.
-    #[must_use]
-    pub fn is_over(&self, now: Instant) -> bool {
-        self.deadline().is_some_and(|deadline| now > deadline)
-    }
-
-    /// `now`, or the end if that is earlier.
-    #[must_use]
-    pub fn clamp(&self, now: Instant) -> Instant {
-        self.deadline().map_or(now, |deadline| now.min(deadline))
-    }
-
-    /// Counts a commit.
-    pub fn add_commit(&self) {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Commits up to now.
-    #[must_use]
-    pub fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
-    }
+/// Where a moment lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the warm-up.
+    Before,
+    /// In the window.
+    Within,
+    /// After its end.
+    After,
 }
 
-/// How long a window is to be.
-#[derive(Debug, Clone, Copy)]
-pub struct Plan {
+/// What the threads of a run share about its window.
+#[derive(Debug)]
+pub struct Window {
     duration: Duration,
     budget: Duration,
     min_commits: u64,
+    opens: AtomicU64,
+    /// Only ever moves to an earlier time.
+    ends: AtomicU64,
+    /// Counted until there are enough.
+    commits: AtomicU64,
+    /// When the last commit came that was needed.
+    enough: AtomicU64,
+    /// Up to here arrivals have been counted in an extension, which therefore does not end before.
+    claimed: Mutex<Moment>,
+    /// Told when a commit moves the end.
+    moved: Notify,
 }
 
-/// The end is declared this much before the budget is spent, so that no client misses it.
-const NOTICE: Duration = Duration::from_millis(20);
-
-impl Plan {
-    /// What the job asks for.
+impl Window {
+    /// A window that is not open yet.
     #[must_use]
     pub fn new(job: &RunJob) -> Self {
         Self {
             duration: Duration::from_secs_f64(job.duration_s),
             budget: Duration::from_secs_f64(job.budget_s),
             min_commits: job.min_commits,
+            opens: AtomicU64::new(UNKNOWN),
+            ends: AtomicU64::new(UNKNOWN),
+            commits: AtomicU64::new(0),
+            enough: AtomicU64::new(if job.min_commits == 0 { 0 } else { UNKNOWN }),
+            claimed: Mutex::default(),
+            moved: Notify::new(),
         }
     }
 
-    /// The window's length, if it is known `elapsed` after the start.
+    /// Declares the opening, and with it the latest end.
+    pub fn open(&self, opening: Moment) {
+        let length = if self.min_commits == 0 { self.duration } else { self.budget };
+        // Whoever sees the opening sees an end as well.
+        self.end_by(opening + length);
+        self.opens.store(opening.0, Ordering::Release);
+    }
+
+    /// Declares an end; an earlier one that is known holds.
+    pub fn end_by(&self, end: Moment) {
+        self.ends.fetch_min(end.0, Ordering::AcqRel);
+    }
+
+    /// When it opens, once that is known.
     #[must_use]
-    pub fn length(&self, elapsed: Duration, commits: u64) -> Option<Duration> {
-        if commits >= self.min_commits {
-            Some(elapsed.max(self.duration).min(self.budget))
-        } else if elapsed + NOTICE >= self.budget {
-            Some(self.budget)
+    pub fn opening(&self) -> Option<Moment> {
+        known(self.opens.load(Ordering::Acquire))
+    }
+
+    /// When it ends, as far as that is known.
+    #[must_use]
+    pub fn end(&self) -> Option<Moment> {
+        known(self.ends.load(Ordering::Acquire))
+    }
+
+    /// Where a moment lies that is not in the future.
+    #[must_use]
+    pub fn place(&self, now: Moment) -> Place {
+        if now.0 > self.ends.load(Ordering::Relaxed) {
+            Place::After
+        } else if now.0 >= self.opens.load(Ordering::Relaxed) {
+            Place::Within
         } else {
-            None
+            Place::Before
         }
     }
 
-    /// Whether the window is in its extension.
-    #[must_use]
-    pub fn is_extended(&self, elapsed: Duration) -> bool {
-        elapsed >= self.duration && self.budget > self.duration
+    /// Counts a commit within the window towards those that it needs; false if the window ended
+    /// with another one.
+    pub fn admit_commit(&self, now: Moment) -> bool {
+        if self.min_commits == 0 {
+            return true;
+        }
+        let regular_end = Moment(self.opens.load(Ordering::Relaxed)) + self.duration;
+        if self.enough.load(Ordering::Relaxed) != UNKNOWN {
+            return now <= regular_end;
+        }
+        let ordinal = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        if ordinal == self.min_commits {
+            let claimed = self.lock_claimed();
+            self.enough.store(now.0, Ordering::Relaxed);
+            self.end_by(now.max(regular_end).max(*claimed));
+            self.moved.notify_one();
+        }
+        ordinal <= self.min_commits || now <= regular_end
     }
 
-    /// Why a window of this length, with so many commits, has ended.
+    /// The latest moment, `now` at most, before which the window will not end: up to there arrivals
+    /// may be counted. It has opened.
     #[must_use]
-    pub fn stopped_by(&self, length: Duration, commits: u64) -> &'static str {
-        if commits < self.min_commits {
+    pub fn claim(&self, now: Moment) -> Moment {
+        if self.extension().is_none_or(|extension| now <= extension) {
+            // Such an end is declared ahead of time.
+            return self.end().map_or(now, |end| now.min(end));
+        }
+        let mut claimed = self.lock_claimed();
+        let now = self.end().map_or(now, |end| now.min(end));
+        *claimed = now.max(*claimed);
+        now
+    }
+
+    fn lock_claimed(&self) -> MutexGuard<'_, Moment> {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a commit has moved the end to an earlier time.
+    pub async fn end_moved(&self) {
+        self.moved.notified().await;
+    }
+
+    /// When the window goes on beyond its duration, unless enough commits by then.
+    #[must_use]
+    pub fn extension(&self) -> Option<Moment> {
+        let is_possible = self.min_commits > 0 && self.budget > self.duration;
+        self.opening().filter(|_| is_possible).map(|opening| opening + self.duration)
+    }
+
+    /// Why a window that was not stopped from outside has ended.
+    #[must_use]
+    pub fn stopped_by(&self) -> &'static str {
+        let enough = self.enough.load(Ordering::Relaxed);
+        let (Some(opening), Some(end)) = (self.opening(), self.end()) else { return "signal" };
+        if enough == UNKNOWN {
             "budget"
-        } else if length > self.duration {
+        } else if end > opening + self.duration {
             "commits"
         } else {
             "deadline"
         }
     }
+}
 
-    /// How long to wait before asking for the length again.
-    #[must_use]
-    pub fn next_look(&self, elapsed: Duration) -> Duration {
-        let until = |end: Duration| end.checked_sub(elapsed).filter(|left| !left.is_zero());
-        // While it may still be extended, only the end of its duration needs to be met closely.
-        let step = Duration::from_millis(if elapsed < self.duration { 50 } else { 5 });
-        [until(self.duration), until(self.budget.saturating_sub(NOTICE))]
-            .into_iter()
-            .flatten()
-            .fold(step, Duration::min)
-    }
+fn known(nanos: u64) -> Option<Moment> {
+    (nanos != UNKNOWN).then_some(Moment(nanos))
 }
 
 #[cfg(test)]
@@ -141,55 +176,89 @@ mod tests {
     use super::*;
 
     const S: fn(u64) -> Duration = Duration::from_secs;
+    const OPENING: Moment = Moment(5_000_000_000);
+
+    /// A window of 10 s that opens at 5 s.
+    fn window(budget_s: u64, min_commits: u64) -> Window {
+        let window = Window {
+            duration: S(10),
+            budget: S(budget_s),
+            min_commits,
+            opens: AtomicU64::new(UNKNOWN),
+            ends: AtomicU64::new(UNKNOWN),
+            commits: AtomicU64::new(0),
+            enough: AtomicU64::new(if min_commits == 0 { 0 } else { UNKNOWN }),
+            claimed: Mutex::default(),
+            moved: Notify::new(),
+        };
+        window.open(OPENING);
+        window
+    }
+
+    fn length(window: &Window) -> Duration {
+        window.end().expect("an end").since(OPENING)
+    }
 
     #[test]
-    fn the_length_is_known_as_soon_as_the_commits_are_there() {
-        let plan = Plan { duration: S(10), budget: S(60), min_commits: 30 };
-        // (elapsed, commits, length)
-        for (elapsed, commits, length) in [
-            (S(0), 0, None),
-            (S(3), 30, Some(S(10))),  // enough already: ends on time
-            (S(10), 29, None),        // one is missing: goes on
-            (S(42), 30, Some(S(42))), // the last one has come: ends now
-            (S(60), 29, Some(S(60))), // never beyond the budget
-            (S(61), 30, Some(S(60))),
+    fn a_moment_lies_before_within_or_after() {
+        let window = window(10, 0);
+        let tick = Duration::from_nanos(1);
+        // (moment, place)
+        for (moment, place) in [
+            (OPENING - tick, Place::Before),
+            (OPENING, Place::Within),
+            (OPENING + S(10), Place::Within),
+            (OPENING + S(10) + tick, Place::After),
         ] {
-            assert_eq!(plan.length(elapsed, commits), length, "{elapsed:?}, {commits}");
+            assert_eq!(window.place(moment), place, "{moment:?}");
         }
     }
 
     #[test]
-    fn the_end_of_the_budget_is_announced_before_it_comes() {
-        let plan = Plan { duration: S(10), budget: S(10), min_commits: 30 };
-        let mut elapsed = Duration::ZERO;
-        while plan.length(elapsed, 0).is_none() {
-            elapsed += plan.next_look(elapsed);
-        }
-        assert!(elapsed < S(10), "{elapsed:?}");
+    fn with_enough_commits_in_time_the_window_ends_on_time() {
+        let window = window(60, 3);
+        assert_eq!(length(&window), S(60));
+        // The last of the three comes a nanosecond before the regular end.
+        let late = OPENING + S(10) - Duration::from_nanos(1);
+        assert!([OPENING + S(1), OPENING + S(2), late].iter().all(|now| window.admit_commit(*now)));
+        assert_eq!((length(&window), window.stopped_by()), (S(10), "deadline"));
+        assert!(window.admit_commit(OPENING + S(10)));
     }
 
     #[test]
-    fn a_window_is_ended_by_its_length_its_commits_or_its_budget() {
-        let plan = Plan { duration: S(10), budget: S(60), min_commits: 30 };
-        assert_eq!(plan.stopped_by(S(10), 30), "deadline");
-        assert_eq!(plan.stopped_by(S(42), 30), "commits");
-        assert_eq!(plan.stopped_by(S(60), 29), "budget");
+    fn an_extension_ends_with_its_last_commit_to_the_nanosecond() {
+        let window = window(60, 3);
+        assert!(window.admit_commit(OPENING + S(1)));
+        assert!(window.admit_commit(OPENING + S(20)));
+        assert!(window.admit_commit(OPENING + S(42)));
+        assert_eq!((length(&window), window.stopped_by()), (S(42), "commits"));
+        // Another client that committed at the same time, and has not seen the end.
+        assert!(!window.admit_commit(OPENING + S(42)));
     }
 
     #[test]
-    fn without_room_in_the_budget_nothing_is_extended() {
-        let plan = Plan { duration: S(10), budget: S(10), min_commits: 30 };
-        assert!(!plan.is_extended(S(10)));
-        assert_eq!(plan.length(S(10), 0), Some(S(10)));
+    fn an_extension_does_not_end_before_what_was_counted_in_it() {
+        let window = window(60, 1);
+        assert_eq!(window.claim(OPENING + S(43)), OPENING + S(43));
+        assert!(window.admit_commit(OPENING + S(42)));
+        assert_eq!(length(&window), S(43));
+        assert_eq!(window.claim(OPENING + S(44)), OPENING + S(43));
     }
 
     #[test]
-    fn a_commit_after_the_deadline_is_outside() {
-        let window = Window::new(Instant::now());
-        assert!(!window.is_over(window.start() + S(1000)));
-        window.declare(S(10));
-        assert!(!window.is_over(window.start() + S(10)));
-        assert!(window.is_over(window.start() + S(10) + Duration::from_nanos(1)));
-        assert_eq!(window.clamp(window.start() + S(11)), window.start() + S(10));
+    fn without_enough_commits_the_budget_is_the_end() {
+        let window = window(60, 3);
+        assert_eq!(window.extension(), Some(OPENING + S(10)));
+        assert!(window.admit_commit(OPENING + S(59)));
+        assert_eq!((length(&window), window.stopped_by()), (S(60), "budget"));
+    }
+
+    #[test]
+    fn an_end_never_moves_to_a_later_time() {
+        let window = window(60, 0);
+        window.end_by(OPENING + S(3));
+        window.end_by(OPENING + S(4));
+        assert_eq!(length(&window), S(3));
+        assert_eq!(window.extension(), None);
     }
 }

@@ -1,24 +1,50 @@
 //! What does one thread of the driver do?
 //!
-//! A worker runs its share of the clients; the ticker offers arrivals at the job's rate. Each has a
-//! runtime of its own and reports to the coordinator through a channel.
+//! It connects its share of the clients, runs them on a runtime of its own, looks after them every few
+//! milliseconds, and reports to the coordinator through a channel.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local};
+use tokio::time::timeout;
 
-use crate::clients::{Client, Stage, Tally, Terms, over};
-use crate::connection::{Connection, Error};
-use crate::pacing::{Arrivals, Queue, Shares, Ticker};
-use crate::samples::{Batch, Latencies, Recorder, latencies, whole_us};
+use crate::canceller::cancel_running;
+use crate::clients::{Bench, Client, Terms};
+use crate::connecting::{Ready, connect};
+use crate::connection::Error;
+use crate::pacing::{Backlog, Lost, Seen};
+use crate::samples::{Batch, Recorder, Spare};
+use crate::shares::Shares;
+use crate::steps::Steps;
+use crate::tally::{Insight, Slot, Tally, Warmed};
+use crate::timer::Timers;
 use crate::window::Window;
 use crate::workload::Workload;
+
+/// How far the run is; only the coordinator moves it on.
+#[derive(Clone)]
+pub(crate) enum Stage {
+    /// Not all clients are connected.
+    Waiting,
+    /// The clients work.
+    Running(Start),
+    /// The window is closed: finish or be cancelled.
+    Over,
+}
+
+/// What is known when the clients begin.
+#[derive(Clone)]
+pub(crate) struct Start {
+    pub(crate) window: Arc<Window>,
+    pub(crate) backlog: Option<Arc<Backlog>>,
+    pub(crate) steps: Arc<Steps>,
+}
 
 /// What a thread tells the coordinator. Of [`Event::Final`] each sends one, as its last.
 pub(crate) enum Event {
@@ -26,8 +52,14 @@ pub(crate) enum Event {
     Ready,
     /// A client could not be made ready.
     NotReady(Error),
+    /// What the coordinator may look at while the warm-up lasts.
+    Warming(Arc<Warmed>),
     /// An interval is complete in this thread.
     Batch(Batch),
+    /// The run must end, because the job itself is wrong.
+    Fatal(Error),
+    /// No client of this worker can go on.
+    NobodyLeft,
     /// Everything has ended.
     Final(Box<Final>),
 }
@@ -35,199 +67,214 @@ pub(crate) enum Event {
 /// What a thread knows at its end.
 pub(crate) struct Final {
     pub(crate) in_flight: Vec<u64>,
-    pub(crate) lags: Latencies,
-    pub(crate) arrivals: Option<Arrivals>,
+    pub(crate) insight: Insight,
+    /// From the one thread that answers for the arrivals.
+    pub(crate) seen: Option<Seen>,
 }
 
 /// A thread's way to the coordinator, and its share of the run.
-pub(crate) struct Post {
+pub(crate) struct Post<W> {
     pub(crate) terms: Arc<Terms>,
+    pub(crate) workload: Arc<W>,
+    /// The numbers of its clients, of `clients` in all.
+    pub(crate) numbers: Vec<u32>,
+    pub(crate) clients: u32,
     pub(crate) stage: watch::Receiver<Stage>,
     pub(crate) events: UnboundedSender<Event>,
-    pub(crate) interval: Duration,
+    pub(crate) spare: Spare,
 }
 
-/// How often the event loop's own lateness is looked at.
-const LAG_PERIOD: Duration = Duration::from_millis(10);
+/// How often a thread looks after its clients, and how late that comes.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-impl Post {
+/// Runs a thread's share of the clients, to the end.
+pub(crate) fn work<W: Workload>(post: Post<W>) {
+    let (woke, clock) = (Arc::new(AtomicU64::new(0)), post.terms.clock);
+    let wakes = Arc::clone(&woke);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_unpark(move || wakes.store(clock.now().0, Ordering::Relaxed))
+        .build()
+        .expect("a thread can have a runtime");
+    let local = LocalSet::new();
+    // A task of its own, so that waking a client does not look into this one as well.
+    let work = local.spawn_local(async move { post.perform(woke).await });
+    local.block_on(&runtime, work).expect("a worker does not panic");
+    // Not even a look-up of a host name that hangs may delay the end.
+    runtime.shutdown_background();
+}
+
+impl<W: Workload> Post<W> {
     fn tell(&self, event: Event) {
         // A coordinator that is gone has given the run up, and will not miss it.
         let _ = self.events.send(event);
     }
 
-    /// Waits for the start of the window; `None` if there will be none.
-    async fn window(&mut self) -> Option<Arc<Window>> {
+    async fn perform(mut self, woke: Arc<AtomicU64>) {
+        let connecting = connect(&self.terms, &self.workload, &self.numbers, self.clients);
+        let limit = self.terms.connect_timeout;
+        let ready = match timeout(limit, connecting).await {
+            Ok(Ok(ready)) => ready,
+            Ok(Err(error)) => return self.tell(Event::NotReady(error)),
+            Err(_) => return self.tell(Event::NotReady(too_late(limit))),
+        };
+        self.tell(Event::Ready);
+        let Some(start) = self.start().await else { return };
+        let bench = Rc::new(self.bench(&start, &ready, woke));
+        self.tell(Event::Warming(Arc::clone(&bench.tally.borrow().warmed)));
+        let timers = Rc::clone(&bench);
+        let serving = spawn_local(async move { timers.timers.serve().await });
+
+        // The thread of client 0 answers for the arrivals that no client took.
+        let is_accountant = self.numbers.first() == Some(&0);
+        let mut shares = Shares::new(&self.workload.weights());
+        let (mut running, handles) = start_clients(ready, &bench);
+        self.look_after(&bench, &start, is_accountant.then_some(&mut shares)).await;
+        bench.tally.borrow_mut().close();
+        end_clients(&mut running, &handles, &bench).await;
+        serving.abort();
+
+        let mut tally = bench.tally.borrow_mut();
+        let seen = start.backlog.as_ref().filter(|_| is_accountant).map(|backlog| {
+            let end = start.window.end().expect("a window that is over has an end");
+            let (lost, left, seen) = backlog.close(end);
+            count_lost(&mut tally, lost, &mut shares);
+            if tally.is_open() {
+                for due in left {
+                    tally.leave(shares.next_type(), due, end);
+                }
+            }
+            seen
+        });
+        tally.finish(|| shares.next_type());
+        let in_flight = std::mem::take(&mut tally.in_flight);
+        let insight = std::mem::replace(&mut tally.insight, Insight::new());
+        self.tell(Event::Final(Box::new(Final { in_flight, insight, seen })));
+    }
+
+    /// Waits until the clients are to begin; `None` if they never will.
+    async fn start(&mut self) -> Option<Start> {
         let started = self.stage.wait_for(|stage| !matches!(stage, Stage::Waiting)).await;
         match started.as_deref() {
-            Ok(Stage::Running(window)) => Some(Arc::clone(window)),
+            Ok(Stage::Running(start)) => Some(start.clone()),
             _ => None,
         }
     }
 
-    fn recorder(&self, window: &Window, types: usize) -> Recorder<Box<dyn FnMut(Batch)>> {
+    fn bench(&self, start: &Start, ready: &Ready<W::Terminal>, woke: Arc<AtomicU64>) -> Bench {
+        let types = self.workload.transactions().len();
         let events = self.events.clone();
-        let hand_over = Box::new(move |batch| drop(events.send(Event::Batch(batch))));
-        Recorder::new(window.start(), self.interval, types, hand_over)
-    }
-}
-
-/// Runs `future`, which need not be `Send`, to its end on a runtime of this thread.
-fn block_on(future: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a thread can have a runtime");
-    LocalSet::new().block_on(&runtime, future);
-    // Not even a look-up of a host name that hangs may delay the end.
-    runtime.shutdown_background();
-}
-
-/// Runs the clients with these numbers, of `clients` in all.
-pub(crate) fn work<W: Workload>(post: Post, workload: &W, numbers: &[u32], clients: u32) {
-    block_on(async move {
-        let mut post = post;
-        let connecting = connect(&post.terms, workload, numbers, clients);
-        let ready = match timeout(post.terms.connect_timeout, connecting).await {
-            Ok(Ok(ready)) => ready,
-            Ok(Err(error)) => return post.tell(Event::NotReady(error)),
-            Err(_) => return post.tell(Event::NotReady(too_late(post.terms.connect_timeout))),
-        };
-        post.tell(Event::Ready);
-        let Some(window) = post.window().await else { return };
-        let types = workload.transactions().len();
-        let recorder = post.recorder(&window, types);
-        let tally = Rc::new(RefCell::new(Tally { recorder, in_flight: vec![0; types] }));
-
-        let mut running = JoinSet::new();
-        for (connection, terminal) in ready {
-            let client = Client {
-                terms: Arc::clone(&post.terms),
-                window: Arc::clone(&window),
-                stage: post.stage.clone(),
-                tally: Rc::clone(&tally),
-                connection,
-                terminal,
-            };
-            running.spawn_local(client.run());
+        let hand_over: Box<dyn FnMut(Batch)> =
+            Box::new(move |batch| drop(events.send(Event::Batch(batch))));
+        let recorder = Recorder::new(self.terms.interval, types, self.spare.clone(), hand_over);
+        let (window, limit) = (Arc::clone(&start.window), self.terms.latency_limit);
+        let tally = Tally::new(recorder, window, types, ready.len(), limit);
+        Bench {
+            terms: Arc::clone(&self.terms),
+            backlog: start.backlog.clone(),
+            tally: RefCell::new(tally),
+            timers: Timers::new(self.terms.clock).expect("a thread can have a timer"),
+            sessions: Cell::new(start.steps.get(0).map_or(0, |step| step.sessions)),
+            resting: RefCell::new((0..ready.len()).map(|_| None).collect()),
+            tokens: RefCell::new(
+                ready.iter().map(|(_, connection, _)| connection.cancel_token()).collect(),
+            ),
+            woke,
+            live: Cell::new(ready.len()),
+            fatal: RefCell::new(None),
         }
-        let lags = watch_the_loop(&mut post.stage, &window, &tally).await;
-        while let Some(ended) = running.join_next().await {
-            ended.expect("a client does not panic");
-        }
-        let mut tally = tally.borrow_mut();
-        tally.recorder.finish(window.clamp(Instant::now()));
-        let in_flight = std::mem::take(&mut tally.in_flight);
-        post.tell(Event::Final(Box::new(Final { in_flight, lags, arrivals: None })));
-    });
-}
-
-async fn connect<W: Workload>(
-    terms: &Terms,
-    workload: &W,
-    numbers: &[u32],
-    clients: u32,
-) -> Result<Vec<(Connection, W::Terminal)>, Error> {
-    let mut ready = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let mut connection = Connection::connect(&terms.target).await?;
-        let terminal = workload.terminal(*number, clients, &mut connection).await?;
-        ready.push((connection, terminal));
     }
-    Ok(ready)
-}
 
-fn too_late(limit: Duration) -> Error {
-    let message = format!("server did not answer within {} s", limit.as_secs_f64());
-    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, message))
-}
-
-/// Hands intervals over on time, and measures how late this thread's timers fire, until the end.
-async fn watch_the_loop(
-    stage: &mut watch::Receiver<Stage>,
-    window: &Window,
-    tally: &RefCell<Tally>,
-) -> Latencies {
-    let mut lags = latencies();
-    let measure = async {
-        loop {
-            let expected = Instant::now() + LAG_PERIOD;
-            sleep_until(expected.into()).await;
-            let now = Instant::now();
-            lags.saturating_record(whole_us(now - expected));
-            tally.borrow_mut().recorder.advance(window.clamp(now));
-        }
-    };
-    tokio::select! {
-        biased;
-        () = over(stage) => {}
-        () = measure => {}
-    }
-    lags
-}
-
-/// Offers arrivals to the queue at the job's rate, and answers for those that no client took.
-pub(crate) fn tick(post: Post, rate_per_s: f64, weights: Vec<f64>) {
-    block_on(async move {
-        let mut post = post;
-        let Some(window) = post.window().await else { return };
-        let types = weights.len();
-        let mut recorder = post.recorder(&window, types);
-        let mut shares = Shares::new(&weights);
-        let terms = Arc::clone(&post.terms);
-        let queue = terms.queue.as_ref().expect("a rate has a queue");
-        let mut ticker = Ticker::new(rate_per_s);
-
-        let mut stage = post.stage.clone();
-        let ticking = async {
+    /// Looks after the clients until the window is over.
+    async fn look_after(&mut self, bench: &Bench, start: &Start, mut shares: Option<&mut Shares>) {
+        let mut stage = self.stage.clone();
+        let looking = async {
+            let clock = bench.terms.clock;
+            let mut next = clock.now() + LOOK_EVERY;
+            let mut has_anybody = true;
             loop {
-                let now = window.clamp(Instant::now());
-                recorder.advance(now);
-                offer_due(&mut ticker, queue, &window, now, |now| {
-                    recorder.dropped(shares.next_type(), now);
-                });
-                let next = window.start() + ticker.next_due();
-                sleep_until(next.min(recorder.interval_end()).into()).await;
-                if window.is_over(Instant::now()) {
-                    // What is due after the end is never offered; only the end itself is to come.
-                    sleep(Duration::MAX).await;
+                let opening = start.window.opening();
+                let change = start.steps.next_change(clock.now(), opening);
+                bench.timers.sleep_until(change.map_or(next, |change| change.min(next))).await;
+                let now = clock.now();
+                bench.set_sessions(start.steps.at(now, opening).sessions);
+                if now < next {
+                    continue;
+                }
+                bench.tally.borrow_mut().stalled(now.since(next), now);
+                // What was missed is one stall, and not many.
+                next = now.max(next) + LOOK_EVERY;
+                if let (Some(backlog), Some(shares)) = (&start.backlog, shares.as_deref_mut()) {
+                    let lost = backlog.lost(now);
+                    count_lost(&mut bench.tally.borrow_mut(), lost, shares);
+                }
+                if let Some(error) = bench.fatal.borrow_mut().take() {
+                    self.tell(Event::Fatal(error));
+                }
+                if bench.live.get() == 0 && std::mem::take(&mut has_anybody) {
+                    self.tell(Event::NobodyLeft);
                 }
             }
         };
         tokio::select! {
             biased;
-            () = over(&mut stage) => {}
-            () = ticking => {}
-        }
-
-        // A timer may fire late, but every arrival that was due in the window is counted.
-        let end = window.clamp(Instant::now());
-        offer_due(&mut ticker, queue, &window, end, |now| {
-            recorder.dropped(shares.next_type(), now);
-        });
-        let arrivals = queue.close(end);
-        let mut in_flight = vec![0; types];
-        for _ in 0..arrivals.left {
-            let transaction = shares.next_type();
-            recorder.scheduled(transaction, end);
-            in_flight[transaction] += 1;
-        }
-        recorder.finish(end);
-        let arrivals = Some(arrivals);
-        post.tell(Event::Final(Box::new(Final { in_flight, lags: latencies(), arrivals })));
-    });
-}
-
-fn offer_due(
-    ticker: &mut Ticker,
-    queue: &Queue,
-    window: &Window,
-    now: Instant,
-    mut refused: impl FnMut(Instant),
-) {
-    while let Some(due) = ticker.take_due(now - window.start()) {
-        if !queue.offer(window.start() + due) {
-            refused(now);
+            // A coordinator that is gone has ended the run, too.
+            _ = stage.wait_for(|stage| matches!(stage, Stage::Over)) => {}
+            () = looking => {}
         }
     }
+}
+
+fn start_clients<T: crate::workload::Terminal>(
+    ready: Ready<T>,
+    bench: &Rc<Bench>,
+) -> (JoinSet<()>, Vec<AbortHandle>) {
+    let mut running = JoinSet::new();
+    let mut handles = Vec::with_capacity(ready.len());
+    for (slot, (number, connection, terminal)) in ready.into_iter().enumerate() {
+        let client = Client { bench: Rc::clone(bench), number, slot, connection, terminal };
+        handles.push(running.spawn_local(client.run()));
+    }
+    (running, handles)
+}
+
+/// Lets clients whose transactions count end them, cancelled, within the grace; drops the others.
+async fn end_clients(running: &mut JoinSet<()>, handles: &[AbortHandle], bench: &Rc<Bench>) {
+    for (slot, handle) in bench.tally.borrow().slots.iter().zip(handles) {
+        if !matches!(slot, Slot::Running(_)) {
+            handle.abort();
+        }
+    }
+    let mut cancelling = JoinSet::new();
+    cancelling.spawn_local(cancel_running(Rc::clone(bench)));
+    let all_ended = async {
+        while let Some(ended) = running.join_next().await {
+            assert!(!ended.is_err_and(|error| error.is_panic()), "a client does not panic");
+        }
+    };
+    let _ = timeout(bench.terms.grace, all_ended).await;
+    cancelling.shutdown().await;
+    running.shutdown().await;
+}
+
+/// Counts arrivals that no client will take.
+fn count_lost(tally: &mut Tally, lost: Lost, shares: &mut Shares) {
+    if !tally.is_open() {
+        return;
+    }
+    for _ in 0..lost.dropped {
+        let counts = tally.recorder.of(shares.next_type());
+        counts.scheduled += 1;
+        counts.dropped += 1;
+    }
+    for _ in 0..lost.skipped {
+        let counts = tally.recorder.of(shares.next_type());
+        counts.scheduled += 1;
+        counts.skipped += 1;
+    }
+}
+
+fn too_late(limit: Duration) -> Error {
+    let message = format!("server did not answer within {} s", limit.as_secs_f64());
+    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, message))
 }

@@ -4,6 +4,8 @@
 //! meaning. [`Workload`] is shared by all threads, a [`Terminal`] belongs to one client.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::connection::{Connection, Error, Target};
 
@@ -55,10 +57,20 @@ pub trait Workload: Send + Sync + 'static {
     type Terminal: Terminal;
 
     /// The names of the transactions; their indexes are what [`Terminal::draw`] returns.
-    fn transactions(&self) -> &'static [&'static str];
+    fn transactions(&self) -> Arc<[Arc<str>]>;
 
     /// How often each transaction is drawn, in proportion.
     fn weights(&self) -> Vec<f64>;
+
+    /// How often a transaction is tried, in all, that fails with a serialization failure or a
+    /// deadlock; 0: without limit.
+    fn max_tries(&self) -> u32;
+
+    /// Makes sure, once a run, that the server has the dataset that the job speaks of.
+    fn expect_dataset(&self, conn: &mut Connection) -> impl Future<Output = Result<(), Error>> {
+        let _ = conn;
+        std::future::ready(Ok(()))
+    }
 
     /// Makes client number `client` of `clients` ready to run on `conn`.
     fn terminal(
@@ -76,6 +88,16 @@ pub trait Terminal: 'static {
 
     /// Tries the transaction that was drawn, once, from BEGIN to COMMIT.
     fn attempt(&mut self, conn: &mut Connection) -> impl Future<Output = Result<Ended, Error>>;
+
+    /// How long the user takes to enter the transaction that was drawn: before it, outside of latency.
+    fn keying(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// How long the user thinks about its result: after it, outside of latency.
+    fn thinking(&mut self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Makes the client ready to go on with a new connection.
     fn reconnect(&mut self, conn: &mut Connection) -> impl Future<Output = Result<(), Error>>;

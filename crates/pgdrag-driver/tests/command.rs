@@ -15,19 +15,20 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_pgdrag-driver");
 /// A job to run against a port of this machine.
 fn job(port: u16) -> Value {
     json!({
-        "contract": 1, "action": "run", "die_with_parent": false, "seed": 1,
+        "contract": 2, "action": "run", "die_with_parent": false, "seed": 1,
         "server": {
             "host": "127.0.0.1", "port": port, "user": "u", "database": "d", "password": "hunter2",
             "application_name": "pgdrag test", "connect_timeout_s": 600.0,
         },
         "workload": {
-            "kind": "tpcc", "warehouses": 1, "isolation": "read committed", "max_retries": 3,
+            "kind": "tpcc", "warehouses": 1, "isolation": "read committed", "max_tries": 3,
             "mix": {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4,
                     "stock_level": 4},
         },
         "run": {
-            "connections": 2, "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0,
-            "rate_per_s": null, "queue_limit": 10, "interval_s": 1.0, "grace_s": 1.0, "threads": 1,
+            "connections": 2, "threads": 1, "warm_up_s": 0.0, "handshake": false,
+            "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0,
+            "grace_s": 1.0, "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
         },
         "load": null,
     })
@@ -81,7 +82,7 @@ fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
     let cases = [
         (String::new(), "could not read the job"),
         ("{".into(), "could not read the job"),
-        (with(job(1), "/contract", json!(2)).to_string(), "cannot speak version 2 of the contract"),
+        (with(job(1), "/contract", json!(1)).to_string(), "cannot speak version 1 of the contract"),
         (with(job(1), "/action", json!("jump")).to_string(), "unknown variant `jump`"),
         (with(job(1), "/run", json!(null)).to_string(), r#"key "run" must be given exactly when"#),
         (
@@ -92,7 +93,30 @@ fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
             with(job(1), "/run/budget_s", json!(0.5)).to_string(),
             r#""run.budget_s" must be at least"#,
         ),
-        (with(job(1), "/run/rate_per_s", json!(0)).to_string(), r#"key "run.rate_per_s" must be"#),
+        (
+            with(
+                job(1),
+                "/run/pacing",
+                json!({"kind": "benchbase", "rate_per_s": 0, "queue_limit": 1}),
+            )
+            .to_string(),
+            r#"key "run.pacing.rate_per_s" must be"#,
+        ),
+        (
+            with(job(1), "/run/steps", json!([{"at_s": 0, "sessions": 3, "rate_per_s": null}]))
+                .to_string(),
+            r#"key "run.steps[0].sessions" must be at most run.connections (2), not 3"#,
+        ),
+        (
+            with(job(1), "/run/steps", json!([{"at_s": 1, "sessions": 1, "rate_per_s": null}]))
+                .to_string(),
+            r#"key "run.steps[0].at_s" must be 0, not 1"#,
+        ),
+        (
+            with(job(1), "/run/steps", json!([{"at_s": 0, "sessions": 1, "rate_per_s": 5}]))
+                .to_string(),
+            "must be null in a closed loop",
+        ),
         (
             with(job(1), "/workload/mix/payment", json!(-1)).to_string(),
             r#"key "workload.mix" must"#,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pgdrag_driver::connection::{Connection, Error, Target};
 use pgdrag_driver::job::RunJob;
 use pgdrag_driver::output::Output;
-use pgdrag_driver::run::{self, Order};
+use pgdrag_driver::run::{self, Answer, Order};
 use pgdrag_driver::workload::{Ended, Terminal, Workload};
 use serde_json::{Value, json};
 use support::{Server, kill, one_number, run};
@@ -31,8 +31,12 @@ struct Turns {
 impl Workload for Script {
     type Terminal = Turns;
 
-    fn transactions(&self) -> &'static [&'static str] {
-        self.names
+    fn transactions(&self) -> Arc<[Arc<str>]> {
+        self.names.iter().copied().map(Arc::from).collect()
+    }
+
+    fn max_tries(&self) -> u32 {
+        100
     }
 
     fn weights(&self) -> Vec<f64> {
@@ -72,8 +76,9 @@ const QUICK: Script = Script { names: &["quick"], transactions: &[&["select 1"]]
 
 fn job(changes: &Value) -> RunJob {
     let mut job = json!({
-        "connections": 4, "duration_s": 0.5, "min_commits": 0, "budget_s": 0.5, "rate_per_s": null,
-        "queue_limit": 10, "interval_s": 0.2, "grace_s": 2.0, "threads": 2,
+        "connections": 4, "threads": 2, "warm_up_s": 0.0, "handshake": false, "duration_s": 0.5,
+        "min_commits": 0, "budget_s": 0.5, "interval_s": 0.2, "grace_s": 2.0,
+        "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
     });
     for (key, value) in changes.as_object().expect("an object") {
         job[key] = value.clone();
@@ -87,18 +92,33 @@ async fn run_until(
     job: &RunJob,
     stop: impl Future<Output = ()>,
 ) -> Result<Vec<Value>, Error> {
+    run_with(target, script, job, stop, std::future::pending()).await
+}
+
+async fn run_with(
+    target: Target,
+    script: Script,
+    job: &RunJob,
+    stop: impl Future<Output = ()>,
+    answer: impl Future<Output = Answer>,
+) -> Result<Vec<Value>, Error> {
     let mut written = Vec::new();
     let mut output = Output::new(&mut written);
     let connect_timeout = Duration::from_secs_f64(2.0);
     let workload = Arc::new(script);
-    let order = Order { job, target, connect_timeout, max_retries: 100, workload };
-    run::run(order, &mut output, stop).await?;
+    let order = Order { job, seed: 7, target, connect_timeout, workload };
+    run::run(order, &mut output, stop, answer).await?;
     let text = String::from_utf8(written).expect("JSON is UTF-8");
     Ok(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
 
 async fn lines(target: Target, script: Script, job: &RunJob) -> Vec<Value> {
     run_until(target, script, job, std::future::pending()).await.expect("a run")
+}
+
+/// BenchBase's pacing, with room for ten.
+fn benchbase(rate_per_s: f64) -> Value {
+    json!({"pacing": {"kind": "benchbase", "rate_per_s": rate_per_s, "queue_limit": 10}})
 }
 
 fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -250,7 +270,7 @@ fn a_rate_beyond_the_servers_drops_what_finds_the_queue_full() {
             names: &["short", "long"],
             transactions: &[&["select pg_sleep(0.05)"], &["select pg_sleep(0.2)"]],
         };
-        let lines = lines(server.target(), script, &job(&json!({"rate_per_s": 400.0}))).await;
+        let lines = lines(server.target(), script, &job(&benchbase(400.0))).await;
         let done = lines.last().expect("lines");
         let arrivals = &done["arrivals"];
         // One at once, and then every 2.5 ms up to the end at 500 ms.

@@ -17,7 +17,7 @@ const SEED: u64 = 20_260_101;
 
 fn tpcc(isolation: &str) -> Tpcc {
     let job: TpccJob = serde_json::from_value(serde_json::json!({
-        "warehouses": 1, "isolation": isolation, "max_retries": 3,
+        "warehouses": 1, "isolation": isolation, "max_tries": 3,
         "mix": {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4},
     }))
     .expect("a sound job");
@@ -278,7 +278,7 @@ fn a_dataset_of_another_scale_is_refused() {
         conn.simple("CREATE TABLE warehouse (w_id int); INSERT INTO warehouse VALUES (1), (2)")
             .await
             .expect("table is made");
-        let refused = tpcc("read committed").terminal(0, 1, &mut conn).await.err();
+        let refused = tpcc("read committed").expect_dataset(&mut conn).await.err();
         let Some(Error::Workload(message)) = refused else { panic!("accepted, or {refused:?}") };
         assert_eq!(message, "dataset has 2 warehouses, and the job asks for 1");
     });

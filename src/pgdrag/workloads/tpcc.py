@@ -60,4 +60,7 @@ class Tpcc(Workload):
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
-        return {"kind": self.name, **self.model_dump(mode="json")}
+        parameters = self.model_dump(mode="json")
+        # The driver counts attempts, the first one as well.
+        parameters["max_tries"] = parameters.pop("max_retries") + 1
+        return {"kind": self.name, **parameters}

@@ -27,6 +27,7 @@ mod schema;
 mod stock_level;
 mod terminal;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use self::terminal::Terminal;
@@ -67,12 +68,20 @@ impl Tpcc {
 impl Workload for Tpcc {
     type Terminal = Terminal;
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &Self::TRANSACTIONS
+    fn transactions(&self) -> Arc<[Arc<str>]> {
+        Self::TRANSACTIONS.map(Arc::from).into()
     }
 
     fn weights(&self) -> Vec<f64> {
         self.job.mix.weights().to_vec()
+    }
+
+    fn max_tries(&self) -> u32 {
+        self.job.max_tries
+    }
+
+    async fn expect_dataset(&self, conn: &mut Connection) -> Result<(), Error> {
+        terminal::expect_warehouses(self.job.warehouses, conn).await
     }
 
     async fn terminal(

@@ -62,7 +62,6 @@ impl Terminal {
         (client, clients): (u32, u32),
         conn: &mut Connection,
     ) -> Result<Self, Error> {
-        expect_warehouses(job.warehouses, conn).await?;
         Ok(Self {
             home: Home::of(client, clients, job.warehouses),
             isolation: job.isolation,
@@ -126,7 +125,7 @@ fn pick(weights: &[f64], fraction: f64) -> usize {
 }
 
 /// Makes sure that the dataset has the scale of the job: else terminals would miss or ignore rows.
-async fn expect_warehouses(wanted: u32, conn: &mut Connection) -> Result<(), Error> {
+pub(super) async fn expect_warehouses(wanted: u32, conn: &mut Connection) -> Result<(), Error> {
     let count = conn.prepare("SELECT count(*) FROM warehouse").await?;
     let found = expect_row("count", conn.query(&count, &mut Params::new()).await?)?.int8(0)?;
     if found == i64::from(wanted) {

@@ -1,0 +1,63 @@
+//! What time is it, counted from the start of the job?
+//!
+//! All times of a run are [`Moment`]s of one monotonic clock: they compare as integers, threads can
+//! share them through atomics, and a step of the system's clock does nothing to them.
+
+use std::ops::{Add, Sub};
+use std::time::{Duration, Instant};
+
+/// Nanoseconds since the clock began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// Later than all others.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// How long ago `earlier` was; nothing if it is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, length: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A monotonic clock and its beginning.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(self) -> Moment {
+        Moment(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// A moment as the standard library and the runtime have it.
+    #[must_use]
+    pub fn instant(self, moment: Moment) -> Instant {
+        // A century is never waited for, and is far below what overflows.
+        self.0 + Duration::from_nanos(moment.0.min(3_000_000_000_000_000_000))
+    }
+}
