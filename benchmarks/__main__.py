@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Protocol, cast
 
+import psycopg
 import typer
 from rich.console import Console
 
@@ -139,7 +140,11 @@ def _run(names: list[str], setting: Setting, output: Path) -> list[Row]:
         except PgdragError as error:
             setting.has_failed = True
             _say(error, f"{name}: ")
-        _keep(found, output)
+        except psycopg.Error as error:
+            setting.has_failed = True
+            print(f"error: {name}: {str(error).strip()}", file=sys.stderr)
+        finally:
+            _keep(found, output)
         if setting.is_interrupted:
             break
     console = Console()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.clients import Measured
+from benchmarks.clients import BenchmarkError, Measured
 from benchmarks.peers import Peers
 from benchmarks.progress import Progress
 from benchmarks.rounds import orders, paired_ratio
@@ -98,6 +99,7 @@ class Contest:
     contestants: Sequence[Contestant]
     before_run: Callable[[], None]
     results: dict[str, list[Measured]] = field(default_factory=dict)
+    failures: list[BenchmarkError] = field(default_factory=list)
 
     @property
     def round_s(self) -> float:
@@ -105,29 +107,54 @@ class Contest:
         return sum(each.seconds for each in self.contestants)
 
     def run(self, setting: Setting) -> None:
-        """Run all rounds, or those until Ctrl-C; a round that was not finished does not count."""
-        by_name = {each.name: each for each in self.contestants}
-        self.results = {name: [] for name in by_name}
-        for number, order in enumerate(orders(list(by_name), setting.rounds, setting.seed), 1):
-            done: dict[str, Measured] = {}
+        """Run all rounds, or those until Ctrl-C; a round that was not finished does not count.
+
+        A round that fails is left out; after a second one no more are tried.
+
+        Raises:
+            BenchmarkError: no round could be finished.
+        """
+        names = [each.name for each in self.contestants]
+        self.results = {name: [] for name in names}
+        for number, order in enumerate(orders(names, setting.rounds, setting.seed), 1):
             try:
-                for name in order:
-                    title = by_name[name].title
-                    label = f"{self.title}: round {number} of {setting.rounds}, {title}"
-                    with setting.progress.step(label, by_name[name].seconds):
-                        self.before_run()
-                        done[name] = by_name[name].run(number)
+                done = self._round(setting, number, order)
             except KeyboardInterrupt:
                 setting.is_interrupted = True
                 return
+            except BenchmarkError as error:
+                self._note_failure(setting, number, error)
+                if len(self.failures) > 1:
+                    break
+                continue
             for name, measured in done.items():
                 self.results[name].append(measured)
+        if self.failures and not self.results[names[0]]:
+            raise self.failures[0]
+
+    def _round(self, setting: Setting, number: int, order: Sequence[str]) -> dict[str, Measured]:
+        by_name = {each.name: each for each in self.contestants}
+        done: dict[str, Measured] = {}
+        for name in order:
+            contestant = by_name[name]
+            label = f"{self.title}: round {number} of {setting.rounds}, {contestant.title}"
+            with setting.progress.step(label, contestant.seconds):
+                self.before_run()
+                done[name] = contestant.run(number)
+        return done
+
+    def _note_failure(self, setting: Setting, number: int, error: BenchmarkError) -> None:
+        self.failures.append(error)
+        setting.has_failed = True
+        detail = f"\n{error.detail}" if error.detail else ""
+        print(f"round {number} is left out: {error.message}{detail}", file=sys.stderr)
 
     def rows(self, pairs: Iterable[Pair]) -> Iterator[Row]:
         """Return two rows a pair: throughput, and the client's CPU time a transaction."""
         titles = {each.name: each.title for each in self.contestants}
         for pair in pairs:
             sides = (titles[pair.subject], titles[pair.peer])
+            note = "; ".join(filter(None, [pair.note, *(str(each) for each in self.failures)]))
             subject, peer = self.results[pair.subject], self.results[pair.peer]
             yield _row(
                 f"{pair.what}: throughput, {pair.subject} / {pair.peer}",
@@ -135,7 +162,7 @@ class Contest:
                 ([each.tps for each in subject], [each.tps for each in peer]),
                 pair.throughput_goal,
                 f"{pair.work}s/s",
-                pair.note,
+                note,
             )
             yield _row(
                 f"{pair.what}: client CPU per {pair.work}, {pair.subject} / {pair.peer}",
@@ -143,7 +170,7 @@ class Contest:
                 ([each.cpu_us for each in subject], [each.cpu_us for each in peer]),
                 pair.cpu_goal,
                 "µs",
-                pair.note,
+                note,
             )
 
 

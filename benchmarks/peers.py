@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def _go_tpc(named: Path | None) -> Peer | Missing:
         return Missing("go-tpc", f"go-tpc is not installed: {install}")
     if "tpcc" not in _output([path, "help"]):
         return Missing("go-tpc", f'"{path}" is not go-tpc: {install}')
-    return Peer(path, "go-tpc")
+    release = re.search(r"Release version: (\S+)", _output([path, "version"]))
+    return Peer(path, f"go-tpc {release[1]}" if release else "go-tpc")
 
 
 def _benchbase(directory: Path | None, java: Path) -> Peer | Missing:
@@ -95,7 +97,14 @@ def _benchbase(directory: Path | None, java: Path) -> Peer | Missing:
         words = (answer.strip().splitlines() or ["it says nothing"])[-1]
         hint = "name a newer Java with --java PATH" if "UnsupportedClass" in answer else install
         return Missing("BenchBase", f'"{java}" does not run BenchBase ({words[:200]}): {hint}')
-    return Peer(directory.resolve(), "BenchBase")
+    return Peer(directory.resolve(), f"BenchBase {_jar_version(directory / 'benchbase.jar')}")
+
+
+def _jar_version(jar: Path) -> str:
+    with zipfile.ZipFile(jar) as archive:
+        manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
+    found = re.search(r"^Implementation-Version: (\S+)", manifest, flags=re.MULTILINE)
+    return found[1] if found else "of unknown version"
 
 
 def _java() -> Path:

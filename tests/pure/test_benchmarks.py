@@ -214,7 +214,7 @@ def contestant(name: str, results: list[Measured | type[BaseException]]) -> Cont
         result = results[number - 1]
         if isinstance(result, Measured):
             return result
-        raise result
+        raise result("no luck")
 
     return Contestant(name, f"{name} 1.0", run, 1.0)
 
@@ -259,6 +259,25 @@ def test_an_interrupt_in_the_first_round_leaves_rows_that_say_so() -> None:
     assert {(row.ratio, row.note) for row in contest.rows([PAIR])} == {
         (None, "interrupted before the first round was done")
     }
+
+
+def test_a_round_that_fails_is_left_out_and_said() -> None:
+    here, good = setting(rounds=4), Measured(100, 1.0, 0.01)
+    contest = Contest(
+        "t",
+        [contestant("A", [good] * 4), contestant("B", [good, BenchmarkError, good, good])],
+        before_run=lambda: None,
+    )
+    contest.run(here)
+    assert here.has_failed
+    assert [(row.rounds, row.note) for row in contest.rows([PAIR])] == [(3, "no luck")] * 2
+
+
+def test_a_contest_in_which_every_round_fails_is_an_error_after_two() -> None:
+    broken = contestant("B", [BenchmarkError] * 2)
+    contest = Contest("t", [broken], before_run=lambda: None)
+    with pytest.raises(BenchmarkError, match="no luck"):
+        contest.run(setting(rounds=4))
 
 
 def test_the_time_left_follows_the_pace_so_far() -> None:
