@@ -78,7 +78,7 @@ def main(
         Path | None, typer.Option(help="Directory of BenchBase, with benchbase.jar.")
     ] = None,
     java: Annotated[
-        Path | None, typer.Option(help="Java for BenchBase (default: of JAVA_HOME or the PATH).")
+        Path | None, typer.Option(help="Java for BenchBase (default: the first that runs it).")
     ] = None,
     go_tpc: Annotated[Path | None, typer.Option(help="The program go-tpc.")] = None,
     sysbench: Annotated[Path | None, typer.Option(help="The program sysbench.")] = None,

@@ -48,13 +48,8 @@ def find_peers(
     *, sysbench: Path | None, go_tpc: Path | None, benchbase: Path | None, java: Path | None
 ) -> Peers:
     """Look for each peer where it is said to be, or on the PATH."""
-    java = java or _java()
-    return Peers(
-        sysbench=_sysbench(sysbench),
-        go_tpc=_go_tpc(go_tpc),
-        benchbase=_benchbase(benchbase, java),
-        java=java,
-    )
+    found_benchbase, used_java = _benchbase(benchbase, [java] if java else _javas())
+    return Peers(_sysbench(sysbench), _go_tpc(go_tpc), found_benchbase, used_java)
 
 
 def _sysbench(named: Path | None) -> Peer | Missing:
@@ -83,21 +78,26 @@ def _go_tpc(named: Path | None) -> Peer | Missing:
     return Peer(path, f"go-tpc {release[1]}" if release else "go-tpc")
 
 
-def _benchbase(directory: Path | None, java: Path) -> Peer | Missing:
+def _benchbase(directory: Path | None, javas: list[Path]) -> tuple[Peer | Missing, Path]:
+    """BenchBase with the first Java that runs it: it is compiled for a newer one than many have."""
     install = (
         "build it (mvn -P postgres package in a checkout of github.com/cmu-db/benchbase), unpack "
         "target/benchbase-postgres.tgz, and name that directory with --benchbase DIR"
     )
     if directory is None:
-        return Missing("BenchBase", f"BenchBase is not installed: {install}")
-    if not (directory / "benchbase.jar").is_file():
-        return Missing("BenchBase", f'there is no benchbase.jar in "{directory}": {install}')
-    answer = _output([java, "-jar", "benchbase.jar", "--help"], cwd=directory)
-    if "--execute" not in answer:
-        words = (answer.strip().splitlines() or ["it says nothing"])[-1]
-        hint = "name a newer Java with --java PATH" if "UnsupportedClass" in answer else install
-        return Missing("BenchBase", f'"{java}" does not run BenchBase ({words[:200]}): {hint}')
-    return Peer(directory.resolve(), f"BenchBase {_jar_version(directory / 'benchbase.jar')}")
+        return Missing("BenchBase", f"BenchBase is not installed: {install}"), javas[0]
+    directory = directory.expanduser().resolve()
+    jar = directory / "benchbase.jar"
+    if not jar.is_file():
+        return Missing(
+            "BenchBase", f'there is no benchbase.jar in "{directory}": {install}'
+        ), javas[0]
+    for java in javas:
+        if "--execute" in _output([java, "-jar", jar, "--help"], cwd=directory):
+            return Peer(directory, f"BenchBase {_jar_version(jar)}"), java
+    tried = ", ".join(map(str, javas))
+    note = f"BenchBase is not run by this Java ({tried}): name a newer one with --java PATH"
+    return Missing("BenchBase", note), javas[0]
 
 
 def _jar_version(jar: Path) -> str:
@@ -107,9 +107,10 @@ def _jar_version(jar: Path) -> str:
     return found[1] if found else "of unknown version"
 
 
-def _java() -> Path:
+def _javas() -> list[Path]:
     home = os.environ.get("JAVA_HOME")
-    return Path(home) / "bin" / "java" if home else Path("java")
+    named = [Path(home) / "bin" / "java"] if home else []
+    return [*named, Path("java"), *sorted(Path("/usr/lib/jvm").glob("*/bin/java"), reverse=True)]
 
 
 def _on_path(name: str) -> Path | None:
