@@ -37,6 +37,9 @@ BENCHMARKS = (
 )
 
 
+FILE_WIDTH = 150
+
+
 class Benchmark(Protocol):
     """What a module of this folder gives."""
 
@@ -147,8 +150,10 @@ def _run(names: list[str], setting: Setting, output: Path) -> list[Row]:
             _keep(found, output)
         if setting.is_interrupted:
             break
-    console = Console()
-    console.print(rows_of.table(found))
+    # A file or a pipe has no width of its own.
+    console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+    console.print(rows_of.table(found, width=console.width))
+    console.print(rows_of.summary(found))
     for note in rows_of.notes(found):
         console.print(f"- {note}", soft_wrap=True, highlight=False, markup=False)
     return found

@@ -161,7 +161,7 @@ class Contest:
                 sides,
                 ([each.tps for each in subject], [each.tps for each in peer]),
                 pair.throughput_goal,
-                f"{pair.work}s/s",
+                "/s",
                 note,
             )
             yield _row(

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from benchmarks.rounds import Ratio
 
+WIDE = 130
 _GOAL = re.compile(r"(<=|>=) (\d+(?:\.\d+)?)")
 
 
@@ -119,23 +120,34 @@ def merged(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     return [*kept, *by_name.values()]
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """Return the rows for a terminal."""
+def table(rows: Sequence[Row], *, width: int) -> Table:
+    """Return the rows for a terminal so wide; a narrow one does without the values and the noise."""
     drawn = Table(box=None, pad_edge=False)
-    for heading in ("comparison", "pgdrag", "peer", "ratio", "95 % interval", "goal", "met"):
-        is_text = heading in ("comparison", "goal", "met")
-        drawn.add_column(heading, justify="left" if is_text else "right", overflow="fold")
+    is_wide = width >= WIDE
+    drawn.add_column("comparison", overflow="fold", ratio=1)
+    values = ["pgdrag", "peer"] if is_wide else []
+    for heading in [*values, "ratio", "95 % interval", *(["noise"] if is_wide else [])]:
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("goal", "met"):
+        drawn.add_column(heading, no_wrap=True)
     for row in rows:
-        drawn.add_row(
-            row.name,
-            _value(row.subject_value, row.unit),
-            _value(row.peer_value, row.unit),
-            "" if row.ratio is None else f"{row.ratio:.3g}",
-            "" if row.low is None or row.high is None else f"{row.low:.3g} … {row.high:.3g}",
-            row.goal,
-            _met(row),
-        )
+        cells = [row.name]
+        if is_wide:
+            cells += [_value(value, row.unit) for value in (row.subject_value, row.peer_value)]
+        ends = [row.low, row.high]
+        cells += [_number(row.ratio), " … ".join(map(_number, ends)) if row.low else ""]
+        if is_wide:
+            cells.append("" if row.noise is None else f"{row.noise:.1%}")
+        drawn.add_row(*cells, row.goal, _met(row))
     return drawn
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return how many goals are met, in one line."""
+    goals = [row for row in rows if row.goal]
+    met = sum(row.met is True for row in goals)
+    missed = sum(row.met is False for row in goals)
+    return f"Goals: {met} met, {missed} not met, {len(goals) - met - missed} not measured."
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
@@ -156,8 +168,12 @@ def _met(row: Row) -> str:
     return word if row.certain else f"{word}, within noise"
 
 
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:#.3g}".rstrip(".")
+
+
 def _value(value: float | None, unit: str) -> str:
     if value is None:
         return ""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:,.{digits}f} {unit}"
+    return f"{value:,.{digits}f} {unit}".replace(" /", "/")

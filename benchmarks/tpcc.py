@@ -14,7 +14,7 @@ DRIVER_WARM_UP_S = 3.0
 # New-Orders that were committed have moved d_next_o_id, Payments have left a row in history: 88 % of
 # the mix, the same part for all contestants. What else writes or reads leaves nothing to count.
 COUNT = "SELECT (SELECT sum(d_next_o_id) FROM district) + (SELECT count(*) FROM history)"
-WORK = "New-Order or Payment"
+WORK = "order or payment"
 
 
 def load(setting: Setting, stage: Stage, database: str) -> None:

@@ -36,6 +36,7 @@ from benchmarks.rows import (
     merged,
     missing_row,
     notes,
+    summary,
     table,
     to_json,
 )
@@ -202,7 +203,8 @@ def test_the_table_says_what_was_not_measured_and_why() -> None:
     rows = list(missing_rows([PAIR], setting(), "peer", "install it"))
     assert [row.goal for row in rows] == [">= 1.00", "<= 0.85"]
     assert all(row.met is None and row.ratio is None for row in rows)
-    assert list(table(rows).columns[-1].cells) == ["not measured"] * 2
+    assert list(table(rows, width=80).columns[-1].cells) == ["not measured"] * 2
+    assert summary(rows) == "Goals: 0 met, 0 not met, 2 not measured."
     assert notes(rows) == [f"{rows[0].name}; {rows[1].name}: install it"]
 
 
@@ -231,7 +233,7 @@ def test_a_contest_gives_throughput_and_cpu_per_transaction() -> None:
     contest.run(setting())
     throughput, cpu = contest.rows([PAIR])
     assert throughput.name == "select-only: throughput, A / B"
-    assert (throughput.ratio, throughput.met, throughput.unit) == (2.0, True, "selects/s")
+    assert (throughput.ratio, throughput.met, throughput.unit) == (2.0, True, "/s")
     assert cpu.name == "select-only: client CPU per select, A / B"
     assert (cpu.ratio, cpu.met, cpu.subject_value) == (0.5, True, 50.0)
 
