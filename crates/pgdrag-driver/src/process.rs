@@ -43,11 +43,21 @@ pub fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The most memory that this process ever had resident.
+/// The most memory that this program ever had resident; 0 where `/proc` does not say.
+///
+/// Not by `getrusage`: its maximum includes what the process was before it became this program, a
+/// copy of the one that started it.
 #[must_use]
 pub fn max_rss_bytes() -> u64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask about itself");
-    u64::try_from(usage.max_rss()).unwrap_or(0) * 1024
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    high_water_bytes(&status).unwrap_or(0)
+}
+
+/// The high-water mark of the resident set in the text of a `/proc/PID/status`.
+fn high_water_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
 /// Lets this process open as many files as it may, and returns how many that are.
@@ -77,5 +87,27 @@ impl Parent {
     pub fn die_with_it(self) -> std::io::Result<bool> {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         Ok(getppid() == self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_high_water_mark_is_read_in_bytes() {
+        let status = "Name:\tx\nVmPeak:\t  999 kB\nVmHWM:\t  4096 kB\nVmRSS:\t 10 kB\n";
+        assert_eq!(high_water_bytes(status), Some(4096 * 1024));
+        assert_eq!(high_water_bytes("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn memory_that_was_used_counts_after_it_was_freed() {
+        let before = max_rss_bytes();
+        assert!(before > 0, "Linux tells it");
+        let pages = vec![1_u8; 64 << 20];
+        assert_eq!(pages.iter().step_by(4096).map(|&byte| u64::from(byte)).sum::<u64>(), 16384);
+        drop(pages);
+        assert!(max_rss_bytes() >= 64 << 20);
     }
 }
