@@ -32,6 +32,7 @@ BENCHMARKS = (
     "tpcc_go_tpc",
     "pgbench",
     "sysbench",
+    "population",
     "population_peers",
     "memory",
 )

@@ -4,6 +4,7 @@
 //! hold for the freshly loaded dataset and after any number of whole transactions, so any count above zero
 //! is a defect: of the driver, or of a server that lost or tore a transaction.
 
+use super::mark;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::workload::Violation;
@@ -19,21 +20,34 @@ pub struct Condition {
     pub sql: &'static str,
 }
 
+/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
+const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
+
 /// Sent before the conditions.
 ///
 /// The server may have been set up to be slow. What the trial did to the planner and to memory is
-/// undone for this session, else the check of a slow trial could take hours. Every condition looks at
-/// whole tables, so the plan wanted is always the same: read them in order and hash, without
-/// indexes, which may be bloated, and which would hide a row that they have lost.
+/// undone for this session, else the check of a slow trial could take hours: whatever any session may set,
+/// and the server's own files, command line or catalog have set. What a client must agree with the
+/// server about, and what names objects, stays. Every condition looks at whole tables, so the plan wanted is
+/// always the same: read them in order and hash, without indexes, which may be bloated, and which would
+/// hide a row that they have lost.
 const PREPARE: &str = "\
     SELECT set_config(name, boot_val, false) FROM pg_settings
-        WHERE category LIKE 'Query Tuning%' AND context = 'user' AND boot_val IS NOT NULL;
+        WHERE context = 'user' AND boot_val IS NOT NULL AND setting <> boot_val
+            AND source IN ('environment variable', 'configuration file', 'command line', 'global',
+                'database', 'user', 'database user')
+            AND name NOT IN ('search_path', 'role', 'client_encoding', 'DateStyle', 'IntervalStyle', 'TimeZone',
+                'timezone_abbreviations', 'default_text_search_config', 'temp_tablespaces',
+                'default_tablespace')
+            AND name NOT LIKE 'lc\\_%' AND name NOT LIKE '%.%';
     SET enable_nestloop = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
     SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
-    SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
+    SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
 /// Returns the conditions that do not hold, in one read-only snapshot.
 pub async fn check(conn: &mut Connection) -> Result<Vec<Violation>, Error> {
+    conn.simple(NO_TIME_LIMIT).await?;
+    mark::expect_whole(conn).await?;
     conn.simple(PREPARE).await?;
     conn.simple("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
     let mut violations = Vec::new();

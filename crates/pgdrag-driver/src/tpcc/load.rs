@@ -1,20 +1,23 @@
 //! How does the dataset get into the server in the shortest time?
 //!
-//! Tables first and empty, then their rows by COPY, then keys and indexes, then foreign keys, then VACUUM
-//! ANALYZE. Each phase is a list of tasks that several connections work off, largest first. A table is
-//! filled by one connection, in the transaction that emptied it: only so can its rows be frozen as they
-//! come, and, with `wal_level` minimal, bypass the write-ahead log. On two processors this takes four
-//! fifths of the time that a stream for each warehouse takes.
+//! Tables first and empty, then their rows by COPY, then keys and indexes, then foreign keys, then
+//! ANALYZE, each table at its own pace (see `steps`). A table is filled by one connection, in the
+//! transaction that emptied it: only so can its rows be frozen as they come, and, with `wal_level` minimal,
+//! bypass the write-ahead log. On two processors this takes four fifths of the time that a stream for
+//! each warehouse takes.
+//!
+//! A load always starts from nothing. Until it has ended, a mark says so (see `mark`).
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::copy_rows::CopyRows;
+use super::mark;
 use super::schema::{TABLES, Table};
-use crate::connection::{Connection, Target};
+use super::steps::{Next, PHASES, Step, Steps, Work};
+use crate::connection::{Connection, CopyIn, Target};
 use crate::error::Error;
 use crate::workload::{LoadSummary, OnProgress, Progress};
 
@@ -22,137 +25,176 @@ use crate::workload::{LoadSummary, OnProgress, Progress};
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 /// How often the end of a phase is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How much is gathered before it is sent.
-const SEND_BYTES: usize = 256 * 1024;
+/// How much is gathered before it is sent: it stays in a processor's own cache.
+const SEND_BYTES: usize = 64 * 1024;
+/// How long the other sessions of a load that has failed may take to give up.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// What one connection does at a time.
-#[derive(Clone, Debug)]
-enum Task {
-    Statement(String),
-    Fill(&'static Table),
-}
+/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
+const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
+/// A server that is busy with an index looks whether its client is still there, so that a driver that was
+/// killed leaves no work behind that holds up the next load. Memory for sorting is raised, never lowered.
+///
+/// Foreign keys are checked by joins, before ANALYZE: without statistics the planner would loop, or sort what
+/// can be hashed, or comes in order out of an index.
+const PREPARE: &str = "\
+    SET client_connection_check_interval = '1s';
+    SET enable_nestloop = off; SET enable_sort = off; SET jit = off;
+    SELECT set_config(name, '0', false) FROM pg_settings
+        WHERE name IN ('lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+    SELECT set_config(name, '256MB', false) FROM pg_settings
+        WHERE name = 'maintenance_work_mem' AND setting::bigint < 256 * 1024";
 
-/// A phase's tasks, and how far they have come: shared by the threads that work on it.
-struct Phase {
+/// A load's steps, and how far they have come: shared by the threads that work on it.
+struct Load {
     seed: u64,
     warehouses: u32,
-    tasks: Mutex<VecDeque<Task>>,
-    /// Rows or statements.
-    done: AtomicU64,
+    steps: Mutex<Steps>,
+    /// Told when a step has ended, or all shall stop.
+    changed: Condvar,
+    rows_done: AtomicU64,
     copied_bytes: AtomicU64,
     is_stopped: AtomicBool,
 }
 
-/// Stops the phase's threads at their next step if the load is given up in mid-phase.
-struct StopOnDrop(Arc<Phase>);
+/// Stops the threads at their next step if the load is given up.
+struct StopOnDrop(Arc<Load>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.is_stopped.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 }
 
 /// Makes and fills the tables, in place of any that have their names.
+///
+/// An error of one session ends the work of the others, on the server as well.
 pub async fn load(
     target: &Target,
     parallelism: usize,
     (seed, warehouses): (u64, u32),
     progress: OnProgress<'_>,
 ) -> Result<LoadSummary, Error> {
+    let began = Instant::now();
+    make_tables(target, progress).await?;
     let rows = TABLES.iter().map(|table| table.source.rows(seed, warehouses)).sum();
-    let mut summary = LoadSummary { rows, bytes: 0, phases: Vec::new() };
-    for (name, tasks) in phases() {
-        let started = Instant::now();
-        let total = if name == "populate" { rows } else { tasks.len() as u64 };
-        // The tables are made in one go: one statement drops them all, and others could wait for it.
-        let connections = if name == "schema" { 1 } else { parallelism.min(tasks.len()) };
-        let phase = Arc::new(Phase {
-            seed,
-            warehouses,
-            tasks: Mutex::new(tasks.into()),
-            done: AtomicU64::new(0),
-            copied_bytes: AtomicU64::new(0),
-            is_stopped: AtomicBool::new(false),
-        });
-        let report = &mut |done| progress(Progress { phase: name, done, total });
-        run_phase(target, connections, &phase, report).await?;
-        summary.bytes += phase.copied_bytes.load(Ordering::Relaxed);
-        summary.phases.push((name, started.elapsed().as_secs_f64()));
-    }
-    Ok(summary)
+    let load = Arc::new(Load {
+        seed,
+        warehouses,
+        steps: Mutex::new(Steps::new()),
+        changed: Condvar::new(),
+        rows_done: AtomicU64::new(0),
+        copied_bytes: AtomicU64::new(0),
+        is_stopped: AtomicBool::new(false),
+    });
+    let mut phases = Phases::new(&load, rows, progress, began);
+    work_off(target, parallelism, &load, &mut phases).await?;
+    let phases = phases.seconds;
+    let mut conn = Connection::connect(target).await?;
+    conn.simple(mark::CLEAR).await?;
+    Ok(LoadSummary { rows, bytes: load.copied_bytes.load(Ordering::Relaxed), phases })
 }
 
-fn phases() -> [(&'static str, Vec<Task>); 5] {
-    let statement = |sql: &str| Task::Statement(sql.to_owned());
+async fn make_tables(target: &Target, progress: OnProgress<'_>) -> Result<(), Error> {
     let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();
-    let drop = Task::Statement(format!("DROP TABLE IF EXISTS {} CASCADE", names.join(", ")));
-    let create = TABLES.iter().map(|table| statement(table.create));
-    // The first key of each table before the second of any: two of one table exclude each other.
-    let keys = (0..2).flat_map(|n| TABLES.iter().filter_map(move |table| table.keys.get(n)));
-    let foreign_keys = TABLES.iter().filter_map(|table| table.foreign_keys);
-    let vacuum = |table: &Table| Task::Statement(format!("VACUUM (ANALYZE) {}", table.name));
-    [
-        ("schema", std::iter::once(drop).chain(create).collect()),
-        ("populate", TABLES.iter().map(Task::Fill).collect()),
-        ("index", keys.map(|sql| statement(sql)).collect()),
-        ("foreign_keys", foreign_keys.map(statement).collect()),
-        ("analyze", TABLES.iter().map(vacuum).collect()),
-    ]
-}
-
-/// Works off a phase over `connections`, a thread each, since making rows is work for the processor.
-async fn run_phase(
-    target: &Target,
-    connections: usize,
-    phase: &Arc<Phase>,
-    report: &mut dyn FnMut(u64),
-) -> Result<(), Error> {
-    let _stop = StopOnDrop(Arc::clone(phase));
-    let start = |_| {
-        let (target, phase) = (target.clone(), Arc::clone(phase));
-        thread::spawn(move || phase.work(&target))
-    };
-    let mut workers: Vec<_> = (0..connections).map(start).collect();
-    let mut reported = Instant::now();
-    report(0);
-    while !workers.is_empty() {
-        tokio::time::sleep(LOOK_EVERY).await;
-        for worker in workers.extract_if(.., |worker| worker.is_finished()) {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        }
-        if reported.elapsed() >= PROGRESS_EVERY {
-            reported = Instant::now();
-            report(phase.done.load(Ordering::Relaxed));
-        }
+    let drop = format!("DROP TABLE IF EXISTS {} CASCADE", names.join(", "));
+    let mut statements = vec![drop.as_str()];
+    statements.extend(TABLES.iter().map(|table| table.create));
+    statements.push(mark::SET);
+    let total = statements.len() as u64;
+    let mut conn = connect(target).await?;
+    for (done, sql) in (0..).zip(&statements) {
+        progress(Progress { phase: "schema", done, total });
+        conn.simple(sql).await?;
     }
-    report(phase.done.load(Ordering::Relaxed));
+    progress(Progress { phase: "schema", done: total, total });
     Ok(())
 }
 
-impl Phase {
-    /// What one thread does: takes tasks with a connection of its own until none is left.
+async fn connect(target: &Target) -> Result<Connection, Error> {
+    let mut conn = Connection::connect(target).await?;
+    conn.simple(NO_TIME_LIMIT).await?;
+    conn.simple(PREPARE).await?;
+    Ok(conn)
+}
+
+/// Works off the steps over `connections`, a thread each, since making rows is work for the processor.
+async fn work_off(
+    target: &Target,
+    connections: usize,
+    load: &Arc<Load>,
+    phases: &mut Phases<'_>,
+) -> Result<(), Error> {
+    let _stop = StopOnDrop(Arc::clone(load));
+    let start = |_| {
+        let (target, load) = (target.clone(), Arc::clone(load));
+        thread::spawn(move || load.work(&target).inspect_err(|_| load.stop()))
+    };
+    let mut workers: Vec<_> = (0..connections.min(TABLES.len())).map(start).collect();
+    let mut failed = None;
+    while !workers.is_empty() {
+        tokio::time::sleep(LOOK_EVERY).await;
+        for worker in workers.extract_if(.., |worker| worker.is_finished()) {
+            let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            failed = failed.or(result.err().map(|error| (error, Instant::now())));
+        }
+        match &failed {
+            None => phases.look(),
+            // The others are in the middle of a COPY, an index, or a wait for a lock.
+            Some((_, since)) if since.elapsed() < GIVE_UP_WITHIN => {
+                let _ = tokio::time::timeout(GIVE_UP_WITHIN, target.cancel_all()).await;
+            }
+            Some(_) => break,
+        }
+    }
+    failed.map_or(Ok(()), |(error, _)| Err(error))
+}
+
+impl Load {
+    /// What one thread does: takes steps with a connection of its own until none is left.
     fn work(&self, target: &Target) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let mut conn = Connection::connect(target).await?;
-            while let Some(task) = self.next_task() {
-                match task {
-                    Task::Statement(sql) => {
-                        conn.simple(&sql).await?;
-                        self.done.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Task::Fill(table) => self.fill(table, &mut conn).await?,
-                }
-            }
-            Ok(())
-        })
+        let mut conn = runtime.block_on(connect(target))?;
+        while let Some(step) = self.next_step() {
+            runtime.block_on(self.take(&step, &mut conn))?;
+            self.steps().end(&step);
+            self.changed.notify_all();
+        }
+        Ok(())
     }
 
-    fn next_task(&self) -> Option<Task> {
-        if self.is_stopped.load(Ordering::Relaxed) {
-            return None;
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a step that can begin.
+    fn next_step(&self) -> Option<Step> {
+        let mut steps = self.steps();
+        while !self.is_stopped.load(Ordering::Relaxed) {
+            match steps.take() {
+                Next::Step(step) => return Some(step),
+                Next::Nothing => return None,
+                Next::Wait => {
+                    let woken = self.changed.wait(steps);
+                    steps = woken.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
         }
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        None
+    }
+
+    fn stop(&self) {
+        // Under the lock, so that nobody is between looking and waiting.
+        let _steps = self.steps();
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    async fn take(&self, step: &Step, conn: &mut Connection) -> Result<(), Error> {
+        match &step.work {
+            Work::Statement(sql) => conn.simple(sql).await,
+            Work::Fill(index) => self.fill(&TABLES[*index], conn).await,
+        }
     }
 
     async fn fill(&self, table: &Table, conn: &mut Connection) -> Result<(), Error> {
@@ -166,7 +208,7 @@ impl Phase {
         for block in table.source.blocks(self.warehouses) {
             if self.is_stopped.load(Ordering::Relaxed) {
                 // Dropping the COPY ends the session, and with it the transaction.
-                return Ok(());
+                return Err(Error::Stopped);
             }
             table.source.write(self.seed, block, &mut rows);
             let block_rows = table.source.block_rows(self.seed, block);
@@ -174,7 +216,7 @@ impl Phase {
             if rows.as_bytes().len() >= SEND_BYTES {
                 self.send(&mut copy, &mut rows).await?;
             }
-            self.done.fetch_add(block_rows, Ordering::Relaxed);
+            self.rows_done.fetch_add(block_rows, Ordering::Relaxed);
         }
         rows.trailer();
         self.send(&mut copy, &mut rows).await?;
@@ -183,14 +225,13 @@ impl Phase {
             let message = format!("{written} rows of table {name} were sent, and {taken} taken");
             return Err(Error::Protocol(message));
         }
-        conn.simple("COMMIT").await
+        conn.simple("COMMIT").await?;
+        // Finds nothing to do, and notes that all rows are visible: the check of a foreign key may then read
+        // keys out of an index alone.
+        conn.simple(&format!("VACUUM {name}")).await
     }
 
-    async fn send(
-        &self,
-        copy: &mut crate::connection::CopyIn<'_>,
-        rows: &mut CopyRows,
-    ) -> Result<(), Error> {
+    async fn send(&self, copy: &mut CopyIn<'_>, rows: &mut CopyRows) -> Result<(), Error> {
         copy.send(rows.as_bytes()).await?;
         self.copied_bytes.fetch_add(rows.as_bytes().len() as u64, Ordering::Relaxed);
         rows.clear();
@@ -198,14 +239,68 @@ impl Phase {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Reports the first phase that has not ended, and notes when each of them has.
+struct Phases<'a> {
+    load: Arc<Load>,
+    rows: u64,
+    /// How many steps each phase has.
+    steps: [u64; PHASES.len()],
+    progress: OnProgress<'a>,
+    reached: usize,
+    reported: Option<Instant>,
+    /// Since when the phase that is reported has been the first.
+    since: Instant,
+    /// Phases overlap; these follow each other, and their sum is the whole time.
+    seconds: Vec<(&'static str, f64)>,
+}
 
-    #[test]
-    fn no_key_is_left_out() {
-        let keys: usize = TABLES.iter().map(|table| table.keys.len()).sum();
-        let [_, _, (_, index), _, _] = phases();
-        assert_eq!(index.len(), keys);
+impl<'a> Phases<'a> {
+    fn new(load: &Arc<Load>, rows: u64, progress: OnProgress<'a>, began: Instant) -> Self {
+        let steps = load.steps();
+        let counts = std::array::from_fn(|phase| steps.left(phase) as u64);
+        drop(steps);
+        Self {
+            load: Arc::clone(load),
+            rows,
+            steps: counts,
+            progress,
+            reached: 0,
+            reported: None,
+            since: Instant::now(),
+            seconds: vec![("schema", began.elapsed().as_secs_f64())],
+        }
+    }
+
+    fn look(&mut self) {
+        let phase = self.load.steps().phase();
+        while self.reached < phase {
+            let total = self.total();
+            self.report(total);
+            let ended = Instant::now();
+            self.seconds.push((PHASES[self.reached], (ended - self.since).as_secs_f64()));
+            self.since = ended;
+            self.reached += 1;
+            self.reported = None;
+        }
+        let is_due = self.reported.is_none_or(|reported| reported.elapsed() >= PROGRESS_EVERY);
+        if self.reached < PHASES.len() && is_due {
+            let left = self.load.steps().left(self.reached) as u64;
+            let done = match self.reached {
+                0 => self.load.rows_done.load(Ordering::Relaxed),
+                phase => self.steps[phase] - left,
+            };
+            self.report(done);
+        }
+    }
+
+    /// Rows of the first phase, steps of the others.
+    fn total(&self) -> u64 {
+        if self.reached == 0 { self.rows } else { self.steps[self.reached] }
+    }
+
+    fn report(&mut self, done: u64) {
+        let (phase, total) = (PHASES[self.reached], self.total());
+        (self.progress)(Progress { phase, done, total });
+        self.reported = Some(Instant::now());
     }
 }

@@ -17,6 +17,7 @@ mod customer;
 mod delivery;
 mod inputs;
 mod load;
+mod mark;
 mod new_order;
 mod order_status;
 mod payment;
@@ -24,6 +25,7 @@ mod population;
 mod random;
 mod rows;
 mod schema;
+mod steps;
 mod stock_level;
 mod terminal;
 

@@ -2,7 +2,8 @@
 //!
 //! The tables are BenchBase's (its PostgreSQL form): same columns in the same order, same types, keys and
 //! foreign keys, so that a row, a page and an index look as they do there. Keys and constraints
-//! are added after the rows, which is several times faster than checking each row as it comes.
+//! are added after the rows, which is several times faster than checking each row as it comes. They are
+//! not named, there as here, so that the server gives both the same names.
 
 use super::population::{self, Source};
 
@@ -15,8 +16,27 @@ pub struct Table {
     pub source: Source,
     /// Primary key, unique constraint and index.
     pub keys: &'static [&'static str],
-    /// References to other tables, all in one statement: they lock the table anyway.
-    pub foreign_keys: Option<&'static str>,
+    pub foreign_keys: &'static [ForeignKey],
+}
+
+/// A reference to another table. Adding it locks both, and reads both.
+#[derive(Debug)]
+pub struct ForeignKey {
+    pub columns: &'static str,
+    pub references: &'static str,
+    pub referenced_columns: &'static str,
+}
+
+impl Table {
+    /// The statement that adds one of its foreign keys.
+    pub fn add_foreign_key(&self, key: &ForeignKey) -> String {
+        let ForeignKey { columns, references, referenced_columns } = key;
+        format!(
+            "ALTER TABLE {} ADD FOREIGN KEY ({columns}) REFERENCES {references} ({referenced_columns}) \
+             ON DELETE CASCADE",
+            self.name
+        )
+    }
 }
 
 /// Largest first: whoever works through this list with several connections ends evenly.
@@ -36,13 +56,18 @@ pub const TABLES: [Table; 9] = [
             ol_dist_info char(24) NOT NULL)",
         source: population::ORDER_LINE,
         keys: &["ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"],
-        foreign_keys: Some(
-            "ALTER TABLE order_line
-            ADD FOREIGN KEY (ol_w_id, ol_d_id, ol_o_id)
-                REFERENCES oorder (o_w_id, o_d_id, o_id) ON DELETE CASCADE,
-            ADD FOREIGN KEY (ol_supply_w_id, ol_i_id)
-                REFERENCES stock (s_w_id, s_i_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[
+            ForeignKey {
+                columns: "ol_w_id, ol_d_id, ol_o_id",
+                references: "oorder",
+                referenced_columns: "o_w_id, o_d_id, o_id",
+            },
+            ForeignKey {
+                columns: "ol_supply_w_id, ol_i_id",
+                references: "stock",
+                referenced_columns: "s_w_id, s_i_id",
+            },
+        ],
     },
     Table {
         name: "stock",
@@ -66,11 +91,10 @@ pub const TABLES: [Table; 9] = [
             s_dist_10 char(24) NOT NULL)",
         source: population::STOCK,
         keys: &["ALTER TABLE stock ADD PRIMARY KEY (s_w_id, s_i_id)"],
-        foreign_keys: Some(
-            "ALTER TABLE stock
-            ADD FOREIGN KEY (s_w_id) REFERENCES warehouse (w_id) ON DELETE CASCADE,
-            ADD FOREIGN KEY (s_i_id) REFERENCES item (i_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[
+            ForeignKey { columns: "s_w_id", references: "warehouse", referenced_columns: "w_id" },
+            ForeignKey { columns: "s_i_id", references: "item", referenced_columns: "i_id" },
+        ],
     },
     Table {
         name: "customer",
@@ -101,10 +125,11 @@ pub const TABLES: [Table; 9] = [
             "ALTER TABLE customer ADD PRIMARY KEY (c_w_id, c_d_id, c_id)",
             "CREATE INDEX idx_customer_name ON customer (c_w_id, c_d_id, c_last, c_first)",
         ],
-        foreign_keys: Some(
-            "ALTER TABLE customer
-            ADD FOREIGN KEY (c_w_id, c_d_id) REFERENCES district (d_w_id, d_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[ForeignKey {
+            columns: "c_w_id, c_d_id",
+            references: "district",
+            referenced_columns: "d_w_id, d_id",
+        }],
     },
     Table {
         name: "history",
@@ -119,12 +144,18 @@ pub const TABLES: [Table; 9] = [
             h_data varchar(24) NOT NULL)",
         source: population::HISTORY,
         keys: &[],
-        foreign_keys: Some(
-            "ALTER TABLE history
-            ADD FOREIGN KEY (h_c_w_id, h_c_d_id, h_c_id)
-                REFERENCES customer (c_w_id, c_d_id, c_id) ON DELETE CASCADE,
-            ADD FOREIGN KEY (h_w_id, h_d_id) REFERENCES district (d_w_id, d_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[
+            ForeignKey {
+                columns: "h_c_w_id, h_c_d_id, h_c_id",
+                references: "customer",
+                referenced_columns: "c_w_id, c_d_id, c_id",
+            },
+            ForeignKey {
+                columns: "h_w_id, h_d_id",
+                references: "district",
+                referenced_columns: "d_w_id, d_id",
+            },
+        ],
     },
     Table {
         name: "oorder",
@@ -142,11 +173,11 @@ pub const TABLES: [Table; 9] = [
             "ALTER TABLE oorder ADD PRIMARY KEY (o_w_id, o_d_id, o_id)",
             "ALTER TABLE oorder ADD UNIQUE (o_w_id, o_d_id, o_c_id, o_id)",
         ],
-        foreign_keys: Some(
-            "ALTER TABLE oorder
-            ADD FOREIGN KEY (o_w_id, o_d_id, o_c_id)
-                REFERENCES customer (c_w_id, c_d_id, c_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[ForeignKey {
+            columns: "o_w_id, o_d_id, o_c_id",
+            references: "customer",
+            referenced_columns: "c_w_id, c_d_id, c_id",
+        }],
     },
     Table {
         name: "item",
@@ -158,7 +189,7 @@ pub const TABLES: [Table; 9] = [
             i_im_id int NOT NULL)",
         source: population::ITEM,
         keys: &["ALTER TABLE item ADD PRIMARY KEY (i_id)"],
-        foreign_keys: None,
+        foreign_keys: &[],
     },
     Table {
         name: "new_order",
@@ -168,11 +199,11 @@ pub const TABLES: [Table; 9] = [
             no_o_id int NOT NULL)",
         source: population::NEW_ORDER,
         keys: &["ALTER TABLE new_order ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"],
-        foreign_keys: Some(
-            "ALTER TABLE new_order
-            ADD FOREIGN KEY (no_w_id, no_d_id, no_o_id)
-                REFERENCES oorder (o_w_id, o_d_id, o_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[ForeignKey {
+            columns: "no_w_id, no_d_id, no_o_id",
+            references: "oorder",
+            referenced_columns: "o_w_id, o_d_id, o_id",
+        }],
     },
     Table {
         name: "district",
@@ -190,10 +221,11 @@ pub const TABLES: [Table; 9] = [
             d_zip char(9) NOT NULL)",
         source: population::DISTRICT,
         keys: &["ALTER TABLE district ADD PRIMARY KEY (d_w_id, d_id)"],
-        foreign_keys: Some(
-            "ALTER TABLE district
-            ADD FOREIGN KEY (d_w_id) REFERENCES warehouse (w_id) ON DELETE CASCADE",
-        ),
+        foreign_keys: &[ForeignKey {
+            columns: "d_w_id",
+            references: "warehouse",
+            referenced_columns: "w_id",
+        }],
     },
     Table {
         name: "warehouse",
@@ -209,6 +241,20 @@ pub const TABLES: [Table; 9] = [
             w_zip char(9) NOT NULL)",
         source: population::WAREHOUSE,
         keys: &["ALTER TABLE warehouse ADD PRIMARY KEY (w_id)"],
-        foreign_keys: None,
+        foreign_keys: &[],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_keys_refer_to_tables_of_the_schema_by_as_many_columns() {
+        for key in TABLES.iter().flat_map(|table| table.foreign_keys) {
+            assert!(TABLES.iter().any(|table| table.name == key.references), "{key:?}");
+            let count = |columns: &str| columns.split(", ").count();
+            assert_eq!(count(key.columns), count(key.referenced_columns), "{key:?}");
+        }
+    }
+}

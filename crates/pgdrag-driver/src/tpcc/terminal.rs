@@ -2,7 +2,9 @@
 
 use super::inputs::{Delivery, Home, NewOrder, OrderStatus, Payment, StockLevel};
 use super::random::{Purpose, Stream};
-use super::{Scratch, Tpcc, delivery, expect_row, new_order, order_status, payment, stock_level};
+use super::{
+    Scratch, Tpcc, delivery, expect_row, mark, new_order, order_status, payment, stock_level,
+};
 use crate::connection::{Connection, Params};
 use crate::error::Error;
 use crate::job::{Isolation, TpccJob};
@@ -126,6 +128,7 @@ fn pick(weights: &[f64], fraction: f64) -> usize {
 
 /// Makes sure that the dataset has the scale of the job: else terminals would miss or ignore rows.
 pub(super) async fn expect_warehouses(wanted: u32, conn: &mut Connection) -> Result<(), Error> {
+    mark::expect_whole(conn).await?;
     let count = conn.prepare("SELECT count(*) FROM warehouse").await?;
     let found = expect_row("count", conn.query(&count, &mut Params::new()).await?)?.int8(0)?;
     if found == i64::from(wanted) {
