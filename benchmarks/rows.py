@@ -165,6 +165,8 @@ def _met(row: Row) -> str:
     if row.met is None:
         return "–"
     word = "yes" if row.met else "no"
+    if row.certain is None:
+        return f"{word}, one round"
     return word if row.certain else f"{word}, within noise"
 
 
