@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ BENCHMARKS = (
 
 
 FILE_WIDTH = 150
+QUIET_LOAD = 0.7
 
 
 class Benchmark(Protocol):
@@ -127,37 +129,53 @@ def main(
 
 
 def _run(names: list[str], setting: Setting, output: Path) -> list[Row]:
-    """Run the benchmarks, print and keep what each found, and return all rows of this time."""
+    """Run the benchmarks, keep what each found, print it, and return all rows of this time."""
     modules = {name: _module(name) for name in names}
-    planned_s = {name: modules[name].seconds(setting) for name in names}
-    setting.progress = Progress(sum(planned_s.values()))
+    setting.progress = Progress(sum(module.seconds(setting) for module in modules.values()))
+    _warn(setting)
+    found: list[Row] = []
+    for name, module in modules.items():
+        _add(found, name, module, setting)
+        _keep(found, output)
+        if setting.is_interrupted:
+            break
+    _print(found)
+    return found
+
+
+def _warn(setting: Setting) -> None:
     for peer in (setting.peers.benchbase, setting.peers.go_tpc, setting.peers.sysbench):
         if isinstance(peer, Missing):
             print(f"left out: {peer.note}", file=sys.stderr)
-    found: list[Row] = []
-    for name, module in modules.items():
-        try:
-            for row in module.run(setting):
-                found.append(row)
-        except KeyboardInterrupt:
-            setting.is_interrupted = True
-        except PgdragError as error:
-            setting.has_failed = True
-            _say(error, f"{name}: ")
-        except psycopg.Error as error:
-            setting.has_failed = True
-            print(f"error: {name}: {str(error).strip()}", file=sys.stderr)
-        finally:
-            _keep(found, output)
-        if setting.is_interrupted:
-            break
+    if (load := os.getloadavg()[0]) > QUIET_LOAD:
+        print(
+            f"warning: this machine is busy (load {load:.1f}): take the figures for rough",
+            file=sys.stderr,
+        )
+
+
+def _add(found: list[Row], name: str, module: Benchmark, setting: Setting) -> None:
+    """Add a benchmark's rows as they come, so that those before a failure stay."""
+    try:
+        for row in module.run(setting):
+            found.append(row)
+    except KeyboardInterrupt:
+        setting.is_interrupted = True
+    except PgdragError as error:
+        setting.has_failed = True
+        _say(error, f"{name}: ")
+    except psycopg.Error as error:
+        setting.has_failed = True
+        print(f"error: {name}: {str(error).strip()}", file=sys.stderr)
+
+
+def _print(found: list[Row]) -> None:
     # A file or a pipe has no width of its own.
     console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     console.print(rows_of.table(found, width=console.width))
     console.print(rows_of.summary(found))
     for note in rows_of.notes(found):
         console.print(f"- {note}", soft_wrap=True, highlight=False, markup=False)
-    return found
 
 
 def _keep(found: list[Row], output: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from benchmarks import benchbase, driver_job, go_tpc, tpcc
+from benchmarks import benchbase, driver_job, go_tpc, population, tpcc
 from benchmarks.clients import Command, run_to_end
 from benchmarks.contest import Setting
 from benchmarks.peers import Missing
@@ -141,7 +141,7 @@ def _own(setting: Setting, server: Stage) -> AbstractContextManager[Command]:
             server,
             driver_job.tpcc(WAREHOUSES, "prepared"),
             database=DATABASE,
-            parallelism=setting.connections,
+            parallelism=population.PARALLELISM,
             over_tcp=True,
         )
     )

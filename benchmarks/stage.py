@@ -120,9 +120,11 @@ class Stage:
 
 
 @contextmanager
-def stage(settings: Mapping[str, str] | None = None) -> Iterator[Stage]:
+def stage(
+    settings: Mapping[str, str] | None = None, *, scratch: Scratch | None = None
+) -> Iterator[Stage]:
     """Make a cluster with the benchmarks' settings and `settings`, start it, and remove it after."""
-    scratch = Scratch.open()
+    scratch = scratch or Scratch.open()
     sweep(scratch)
     binaries = find_binaries(None)
     password = secrets.token_hex(16)

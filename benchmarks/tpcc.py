@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import driver_job
+from benchmarks import driver_job, population
 from benchmarks.clients import Counter, Measured, measure_window, run_to_end
 from benchmarks.contest import Contestant, Setting
 from benchmarks.stage import Stage
@@ -24,7 +24,7 @@ def load(setting: Setting, stage: Stage, database: str) -> None:
         stage,
         driver_job.tpcc(WAREHOUSES, "prepared"),
         database=database,
-        parallelism=2,
+        parallelism=population.PARALLELISM,
     )
     run_to_end(command, timeout_s=LOAD_TIMEOUT_S)
 
