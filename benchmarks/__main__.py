@@ -54,15 +54,17 @@ class Benchmark(Protocol):
 
 
 @dataclass(frozen=True)
-class _Depth:
+class Depth:
+    """How thorough a run is."""
+
     rounds: int
     window_s: float
     warm_up_s: float
     scale: int
 
 
-_DEFAULT = _Depth(rounds=6, window_s=8.0, warm_up_s=20.0, scale=50)
-_QUICK = _Depth(rounds=2, window_s=4.0, warm_up_s=10.0, scale=20)
+DEFAULT = Depth(rounds=6, window_s=8.0, warm_up_s=20.0, scale=50)
+QUICK = Depth(rounds=2, window_s=3.0, warm_up_s=8.0, scale=20)
 
 
 def main(
@@ -96,7 +98,7 @@ def main(
     tpcc_benchbase, tpcc_go_tpc, pgbench, sysbench, population, population_peers, memory.
     """
     signal.signal(signal.SIGTERM, _interrupt)
-    depth = _QUICK if quick else _DEFAULT
+    depth = QUICK if quick else DEFAULT
     try:
         names = _names(only)
         driver = find_driver()
@@ -111,6 +113,7 @@ def main(
             window_s=depth.window_s,
             warm_up_s=depth.warm_up_s,
             scale=depth.scale,
+            is_quick=quick,
             seed=seed,
             progress=Progress(0.0),
         )

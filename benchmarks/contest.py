@@ -28,6 +28,7 @@ class Setting:
         window_s: how long each is measured.
         warm_up_s: of clients that compile while they run.
         scale: pgbench's, which is a smaller one for a quick run.
+        is_quick: a look is wanted: benchmarks that take long do less.
         seed: of the order of the runs and of what the driver draws.
         progress: told before each run.
         is_interrupted: set by Ctrl-C; the rounds that were done still count.
@@ -43,6 +44,7 @@ class Setting:
     window_s: float
     warm_up_s: float
     scale: int
+    is_quick: bool
     seed: int
     progress: Progress
     is_interrupted: bool = False

@@ -19,7 +19,8 @@ from benchmarks.driver_job import Script
 from benchmarks.rows import Row
 from benchmarks.stage import Stage, stage
 
-LOAD_S = 40.0
+START_S = 5.0
+LOAD_S_PER_SCALE = 0.5
 RUNS = 10  # contestants of all duels together
 SELECTS = 10
 NO_LOWER = ">= 0.98"  # 2 % are the margin within which pgdrag calls two throughputs equal
@@ -87,19 +88,23 @@ class Duel:
 
 def seconds(setting: Setting) -> float:
     """About how long `run` takes."""
-    return LOAD_S + setting.rounds * RUNS * scripted.planned_s(setting)
+    return _load_s(setting) + setting.rounds * RUNS * scripted.planned_s(setting)
 
 
 def run(setting: Setting) -> Iterator[Row]:
     """Yield the rows of the comparison with pgbench."""
     with stage() as server:
-        with setting.progress.step("pgbench: initialize", LOAD_S):
+        with setting.progress.step("pgbench: initialize", _load_s(setting)):
             run_to_end(initialize_command(server, setting.scale), timeout_s=600)
         for duel in _duels(server):
             if setting.is_interrupted:
                 return
             contest = _fight(setting, server, duel)
             yield from contest.rows(duel.pairs())
+
+
+def _load_s(setting: Setting) -> float:
+    return START_S + LOAD_S_PER_SCALE * setting.scale
 
 
 def initialize_command(server: Stage, scale: int) -> Command:

@@ -154,12 +154,12 @@ def populate(place: Stage, driver: Driver, warehouses: int, seed: int) -> Took:
 def seconds(setting: Setting) -> float:
     """About how long `run` takes."""
     runs = 2 * _rounds(setting) + 2  # the first makes the files
-    return sum(runs * SECONDS_PER_WAREHOUSE * scale for scale in WAREHOUSES)
+    return sum(runs * SECONDS_PER_WAREHOUSE * scale for scale in _scales(setting))
 
 
 def run(setting: Setting) -> Iterator[Row]:
     """Yield two rows a scale: up to the last constraint, and with ANALYZE."""
-    for scale in WAREHOUSES:
+    for scale in _scales(setting):
         took: dict[str, list[Took]] = {"pgdrag": [], "limit": []}
         if not setting.is_interrupted:
             with stage() as place:
@@ -221,6 +221,10 @@ def _rows(
             unit="warehouses/min",
             note=f"{rates[0] / 1e6:.0f} MB/s of rows, the limit being {rates[1] / 1e6:.0f} MB/s",
         )
+
+
+def _scales(setting: Setting) -> tuple[int, ...]:
+    return WAREHOUSES[:1] if setting.is_quick else WAREHOUSES
 
 
 def _rounds(setting: Setting) -> int:

@@ -11,7 +11,7 @@ from benchmarks.contest import Contestant, Setting
 from benchmarks.driver_job import Script
 from benchmarks.stage import Stage
 
-OVERHEAD_S = 2.0
+OVERHEAD_S = 1.5
 
 
 def duration_s(setting: Setting) -> float:

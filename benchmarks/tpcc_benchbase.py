@@ -14,7 +14,7 @@ from benchmarks.peers import Missing, Peer
 from benchmarks.rows import Row
 from benchmarks.stage import Stage, stage
 
-LOAD_S = 30.0
+LOAD_S = 15.0
 START_S = 5.0
 PAIRS = (
     Pair("TPC-C", "pgdrag prepared", "BenchBase", ">= 1.10", "<= 0.65", work=tpcc.WORK),

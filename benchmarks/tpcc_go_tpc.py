@@ -14,7 +14,7 @@ from benchmarks.peers import Missing, Peer
 from benchmarks.rows import Row
 from benchmarks.stage import Stage, stage
 
-LOAD_S = 60.0
+LOAD_S = 40.0
 WARM_UP_S = 5.0
 DATABASE = "go_tpc"
 NOTE = "go-tpc works on tables of its own, without foreign keys"

@@ -14,7 +14,7 @@ from hypothesis.strategies import floats, integers, lists
 from scipy import stats
 
 from benchmarks import driver_job, pgbench, sysbench
-from benchmarks.__main__ import BENCHMARKS, _module, _names
+from benchmarks.__main__ import BENCHMARKS, DEFAULT, QUICK, _module, _names
 from benchmarks.clients import (
     BenchmarkError,
     Command,
@@ -26,7 +26,7 @@ from benchmarks.clients import (
 )
 from benchmarks.contest import Contest, Contestant, Pair, Setting, missing_rows
 from benchmarks.driver_job import Script
-from benchmarks.peers import Missing, Peers, find_peers
+from benchmarks.peers import Missing, Peer, Peers, find_peers
 from benchmarks.progress import Progress
 from benchmarks.rounds import Ratio, orders, paired_ratio
 from benchmarks.rows import (
@@ -58,6 +58,7 @@ def setting(rounds: int = 2) -> Setting:
         window_s=1.0,
         warm_up_s=1.0,
         scale=1,
+        is_quick=False,
         seed=1,
         progress=Progress(10.0),
     )
@@ -417,6 +418,16 @@ def test_every_benchmark_tells_its_time_and_its_rows(name: str) -> None:
     module = _module(name)
     assert module.seconds(setting()) >= 0
     assert callable(module.run)
+
+
+def test_everything_takes_at_most_forty_minutes_and_a_quick_run_nine() -> None:
+    found = Peer(Path("peer"), "peer 1")
+    here = setting()
+    here.peers = Peers(found, found, found, Path("java"))
+    for depth, is_quick, minutes in ((DEFAULT, False, 40), (QUICK, True, 9)):
+        here.rounds, here.window_s, here.is_quick = depth.rounds, depth.window_s, is_quick
+        here.warm_up_s, here.scale = depth.warm_up_s, depth.scale
+        assert sum(_module(name).seconds(here) for name in BENCHMARKS) <= 60 * minutes
 
 
 def test_an_unknown_benchmark_is_refused_with_the_known_ones() -> None:
