@@ -5,7 +5,6 @@
 //! with the transaction's first statement. Dropping a future that this module returned leaves the
 //! connection in the middle of an answer; it then refuses further work and must be dropped, too.
 
-use std::mem::take;
 use std::time::Duration;
 
 use pgwire::backend::{self, Tag};
@@ -31,6 +30,7 @@ pub type TextRow = Vec<Option<String>>;
 pub struct Connection {
     pub(crate) exchange: Exchange,
     cancel: CancelToken,
+    protocol: Protocol,
     pub(crate) controls: Controls,
     transaction: Status,
     pub(crate) is_begin_queued: bool,
@@ -71,6 +71,7 @@ impl Connection {
         let (exchange, cancel) = session::open(target).await?;
         let mut connection = Self {
             exchange,
+            protocol: Protocol::Prepared,
             controls: Controls::new(Protocol::Prepared)?,
             transaction: Status::Idle,
             is_begin_queued: false,
@@ -111,15 +112,17 @@ impl Connection {
         self.transaction == Status::Failed
     }
 
-    /// Sends BEGIN, COMMIT and ROLLBACK in this way from now on; at first they are prepared.
+    /// Sends BEGIN, COMMIT, ROLLBACK and what [`Connection::prepare`] returns in this way from now
+    /// on. A new connection has [`Protocol::Prepared`].
     pub fn set_protocol(&mut self, protocol: Protocol) -> Result<(), Error> {
+        self.protocol = protocol;
         self.controls = Controls::new(protocol)?;
         Ok(())
     }
 
-    /// Prepares a statement. One round trip.
+    /// Prepares a statement with binary values, in the connection's protocol. One round trip.
     pub async fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
-        self.statement(sql, Protocol::Prepared, Format::Binary).await
+        self.statement(sql, self.protocol, Format::Binary).await
     }
 
     /// Asks the server about a statement that is to be sent in this way. One round trip.
@@ -265,31 +268,6 @@ impl Connection {
             }
         }
         Ok(rows)
-    }
-
-    /// Starts `COPY … FROM STDIN`. One round trip.
-    pub async fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
-        self.start()?;
-        let begin = if take(&mut self.is_begin_queued) { "begin; " } else { "" };
-        frontend::query(&mut self.exchange.out, &format!("{begin}{sql}"))?;
-        self.is_unusable = true;
-        self.exchange.send().await?;
-        loop {
-            let message = self.exchange.next().await?;
-            match message.tag {
-                Tag::CopyInResponse => return Ok(CopyIn::new(self)),
-                Tag::ErrorResponse => {
-                    let error = self.server_error(&message)?;
-                    self.gather_after(Owed::TEXT, Some(error)).await?;
-                }
-                Tag::ReadyForQuery => {
-                    self.note_ready(&message)?;
-                    self.is_unusable = false;
-                    return Err(Error::Protocol("statement is not a COPY FROM STDIN".into()));
-                }
-                _ => self.exchange.discard(&message),
-            }
-        }
     }
 
     /// Makes sure that nothing is outstanding, and forgets the answer before.

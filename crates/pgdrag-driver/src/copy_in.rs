@@ -1,5 +1,7 @@
 //! How do many rows get to the server at once?
 
+use std::mem::take;
+
 use pgwire::backend::Tag;
 use pgwire::frontend;
 use pgwire::value::Format;
@@ -44,5 +46,32 @@ impl<'a> CopyIn<'a> {
         frontend::copy_done(&mut self.connection.exchange.out);
         self.connection.gather(Owed::TEXT).await?;
         Answers::new(self.connection.exchange.kept(), Format::Text).last()?.rows_affected()
+    }
+}
+
+impl Connection {
+    /// Starts `COPY … FROM STDIN`. One round trip.
+    pub async fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
+        self.start()?;
+        let begin = if take(&mut self.is_begin_queued) { "begin; " } else { "" };
+        frontend::query(&mut self.exchange.out, &format!("{begin}{sql}"))?;
+        self.is_unusable = true;
+        self.exchange.send().await?;
+        loop {
+            let message = self.exchange.next().await?;
+            match message.tag {
+                Tag::CopyInResponse => return Ok(CopyIn::new(self)),
+                Tag::ErrorResponse => {
+                    let error = self.server_error(&message)?;
+                    self.gather_after(Owed::TEXT, Some(error)).await?;
+                }
+                Tag::ReadyForQuery => {
+                    self.note_ready(&message)?;
+                    self.is_unusable = false;
+                    return Err(Error::Protocol("statement is not a COPY FROM STDIN".into()));
+                }
+                _ => self.exchange.discard(&message),
+            }
+        }
     }
 }

@@ -108,6 +108,41 @@ pub struct TpccJob {
     pub mix: Mix,
     /// Attempts in all at a transaction that fails with 40001 or 40P01, at least 1.
     pub max_tries: u32,
+    /// How statements are sent.
+    #[serde(default)]
+    pub statements: StatementMode,
+    /// Where terminals stand.
+    #[serde(default)]
+    pub terminals: Terminals,
+    /// Keying and think times of the specification, times this; 0: none.
+    #[serde(default)]
+    pub wait_scale: f64,
+}
+
+/// How a workload's statements are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatementMode {
+    /// As text with the values in it, one round trip each.
+    Simple,
+    /// Parsed anew for each execution, one round trip each.
+    Extended,
+    /// Prepared, one round trip each.
+    #[default]
+    Prepared,
+    /// Prepared; those that do not need each other's answers share a round trip.
+    Pipelined,
+}
+
+/// Where TPC-C's terminals stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Terminals {
+    /// Spread over the warehouses, each with a range of districts.
+    #[default]
+    Benchbase,
+    /// Ten a warehouse.
+    Specification,
 }
 
 /// A transaction isolation level.
@@ -250,6 +285,9 @@ const LONGEST_S: f64 = 365.0 * 86_400.0;
 /// Arrivals that may wait: 80 MB of them.
 const WAITING_MAX: u32 = 10_000_000;
 
+/// Ten times the waits of the specification: minutes for each transaction.
+const WAIT_SCALE_MAX: f64 = 10.0;
+
 impl Job {
     /// Reads and checks a job.
     ///
@@ -330,6 +368,12 @@ impl TpccJob {
     fn check(&self) -> Result<(), String> {
         check_at_least_one("workload.warehouses", self.warehouses)?;
         check_at_least_one("workload.max_tries", self.max_tries)?;
+        if !(0.0..=WAIT_SCALE_MAX).contains(&self.wait_scale) {
+            return Err(format!(
+                r#"key "workload.wait_scale" must be between 0 and {WAIT_SCALE_MAX}, not {}"#,
+                self.wait_scale
+            ));
+        }
         let weights = self.mix.weights();
         let is_sound = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
         if is_sound && weights.iter().sum::<f64>() > 0.0 {

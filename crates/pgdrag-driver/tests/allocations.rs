@@ -65,6 +65,19 @@ fn a_transaction_on_grown_buffers_allocates_nothing() {
             }
             assert!(sum > 0);
             conn.commit().await.expect("commit");
+
+            conn.begin();
+            let mut flight = conn.flight().expect("nothing is outstanding");
+            for line in 0..5 {
+                params.int4(n).numeric(line, 2).text("some text");
+            }
+            flight.batch(&insert, &mut params).expect("queued");
+            flight.execute(&select, params.int4(n)).expect("queued");
+            let mut answers = flight.commit().await.expect("flight arrives");
+            for _ in 0..5 {
+                assert_eq!(answers.take().expect("a row is in").rows_affected().expect("sound"), 1);
+            }
+            assert_eq!(answers.take().expect("the rows").rows().count(), 3);
         }
         assert_eq!(ALLOCATIONS.get() - allocated, 0);
     });

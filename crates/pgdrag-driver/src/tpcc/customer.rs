@@ -1,7 +1,7 @@
 //! How does a transaction find its customer?
 
 use super::inputs::Customer;
-use crate::connection::{Connection, Params, Row, Statement};
+use crate::connection::{Answer, Connection, Flight, Params, Row, Statement};
 use crate::error::Error;
 
 /// What Payment and Order-Status read of a customer, by number or by name.
@@ -23,6 +23,13 @@ pub struct Lookup {
     by_name: Statement,
 }
 
+/// Where customers are.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub warehouse: i32,
+    pub district: i32,
+}
+
 /// The customer that was meant.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
@@ -38,33 +45,52 @@ impl Lookup {
         })
     }
 
+    /// Looks the customer up in a round trip of its own.
     pub async fn find(
         &self,
         conn: &mut Connection,
         params: &mut Params,
-        (warehouse, district): (i32, i32),
-        customer: &Customer,
+        (place, customer): (Place, &Customer),
     ) -> Result<Found, Error> {
-        params.clear().int4(warehouse).int4(district);
-        let found = match customer {
-            Customer::Numbered(number) => {
-                let rows = conn.query(&self.by_number, params.int4(*number)).await?;
-                rows.first()?.map(|row| found(&row, *number)).transpose()?
-            }
-            Customer::Named(name) => {
-                let rows = conn.query(&self.by_name, params.text(name.as_str())).await?;
-                // TPC-C 2.5.2.2: the one at position n/2, rounded up.
-                let middle = rows.count().div_ceil(2).saturating_sub(1);
-                let row = rows.into_iter().nth(middle).transpose()?;
-                row.map(|row| found(&row, row.int4(C_ID)?)).transpose()?
-            }
-        };
-        found.ok_or_else(|| {
-            Error::Workload(format!(
-                "customer {customer:?} of district {district} of warehouse {warehouse} does not exist"
-            ))
-        })
+        let mut flight = conn.flight()?;
+        self.ask(&mut flight, params, (place, customer))?;
+        read(flight.send().await?.take()?, (place, customer))
     }
+
+    /// Looks the customer up in a flight; [`read`] reads the answer.
+    pub fn ask(
+        &self,
+        flight: &mut Flight<'_>,
+        params: &mut Params,
+        (place, customer): (Place, &Customer),
+    ) -> Result<(), Error> {
+        params.clear().int4(place.warehouse).int4(place.district);
+        match customer {
+            Customer::Numbered(number) => flight.execute(&self.by_number, params.int4(*number))?,
+            Customer::Named(name) => flight.execute(&self.by_name, params.text(name.as_str()))?,
+        };
+        Ok(())
+    }
+}
+
+/// Reads which customer was meant.
+pub fn read(answer: Answer<'_>, (place, customer): (Place, &Customer)) -> Result<Found, Error> {
+    let rows = answer.rows();
+    let found = match customer {
+        Customer::Numbered(number) => rows.first()?.map(|row| found(&row, *number)).transpose()?,
+        Customer::Named(_) => {
+            // TPC-C 2.5.2.2: the one at position n/2, rounded up.
+            let middle = rows.count().div_ceil(2).saturating_sub(1);
+            let row = rows.into_iter().nth(middle).transpose()?;
+            row.map(|row| found(&row, row.int4(C_ID)?)).transpose()?
+        }
+    };
+    found.ok_or_else(|| {
+        let Place { warehouse, district } = place;
+        Error::Workload(format!(
+            "customer {customer:?} of district {district} of warehouse {warehouse} does not exist"
+        ))
+    })
 }
 
 fn found(row: &Row<'_>, customer: i32) -> Result<Found, Error> {

@@ -1,10 +1,12 @@
 //! How are the oldest open orders delivered (TPC-C 2.7)?
 
-use super::inputs::Delivery;
-use super::{Scratch, expect_one, expect_row, now};
-use crate::connection::{Connection, Params, Statement};
+use super::inputs::{DISTRICTS, Delivery};
+use super::{Scratch, expect_each, expect_one, expect_row, now};
+use crate::connection::{Connection, Flight, Params, Rows, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
+
+const DISTRICT_COUNT: usize = DISTRICTS.unsigned_abs() as usize;
 
 #[derive(Debug)]
 pub struct Statements {
@@ -17,11 +19,18 @@ pub struct Statements {
     bill: Statement,
 }
 
-/// What became of one district's oldest order.
-enum Outcome {
-    Delivered,
-    NoneOpen,
-    TakenByAnother,
+/// The oldest open order of a district.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    warehouse: i32,
+    district: i32,
+    number: i32,
+}
+
+impl Order {
+    fn put(self, params: &mut Params) -> &mut Params {
+        params.int4(self.number).int4(self.district).int4(self.warehouse)
+    }
 }
 
 impl Statements {
@@ -73,54 +82,126 @@ impl Statements {
         conn: &mut Connection,
         scratch: &mut Scratch,
     ) -> Result<Ended, Error> {
+        let params = &mut scratch.params;
         conn.begin();
         for district in 1..=input.last_district {
-            match self.deliver(input, district, conn, &mut scratch.params).await? {
-                // TPC-C 2.7.4.2: a district without open orders is skipped.
-                Outcome::Delivered | Outcome::NoneOpen => {}
-                // Possible under READ COMMITTED where terminals share a warehouse. BenchBase gives
-                // the transaction up, and so its orders stay with whoever was first.
-                Outcome::TakenByAnother => {
-                    conn.rollback().await?;
-                    return Ok(Ended::RolledBack);
-                }
+            put_district(params, input, district);
+            let rows = conn.query(&self.oldest, params).await?;
+            let Some(order) = read_oldest(rows, input, district)? else { continue };
+            if conn.execute(&self.close, order.put(params.clear())).await? == 0 {
+                return taken_by_another(conn).await;
             }
+            self.deliver(input, order, conn, params).await?;
         }
         conn.commit().await?;
         Ok(Ended::Committed)
     }
 
-    /// TPC-C 2.7.4.2: delivers the oldest open order of one district.
+    /// TPC-C 2.7.4.2: delivers an order that is no longer among the open ones.
     async fn deliver(
         &self,
         input: &Delivery,
-        district: i32,
+        order: Order,
         conn: &mut Connection,
         params: &mut Params,
-    ) -> Result<Outcome, Error> {
-        let warehouse = input.warehouse;
-        params.clear().int4(district).int4(warehouse);
-        let Some(row) = conn.query(&self.oldest, params).await?.first()? else {
-            return Ok(Outcome::NoneOpen);
-        };
-        let order = row.int4(0)?;
-        params.clear().int4(order).int4(district).int4(warehouse);
-        if conn.execute(&self.close, params).await? == 0 {
-            return Ok(Outcome::TakenByAnother);
-        }
-        params.clear().int4(order).int4(district).int4(warehouse);
-        let customer = expect_row("order", conn.query(&self.customer, params).await?)?.int4(0)?;
-        params.clear().int4(input.carrier).int4(order).int4(district).int4(warehouse);
+    ) -> Result<(), Error> {
+        let rows = conn.query(&self.customer, order.put(params.clear())).await?;
+        let customer = expect_row("order", rows)?.int4(0)?;
+        order.put(params.clear().int4(input.carrier));
         expect_one("order", conn.execute(&self.set_carrier, params).await?)?;
-        params.clear().timestamp(now()).int4(order).int4(district).int4(warehouse);
-        if conn.execute(&self.set_date, params).await? == 0 {
-            return Err(Error::Workload(format!("order {order} has no lines")));
-        }
-        params.clear().int4(order).int4(district).int4(warehouse);
-        let rows = conn.query(&self.amount, params).await?;
+        order.put(params.clear().timestamp(now()));
+        expect_lines(order, conn.execute(&self.set_date, params).await?)?;
+        let rows = conn.query(&self.amount, order.put(params.clear())).await?;
         let amount_cents = expect_row("order line", rows)?.numeric(0, 2)?;
-        params.clear().numeric(amount_cents, 2).int4(warehouse).int4(district).int4(customer);
-        expect_one("customer", conn.execute(&self.bill, params).await?)?;
-        Ok(Outcome::Delivered)
+        put_bill(params.clear(), order, customer, amount_cents);
+        expect_one("customer", conn.execute(&self.bill, params).await?)
     }
+
+    /// The same in three flights, each for all districts: what is open, its delivery, the bills.
+    pub async fn fly(
+        &self,
+        input: &Delivery,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        let Scratch { params, bills, .. } = scratch;
+        let mut open = [None; DISTRICT_COUNT];
+        conn.begin();
+        let mut flight = conn.flight()?;
+        for district in 1..=input.last_district {
+            put_district(params, input, district);
+            flight.execute(&self.oldest, params)?;
+        }
+        let mut answers = flight.send().await?;
+        for (order, district) in open.iter_mut().zip(1..=input.last_district) {
+            *order = read_oldest(answers.take()?.rows(), input, district)?;
+        }
+
+        let mut flight = conn.flight()?;
+        for order in open.iter().flatten() {
+            self.ask_to_deliver(input, *order, &mut flight, params)?;
+        }
+        let mut answers = flight.send().await?;
+        bills.clear();
+        for order in open.iter().flatten() {
+            if answers.take()?.rows_affected()? == 0 {
+                return taken_by_another(conn).await;
+            }
+            let customer = expect_row("order", answers.take()?.rows())?.int4(0)?;
+            expect_one("order", answers.take()?.rows_affected()?)?;
+            expect_lines(*order, answers.take()?.rows_affected()?)?;
+            let amount_cents = expect_row("order line", answers.take()?.rows())?.numeric(0, 2)?;
+            put_bill(bills, *order, customer, amount_cents);
+        }
+
+        let mut flight = conn.flight()?;
+        let billed = flight.batch(&self.bill, bills)?;
+        // An order's customer exists, says its foreign key: this never comes too late.
+        expect_each("customer", billed, &mut flight.commit().await?)?;
+        Ok(Ended::Committed)
+    }
+
+    /// Queues what delivers an order, up to the amount that its customer owes.
+    fn ask_to_deliver(
+        &self,
+        input: &Delivery,
+        order: Order,
+        flight: &mut Flight<'_>,
+        params: &mut Params,
+    ) -> Result<(), Error> {
+        flight.execute(&self.close, order.put(params.clear()))?;
+        flight.execute(&self.customer, order.put(params.clear()))?;
+        flight.execute(&self.set_carrier, order.put(params.clear().int4(input.carrier)))?;
+        flight.execute(&self.set_date, order.put(params.clear().timestamp(now())))?;
+        flight.execute(&self.amount, order.put(params.clear()))?;
+        Ok(())
+    }
+}
+
+fn put_district(params: &mut Params, input: &Delivery, district: i32) {
+    params.clear().int4(district).int4(input.warehouse);
+}
+
+/// TPC-C 2.7.4.2: a district without open orders is skipped.
+fn read_oldest(rows: Rows<'_>, input: &Delivery, district: i32) -> Result<Option<Order>, Error> {
+    let Some(row) = rows.first()? else { return Ok(None) };
+    Ok(Some(Order { warehouse: input.warehouse, district, number: row.int4(0)? }))
+}
+
+/// Possible under READ COMMITTED where terminals share a warehouse. BenchBase gives the
+/// transaction up, and so its orders stay with whoever was first.
+async fn taken_by_another(conn: &mut Connection) -> Result<Ended, Error> {
+    conn.rollback().await?;
+    Ok(Ended::RolledBack)
+}
+
+fn expect_lines(order: Order, rows_affected: u64) -> Result<(), Error> {
+    match rows_affected {
+        0 => Err(Error::Workload(format!("order {} has no lines", order.number))),
+        _ => Ok(()),
+    }
+}
+
+fn put_bill(params: &mut Params, order: Order, customer: i32, amount_cents: i64) {
+    params.numeric(amount_cents, 2).int4(order.warehouse).int4(order.district).int4(customer);
 }

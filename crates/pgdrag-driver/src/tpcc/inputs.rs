@@ -14,12 +14,17 @@ pub const MAX_LINES: usize = 15;
 /// TPC-C 2.4.1.5.1: an item number that no item has.
 pub const UNUSED_ITEM: i32 = -1;
 
-/// Where a terminal stands: its warehouse and its share of the districts.
+/// Where a terminal stands, and what it is responsible for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub warehouses: i32,
     pub warehouse: i32,
+    /// Where it enters orders and payments, and asks for the state of orders.
     pub districts: RangeInclusive<i32>,
+    /// Where it looks at the stock.
+    pub watched: RangeInclusive<i32>,
+    /// Its deliveries serve the districts 1 to this one.
+    pub last_served: i32,
 }
 
 impl Home {
@@ -27,7 +32,7 @@ impl Home {
     ///
     /// Warehouse w (from 0) has the terminals from ⌊w·clients/warehouses⌋ on; the terminals of a
     /// warehouse share its districts. With fewer clients than warehouses some have no terminal.
-    pub fn of(client: u32, clients: u32, warehouses: u32) -> Self {
+    pub fn as_in_benchbase(client: u32, clients: u32, warehouses: u32) -> Self {
         assert!(client < clients, "client {client} of {clients}");
         let [client, clients, warehouses] = [client, clients, warehouses].map(u64::from);
         let first_terminal = |warehouse: u64| warehouse * clients / warehouses;
@@ -36,14 +41,30 @@ impl Home {
         let first = first_terminal(warehouse);
         let (terminal, terminals) = (client - first, first_terminal(warehouse + 1) - first);
         let districts = u64::from(DISTRICTS.unsigned_abs());
-        let low = terminal * districts / terminals + 1;
-        // More terminals than districts: BenchBase's ranges become empty and it takes the lower end.
-        let high = ((terminal + 1) * districts / terminals).max(low);
-        let int = |n: u64| i32::try_from(n).expect("warehouses and districts fit into an int");
+        let low = int(terminal * districts / terminals + 1);
+        let last_served = int((terminal + 1) * districts / terminals);
+        // With more terminals than districts some of BenchBase's ranges are empty. Its draw from such
+        // a range is the lower end; its deliveries still stop at the upper one, which may be 0.
+        let districts = low..=last_served.max(low);
         Self {
             warehouses: int(warehouses),
             warehouse: int(warehouse) + 1,
-            districts: int(low)..=int(high),
+            watched: districts.clone(),
+            districts,
+            last_served,
+        }
+    }
+
+    /// TPC-C 2.8.1.1, 4.2.2: a warehouse has ten terminals, each with a district of its own, of
+    /// which it watches the stock; everything else it does in any district of the warehouse.
+    pub fn as_specified(client: u32, warehouses: u32) -> Self {
+        let own = int(client % DISTRICTS.unsigned_abs()) + 1;
+        Self {
+            warehouses: int(warehouses),
+            warehouse: int(client / DISTRICTS.unsigned_abs() % warehouses) + 1,
+            districts: 1..=DISTRICTS,
+            watched: own..=own,
+            last_served: DISTRICTS,
         }
     }
 
@@ -59,6 +80,10 @@ impl Home {
         let other = stream.int(1, self.warehouses - 1);
         other + i32::from(other >= self.warehouse)
     }
+}
+
+fn int(number: impl TryInto<i32, Error: std::fmt::Debug>) -> i32 {
+    number.try_into().expect("warehouses and districts fit into an int")
 }
 
 /// How a customer is found.
@@ -186,12 +211,12 @@ pub struct Delivery {
 
 impl Delivery {
     /// TPC-C 2.7.1 delivers in all ten districts; BenchBase stops at the end of the terminal's own
-    /// share, which is ten only for the last terminal of a warehouse. Followed, for its locks and
-    /// its work are what is compared.
+    /// share, which is ten only for the last terminal of a warehouse. Followed where terminals stand
+    /// as in BenchBase, for its locks and its work are what is compared.
     pub fn draw(home: &Home, stream: &mut Stream) -> Self {
         Self {
             warehouse: home.warehouse,
-            last_district: *home.districts.end(),
+            last_district: home.last_served,
             // TPC-C 2.7.1.2.
             carrier: stream.int(1, 10),
         }
@@ -211,7 +236,7 @@ impl StockLevel {
             warehouse: home.warehouse,
             // TPC-C 2.8.1.2.
             threshold: stream.int(10, 20),
-            district: home.district(stream),
+            district: stream.int(*home.watched.start(), *home.watched.end()),
         }
     }
 }
@@ -230,21 +255,45 @@ mod tests {
     fn ten_terminals_over_seven_warehouses_stand_as_in_benchbase() {
         let mut at = [0; 7];
         for client in 0..10 {
-            at[usize::try_from(Home::of(client, 10, 7).warehouse - 1).unwrap()] += 1;
+            at[usize::try_from(Home::as_in_benchbase(client, 10, 7).warehouse - 1).unwrap()] += 1;
         }
         assert_eq!(at, [1, 1, 2, 1, 2, 1, 2]);
     }
 
     #[test]
     fn one_terminal_has_all_districts_and_three_share_them() {
-        assert_eq!(Home::of(0, 1, 1).districts, 1..=10);
-        let shares: Vec<_> = (0..3).map(|client| Home::of(client, 3, 1).districts).collect();
+        assert_eq!(Home::as_in_benchbase(0, 1, 1).districts, 1..=10);
+        let shares: Vec<_> =
+            (0..3).map(|client| Home::as_in_benchbase(client, 3, 1).districts).collect();
         assert_eq!(shares, [1..=3, 4..=6, 7..=10]);
     }
 
     #[test]
+    fn terminals_beyond_the_tenth_of_a_warehouse_stand_as_in_benchbase() {
+        let homes: Vec<_> = (0..4).map(|client| Home::as_in_benchbase(client, 20, 1)).collect();
+        let served: Vec<_> = homes.iter().map(|home| home.last_served).collect();
+        assert_eq!(served, [0, 1, 1, 2]);
+        let districts: Vec<_> = homes.into_iter().map(|home| home.districts).collect();
+        assert_eq!(districts, [1..=1, 1..=1, 2..=2, 2..=2]);
+    }
+
+    #[test]
+    fn a_warehouse_of_the_specification_has_ten_terminals() {
+        // (client, warehouse, own district) of two warehouses
+        for (client, warehouse, own) in [(0, 1, 1), (9, 1, 10), (10, 2, 1), (20, 1, 1), (37, 2, 8)]
+        {
+            let home = Home::as_specified(client, 2);
+            assert_eq!(
+                (home.warehouse, home.watched, home.last_served),
+                (warehouse, own..=own, 10)
+            );
+            assert_eq!(home.districts, 1..=10);
+        }
+    }
+
+    #[test]
     fn with_one_warehouse_everything_is_local() {
-        let home = Home::of(0, 1, 1);
+        let home = Home::as_in_benchbase(0, 1, 1);
         let mut stream = stream();
         for _ in 0..1000 {
             assert!(NewOrder::draw(&home, &mut stream).is_all_local());
@@ -254,7 +303,7 @@ mod tests {
 
     #[test]
     fn shares_of_remote_and_rolled_back_work_are_those_of_the_specification() {
-        let home = Home::of(3, 8, 10);
+        let home = Home::as_in_benchbase(3, 8, 10);
         let mut stream = stream();
         let (mut rollbacks, mut lines, mut remote_lines) = (0, 0, 0);
         let (mut remote_payments, mut by_name) = (0, 0);
@@ -278,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_same_stream_asks_for_the_same_things() {
-        let home = Home::of(0, 4, 4);
+        let home = Home::as_in_benchbase(0, 4, 4);
         let draw = || NewOrder::draw(&home, &mut stream());
         assert_eq!(draw(), draw());
     }
@@ -289,7 +338,7 @@ mod tests {
             warehouses in 1..500u32, clients in 1..500u32, pick: prop::sample::Index,
         ) {
             let client = u32::try_from(pick.index(usize::try_from(clients).unwrap())).unwrap();
-            let home = Home::of(client, clients, warehouses);
+            let home = Home::as_in_benchbase(client, clients, warehouses);
             prop_assert!((1..=home.warehouses).contains(&home.warehouse));
             prop_assert!(!home.districts.is_empty());
             prop_assert!(*home.districts.start() >= 1 && *home.districts.end() <= DISTRICTS);
@@ -297,14 +346,14 @@ mod tests {
 
         #[test]
         fn at_most_ten_terminals_of_a_warehouse_share_every_district_once(clients in 1..=10u32) {
-            let mut seen: Vec<i32> = (0..clients).flat_map(|c| Home::of(c, clients, 1).districts).collect();
+            let mut seen: Vec<i32> = (0..clients).flat_map(|c| Home::as_in_benchbase(c, clients, 1).districts).collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (1..=DISTRICTS).collect::<Vec<_>>());
         }
 
         #[test]
         fn a_remote_warehouse_exists_and_is_another(warehouses in 2..50u32, seed: u64) {
-            let home = Home::of(0, 1, warehouses);
+            let home = Home::as_in_benchbase(0, 1, warehouses);
             let other = home.other_warehouse(&mut Stream::new(seed, Purpose::Terminal, 0));
             prop_assert!(other != home.warehouse && (1..=home.warehouses).contains(&other));
         }

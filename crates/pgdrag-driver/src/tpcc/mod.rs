@@ -1,8 +1,9 @@
 //! What is TPC-C here?
 //!
-//! The schema, statements and inputs that BenchBase uses on PostgreSQL, one round trip a statement, so
-//! that the server does the same work. Keying and think times are left out: clients run in a closed
-//! loop or at a given rate. Where it differs from BenchBase:
+//! The schema, statements and inputs that BenchBase uses on PostgreSQL, so that the server does the
+//! same work. A statement is one round trip, unless the job asks for pipelined ones: then the
+//! statements of a transaction that do not need each other's answers share a flight, COMMIT with the
+//! last ones. Where it differs from BenchBase:
 //!
 //! - Money is exact: scaled integers here, NUMERIC on the wire.
 //! - One seed stands behind every row and every draw; rows carry one fixed date instead of the time of
@@ -10,6 +11,7 @@
 //! - Payment adds to a customer's balance instead of writing one that it has read (see `payment`).
 //! - With one warehouse every order counts as local; BenchBase marks the remote lines that it could
 //!   not place elsewhere.
+//! - A job may ask for the specification's terminals, keying and think times instead of BenchBase's.
 
 mod check;
 mod copy_rows;
@@ -28,12 +30,13 @@ mod schema;
 mod steps;
 mod stock_level;
 mod terminal;
+mod waits;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use self::terminal::Terminal;
-use crate::connection::{Connection, Params, Row, Rows, Target};
+use crate::connection::{Answers, Connection, Params, Row, Rows, Target};
 use crate::error::Error;
 use crate::job::TpccJob;
 use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
@@ -122,6 +125,8 @@ struct Scratch {
     /// New-Order: values for all its order lines, and for all its stock.
     lines: Params,
     stock: Params,
+    /// Delivery: values for all its bills.
+    bills: Params,
     /// Payment: the text for the history, and for a customer with bad credit.
     names: String,
     notes: String,
@@ -132,12 +137,26 @@ fn expect_row<'a>(what: &str, rows: Rows<'a>) -> Result<Row<'a>, Error> {
     rows.first()?.ok_or_else(|| Error::Workload(format!("{what} does not exist")))
 }
 
-/// Makes sure that an update changed one row.
+/// Makes sure that a statement changed one row.
 fn expect_one(what: &str, rows_affected: u64) -> Result<(), Error> {
-    match rows_affected {
-        1 => Ok(()),
-        rows => Err(Error::Workload(format!("update of one {what} changed {rows} rows"))),
+    expect(what, 1, rows_affected)
+}
+
+/// Makes sure that statements changed so many rows.
+fn expect(what: &str, wanted: u64, rows_affected: u64) -> Result<(), Error> {
+    if rows_affected == wanted {
+        Ok(())
+    } else {
+        Err(Error::Workload(format!("change of {wanted} {what} changed {rows_affected} rows")))
     }
+}
+
+/// Makes sure that the next statements of a flight changed one row each.
+fn expect_each(what: &str, statements: usize, answers: &mut Answers<'_>) -> Result<(), Error> {
+    for _ in 0..statements {
+        expect_one(what, answers.take()?.rows_affected()?)?;
+    }
+    Ok(())
 }
 
 /// The current time as PostgreSQL counts, in µs since 2000, UTC.

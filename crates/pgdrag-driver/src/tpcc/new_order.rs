@@ -1,8 +1,8 @@
 //! How is an order placed (TPC-C 2.4)?
 
 use super::inputs::{Line, NewOrder, UNUSED_ITEM};
-use super::{Scratch, expect_row, now};
-use crate::connection::{Connection, Params, Statement};
+use super::{Scratch, expect, expect_each, expect_one, expect_row, now};
+use crate::connection::{Answers, Connection, Params, Row, Rows, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
 
@@ -82,19 +82,23 @@ impl Statements {
         conn: &mut Connection,
         scratch: &mut Scratch,
     ) -> Result<Ended, Error> {
-        conn.begin();
-        let order = self.open(input, conn, &mut scratch.params).await?;
         scratch.lines.clear();
         scratch.stock.clear();
+        conn.begin();
+        let order = self.open(input, conn, &mut scratch.params).await?;
         for (number, line) in (1..).zip(input.lines()) {
-            let Some(price_cents) = self.price(line, conn, &mut scratch.params).await? else {
+            let rows = conn.query(&self.item, scratch.params.clear().int4(line.item)).await?;
+            let Some(price_cents) = read_price(line, rows)? else {
                 conn.rollback().await?;
                 return Ok(Ended::RolledBack);
             };
-            self.add(input, (order, number), line, price_cents, conn, scratch).await?;
+            put_stock_key(scratch.params.clear(), line);
+            let row = expect_row("stock", conn.query(&self.stock, &mut scratch.params).await?)?;
+            scratch.add(input, (order, number), line, (price_cents, row))?;
         }
-        conn.batch(&self.insert_line, &mut scratch.lines).await?;
-        conn.batch(&self.update_stock, &mut scratch.stock).await?;
+        let lines = input.lines().len() as u64;
+        expect("order line", lines, conn.batch(&self.insert_line, &mut scratch.lines).await?)?;
+        expect("stock", lines, conn.batch(&self.update_stock, &mut scratch.stock).await?)?;
         conn.commit().await?;
         Ok(Ended::Committed)
     }
@@ -106,63 +110,145 @@ impl Statements {
         conn: &mut Connection,
         params: &mut Params,
     ) -> Result<i32, Error> {
-        let (warehouse, district) = (input.warehouse, input.district);
-        params.clear().int4(warehouse).int4(district).int4(input.customer);
+        put_customer(params, input);
         expect_row("customer", conn.query(&self.customer, params).await?)?;
-        params.clear().int4(warehouse);
+        params.clear().int4(input.warehouse);
         expect_row("warehouse", conn.query(&self.warehouse, params).await?)?;
-        params.clear().int4(warehouse).int4(district);
+        put_district(params, input);
         let order = expect_row("district", conn.query(&self.district, params).await?)?.int4(0)?;
-        params.clear().int4(warehouse).int4(district);
-        conn.execute(&self.take_number, params).await?;
-        let lines = i32::try_from(input.lines().len()).expect("at most 15 lines");
-        params.clear().int4(order).int4(district).int4(warehouse).int4(input.customer);
-        params.timestamp(now()).int4(lines).int4(i32::from(input.is_all_local()));
+        put_district(params, input);
+        expect_one("district", conn.execute(&self.take_number, params).await?)?;
+        put_order(params, input, order);
         conn.execute(&self.insert_order, params).await?;
-        params.clear().int4(order).int4(district).int4(warehouse);
+        put_new_order(params, input, order);
         conn.execute(&self.insert_new_order, params).await?;
         Ok(order)
     }
 
-    /// Reads an item's price; there is none for the unused item of TPC-C 2.4.1.5.1.
-    async fn price(
+    /// The same in two flights: what does not depend on the order's number, and what does. So the
+    /// order itself is entered behind the look at its items, even where one of them does not exist.
+    pub async fn fly(
         &self,
-        line: &Line,
+        input: &NewOrder,
         conn: &mut Connection,
-        params: &mut Params,
-    ) -> Result<Option<i64>, Error> {
-        let rows = conn.query(&self.item, params.clear().int4(line.item)).await?;
-        if line.item == UNUSED_ITEM && rows.count() == 0 {
-            return Ok(None);
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        scratch.lines.clear();
+        scratch.stock.clear();
+        conn.begin();
+        let mut answers = self.look(input, conn, &mut scratch.params).await?;
+        expect_row("customer", answers.take()?.rows())?;
+        expect_row("warehouse", answers.take()?.rows())?;
+        let order = expect_row("district", answers.take()?.rows())?.int4(0)?;
+        expect_one("district", answers.take()?.rows_affected()?)?;
+        let mut has_unused_item = false;
+        for (number, line) in (1..).zip(input.lines()) {
+            let price_cents = read_price(line, answers.take()?.rows())?;
+            let stock = answers.take()?.rows();
+            match price_cents {
+                Some(price) => {
+                    let row = expect_row("stock", stock)?;
+                    scratch.add(input, (order, number), line, (price, row))?;
+                }
+                None => has_unused_item = true,
+            }
         }
-        expect_row("item", rows)?.numeric(0, 2).map(Some)
+
+        let Scratch { params, lines, stock, .. } = scratch;
+        let mut flight = conn.flight()?;
+        put_order(params, input, order);
+        flight.execute(&self.insert_order, params)?;
+        put_new_order(params, input, order);
+        flight.execute(&self.insert_new_order, params)?;
+        if has_unused_item {
+            flight.rollback().await?;
+            return Ok(Ended::RolledBack);
+        }
+        let entered = 2 + flight.batch(&self.insert_line, lines)?;
+        let updated = flight.batch(&self.update_stock, stock)?;
+        let mut answers = flight.commit().await?;
+        // The rows of the stock are locked since they were read: this never comes too late.
+        expect_each("order line", entered, &mut answers)?;
+        expect_each("stock", updated, &mut answers)?;
+        Ok(Ended::Committed)
     }
 
-    /// Reads the stock of a line, and notes the line and the new stock for the batches at the end.
-    async fn add(
+    /// Asks for everything that an order needs to know, takes its number and locks its stock.
+    async fn look<'a>(
         &self,
+        input: &NewOrder,
+        conn: &'a mut Connection,
+        params: &mut Params,
+    ) -> Result<Answers<'a>, Error> {
+        let mut flight = conn.flight()?;
+        put_customer(params, input);
+        flight.execute(&self.customer, params)?;
+        flight.execute(&self.warehouse, params.clear().int4(input.warehouse))?;
+        put_district(params, input);
+        flight.execute(&self.district, params)?;
+        put_district(params, input);
+        flight.execute(&self.take_number, params)?;
+        for line in input.lines() {
+            flight.execute(&self.item, params.clear().int4(line.item))?;
+            put_stock_key(params.clear(), line);
+            flight.execute(&self.stock, params)?;
+        }
+        flight.send().await
+    }
+}
+
+impl Scratch {
+    /// Notes a line and its new stock for the batches at the end.
+    fn add(
+        &mut self,
         input: &NewOrder,
         (order, number): (i32, i32),
         line: &Line,
-        price_cents: i64,
-        conn: &mut Connection,
-        scratch: &mut Scratch,
+        (price_cents, stock): (i64, Row<'_>),
     ) -> Result<(), Error> {
-        let Scratch { params, lines, stock, .. } = scratch;
-        params.clear().int4(line.item).int4(line.supply_warehouse);
-        let row = expect_row("stock", conn.query(&self.stock, params).await?)?;
-        let text = row.text(district_text(input.district))?;
+        let text = stock.text(district_text(input.district))?;
         let quantity = i64::from(line.quantity);
-
+        let lines = &mut self.lines;
         lines.int4(order).int4(input.district).int4(input.warehouse).int4(number);
         lines.int4(line.item).int4(line.supply_warehouse).numeric(quantity, 0);
         lines.numeric(quantity.saturating_mul(price_cents), 2).text(text);
 
         let is_remote = line.supply_warehouse != input.warehouse;
-        stock.int4(restocked(row.int4(S_QUANTITY)?, line.quantity)).numeric(quantity, 0);
-        stock.int4(i32::from(is_remote)).int4(line.item).int4(line.supply_warehouse);
+        let left = restocked(stock.int4(S_QUANTITY)?, line.quantity);
+        self.stock.int4(left).numeric(quantity, 0).int4(i32::from(is_remote));
+        put_stock_key(&mut self.stock, line);
         Ok(())
     }
+}
+
+fn put_customer(params: &mut Params, input: &NewOrder) {
+    params.clear().int4(input.warehouse).int4(input.district).int4(input.customer);
+}
+
+fn put_district(params: &mut Params, input: &NewOrder) {
+    params.clear().int4(input.warehouse).int4(input.district);
+}
+
+fn put_order(params: &mut Params, input: &NewOrder, order: i32) {
+    let lines = i32::try_from(input.lines().len()).expect("at most 15 lines");
+    params.clear().int4(order).int4(input.district).int4(input.warehouse).int4(input.customer);
+    params.timestamp(now()).int4(lines).int4(i32::from(input.is_all_local()));
+}
+
+fn put_new_order(params: &mut Params, input: &NewOrder, order: i32) {
+    params.clear().int4(order).int4(input.district).int4(input.warehouse);
+}
+
+fn put_stock_key(params: &mut Params, line: &Line) {
+    params.int4(line.item).int4(line.supply_warehouse);
+}
+
+/// Reads an item's price; there is none for the unused item of TPC-C 2.4.1.5.1.
+fn read_price(line: &Line, rows: Rows<'_>) -> Result<Option<i64>, Error> {
+    if line.item == UNUSED_ITEM && rows.first()?.is_none() {
+        return Ok(None);
+    }
+    expect_row("item", rows)?.numeric(0, 2).map(Some)
 }
 
 fn district_text(district: i32) -> usize {

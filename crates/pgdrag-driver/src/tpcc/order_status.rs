@@ -1,9 +1,9 @@
 //! What did a customer order last (TPC-C 2.6)?
 
-use super::customer::Lookup;
-use super::inputs::OrderStatus;
+use super::customer::{self, Lookup, Place};
+use super::inputs::{Customer, OrderStatus};
 use super::{Scratch, expect_row};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, Params, Rows, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
 
@@ -39,15 +39,61 @@ impl Statements {
         conn: &mut Connection,
         scratch: &mut Scratch,
     ) -> Result<Ended, Error> {
-        let (params, place) = (&mut scratch.params, (input.warehouse, input.district));
+        let params = &mut scratch.params;
         conn.begin();
-        let found = self.customer.find(conn, params, place, &input.customer).await?;
-        params.clear().int4(input.warehouse).int4(input.district).int4(found.customer);
-        // Every customer has an order from the initial dataset (TPC-C 4.3.3.1).
-        let order = expect_row("order", conn.query(&self.newest_order, params).await?)?.int4(0)?;
-        params.clear().int4(order).int4(input.district).int4(input.warehouse);
+        let found = self.customer.find(conn, params, sought(input)).await?;
+        put_customer(params, input, found.customer);
+        let order = read_order(conn.query(&self.newest_order, params).await?)?;
+        put_order(params, input, order);
         expect_row("order line", conn.query(&self.lines, params).await?)?;
         conn.commit().await?;
         Ok(Ended::Committed)
     }
+
+    /// The same in three flights, or two where the customer's number is known.
+    pub async fn fly(
+        &self,
+        input: &OrderStatus,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        let params = &mut scratch.params;
+        conn.begin();
+        let mut flight = conn.flight()?;
+        self.customer.ask(&mut flight, params, sought(input))?;
+        if let Customer::Numbered(number) = input.customer {
+            put_customer(params, input, number);
+            flight.execute(&self.newest_order, params)?;
+        }
+        let mut answers = flight.send().await?;
+        let found = customer::read(answers.take()?, sought(input))?;
+        let order = if let Customer::Numbered(_) = input.customer {
+            read_order(answers.take()?.rows())?
+        } else {
+            put_customer(params, input, found.customer);
+            read_order(conn.query(&self.newest_order, params).await?)?
+        };
+        put_order(params, input, order);
+        let mut flight = conn.flight()?;
+        flight.execute(&self.lines, params)?;
+        expect_row("order line", flight.commit().await?.take()?.rows())?;
+        Ok(Ended::Committed)
+    }
+}
+
+fn sought(input: &OrderStatus) -> (Place, &Customer) {
+    (Place { warehouse: input.warehouse, district: input.district }, &input.customer)
+}
+
+fn put_customer(params: &mut Params, input: &OrderStatus, customer: i32) {
+    params.clear().int4(input.warehouse).int4(input.district).int4(customer);
+}
+
+/// Every customer has an order from the initial dataset (TPC-C 4.3.3.1).
+fn read_order(rows: Rows<'_>) -> Result<i32, Error> {
+    expect_row("order", rows)?.int4(0)
+}
+
+fn put_order(params: &mut Params, input: &OrderStatus, order: i32) {
+    params.clear().int4(order).int4(input.district).int4(input.warehouse);
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::customer::{Found, Lookup};
-use super::inputs::Payment;
+use super::customer::{self, Found, Lookup, Place};
+use super::inputs::{Customer, Payment};
 use super::{Scratch, expect_one, expect_row, now};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, Params, Rows, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
 
@@ -13,6 +13,8 @@ use crate::workload::Ended;
 const NOTES_MAX: usize = 500;
 /// The column of the name in both the warehouse's and the district's query.
 const NAME: usize = 5;
+/// TPC-C 2.5.2.2: h_data is the two names, four spaces apart.
+const NAMES_GAP: &str = "    ";
 
 #[derive(Debug)]
 pub struct Statements {
@@ -85,71 +87,121 @@ impl Statements {
         conn: &mut Connection,
         scratch: &mut Scratch,
     ) -> Result<Ended, Error> {
+        let Scratch { params, names, .. } = scratch;
         conn.begin();
-        self.receive(input, conn, scratch).await?;
-        let place = (input.customer_warehouse, input.customer_district);
-        let params = &mut scratch.params;
-        let found = self.customer.find(conn, params, place, &input.customer).await?;
-        self.credit(input, found, conn, scratch).await?;
+        put_warehouse(params.clear().numeric(input.amount_cents, 2), input);
+        expect_one("warehouse", conn.execute(&self.pay_warehouse, params).await?)?;
+        put_warehouse(params.clear(), input);
+        names.clear();
+        names.push_str(read_name("warehouse", conn.query(&self.warehouse, params).await?)?);
+        put_district(params.clear().numeric(input.amount_cents, 2), input);
+        expect_one("district", conn.execute(&self.pay_district, params).await?)?;
+        put_district(params.clear(), input);
+        names.push_str(NAMES_GAP);
+        names.push_str(read_name("district", conn.query(&self.district, params).await?)?);
 
-        let params = scratch.params.clear();
-        params.int4(input.customer_district).int4(input.customer_warehouse).int4(found.customer);
-        params.int4(input.district).int4(input.warehouse).timestamp(now());
-        params.numeric(input.amount_cents, 2).text(&scratch.names);
+        let found = self.customer.find(conn, params, sought(input)).await?;
+        let statement = self.prepare_credit(input, found, conn, scratch).await?;
+        let params = &mut scratch.params;
+        expect_one("customer", conn.execute(statement, params).await?)?;
+        put_history(params, input, found, &scratch.names);
         conn.execute(&self.insert_history, params).await?;
         conn.commit().await?;
         Ok(Ended::Committed)
     }
 
-    /// Books the amount at the warehouse and the district, and notes their names for the history.
-    async fn receive(
+    /// The same in two flights, or three where a customer with bad credit has notes to be read.
+    pub async fn fly(
         &self,
         input: &Payment,
         conn: &mut Connection,
         scratch: &mut Scratch,
-    ) -> Result<(), Error> {
+    ) -> Result<Ended, Error> {
         let Scratch { params, names, .. } = scratch;
-        params.clear().numeric(input.amount_cents, 2).int4(input.warehouse);
-        expect_one("warehouse", conn.execute(&self.pay_warehouse, params).await?)?;
-        params.clear().int4(input.warehouse);
-        let row = expect_row("warehouse", conn.query(&self.warehouse, params).await?)?;
+        conn.begin();
+        let mut flight = conn.flight()?;
+        put_warehouse(params.clear().numeric(input.amount_cents, 2), input);
+        flight.execute(&self.pay_warehouse, params)?;
+        put_warehouse(params.clear(), input);
+        flight.execute(&self.warehouse, params)?;
+        put_district(params.clear().numeric(input.amount_cents, 2), input);
+        flight.execute(&self.pay_district, params)?;
+        put_district(params.clear(), input);
+        flight.execute(&self.district, params)?;
+        self.customer.ask(&mut flight, params, sought(input))?;
+
+        let mut answers = flight.send().await?;
+        expect_one("warehouse", answers.take()?.rows_affected()?)?;
         names.clear();
-        // TPC-C 2.5.2.2: h_data is the two names, four spaces apart.
-        names.push_str(row.text(NAME)?);
-        names.push_str("    ");
-        params.clear().numeric(input.amount_cents, 2).int4(input.warehouse).int4(input.district);
-        expect_one("district", conn.execute(&self.pay_district, params).await?)?;
-        params.clear().int4(input.warehouse).int4(input.district);
-        let row = expect_row("district", conn.query(&self.district, params).await?)?;
-        names.push_str(row.text(NAME)?);
-        Ok(())
+        names.push_str(read_name("warehouse", answers.take()?.rows())?);
+        expect_one("district", answers.take()?.rows_affected()?)?;
+        names.push_str(NAMES_GAP);
+        names.push_str(read_name("district", answers.take()?.rows())?);
+        let found = customer::read(answers.take()?, sought(input))?;
+
+        let statement = self.prepare_credit(input, found, conn, scratch).await?;
+        let params = &mut scratch.params;
+        let mut flight = conn.flight()?;
+        flight.execute(statement, params)?;
+        put_history(params, input, found, &scratch.names);
+        flight.execute(&self.insert_history, params)?;
+        // Were the customer gone by now, the history's foreign key would not let COMMIT happen.
+        expect_one("customer", flight.commit().await?.take()?.rows_affected()?)?;
+        Ok(Ended::Committed)
     }
 
-    /// Books the amount at the customer; one with bad credit gets a note (TPC-C 2.5.2.2).
-    async fn credit(
+    /// Chooses the statement that books the amount at the customer, and puts its values; one with
+    /// bad credit gets a note (TPC-C 2.5.2.2), for which the older ones are read.
+    async fn prepare_credit(
         &self,
         input: &Payment,
         found: Found,
         conn: &mut Connection,
         scratch: &mut Scratch,
-    ) -> Result<(), Error> {
+    ) -> Result<&Statement, Error> {
         let Scratch { params, notes, .. } = scratch;
-        let key = [input.customer_warehouse, input.customer_district, found.customer];
-        let statement = if found.has_bad_credit {
-            params.clear().int4(key[0]).int4(key[1]).int4(key[2]);
+        let put_key = |params: &mut Params| {
+            params
+                .int4(input.customer_warehouse)
+                .int4(input.customer_district)
+                .int4(found.customer);
+        };
+        if found.has_bad_credit {
+            put_key(params.clear());
             let row = expect_row("customer", conn.query(&self.notes, params).await?)?;
             write_notes(notes, input, found.customer, row.text(0)?);
-            &self.pay_with_notes
-        } else {
-            &self.pay
-        };
+        }
         params.clear().numeric(input.amount_cents, 2).float8(dollars(input.amount_cents));
         if found.has_bad_credit {
             params.text(notes);
         }
-        params.int4(key[0]).int4(key[1]).int4(key[2]);
-        expect_one("customer", conn.execute(statement, params).await?)
+        put_key(params);
+        Ok(if found.has_bad_credit { &self.pay_with_notes } else { &self.pay })
     }
+}
+
+fn sought(input: &Payment) -> (Place, &Customer) {
+    let (warehouse, district) = (input.customer_warehouse, input.customer_district);
+    (Place { warehouse, district }, &input.customer)
+}
+
+fn put_warehouse(params: &mut Params, input: &Payment) {
+    params.int4(input.warehouse);
+}
+
+fn put_district(params: &mut Params, input: &Payment) {
+    params.int4(input.warehouse).int4(input.district);
+}
+
+fn read_name<'a>(what: &str, rows: Rows<'a>) -> Result<&'a str, Error> {
+    expect_row(what, rows)?.text(NAME)
+}
+
+fn put_history(params: &mut Params, input: &Payment, found: Found, names: &str) {
+    params.clear();
+    params.int4(input.customer_district).int4(input.customer_warehouse).int4(found.customer);
+    params.int4(input.district).int4(input.warehouse).timestamp(now());
+    params.numeric(input.amount_cents, 2).text(names);
 }
 
 /// The float nearest to an amount: `c_ytd_payment` is a float in this schema.
@@ -174,7 +226,6 @@ fn write_notes(notes: &mut String, input: &Payment, customer: i32, old: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inputs::Customer;
     use super::*;
 
     const INPUT: Payment = Payment {

@@ -31,6 +31,7 @@ pub enum Purpose {
     OrderLine,
     LineCount,
     Terminal,
+    Wait,
 }
 
 /// One sequence of random draws (xoshiro256++), repeatable from its name.

@@ -2,7 +2,7 @@
 
 use super::inputs::StockLevel;
 use super::{Scratch, expect_row};
-use crate::connection::{Connection, Statement};
+use crate::connection::{Connection, Params, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
 
@@ -38,13 +38,39 @@ impl Statements {
         scratch: &mut Scratch,
     ) -> Result<Ended, Error> {
         let params = &mut scratch.params;
+        self.put_count(input, conn, params).await?;
+        expect_row("count", conn.query(&self.count, params).await?)?.int8(0)?;
+        conn.commit().await?;
+        Ok(Ended::Committed)
+    }
+
+    /// The same in two flights.
+    pub async fn fly(
+        &self,
+        input: &StockLevel,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        let params = &mut scratch.params;
+        self.put_count(input, conn, params).await?;
+        let mut flight = conn.flight()?;
+        flight.execute(&self.count, params)?;
+        expect_row("count", flight.commit().await?.take()?.rows())?.int8(0)?;
+        Ok(Ended::Committed)
+    }
+
+    /// Begins, and reads which orders are to be looked at.
+    async fn put_count(
+        &self,
+        input: &StockLevel,
+        conn: &mut Connection,
+        params: &mut Params,
+    ) -> Result<(), Error> {
         conn.begin();
         params.clear().int4(input.warehouse).int4(input.district);
         let next = expect_row("district", conn.query(&self.district, params).await?)?.int4(0)?;
         params.clear().int4(input.warehouse).int4(input.district).int4(next);
         params.int4(next.saturating_sub(RECENT_ORDERS)).int4(input.warehouse).int4(input.threshold);
-        expect_row("count", conn.query(&self.count, params).await?)?.int8(0)?;
-        conn.commit().await?;
-        Ok(Ended::Committed)
+        Ok(())
     }
 }

@@ -1,13 +1,16 @@
 //! What does one terminal do: draw a transaction, and try it as often as it is told to?
 
+use std::time::Duration;
+
 use super::inputs::{Delivery, Home, NewOrder, OrderStatus, Payment, StockLevel};
 use super::random::{Purpose, Stream};
+use super::waits::Waits;
 use super::{
     Scratch, Tpcc, delivery, expect_row, mark, new_order, order_status, payment, stock_level,
 };
-use crate::connection::{Connection, Params};
+use crate::connection::{Connection, Params, Protocol};
 use crate::error::Error;
-use crate::job::{Isolation, TpccJob};
+use crate::job::{Isolation, StatementMode, Terminals, TpccJob};
 use crate::workload::{self, Ended};
 
 /// One client: where it stands, its stream of chance, and its prepared statements.
@@ -15,11 +18,14 @@ use crate::workload::{self, Ended};
 pub struct Terminal {
     home: Home,
     isolation: Isolation,
+    mode: StatementMode,
+    waits: Waits,
     weights: [f64; Tpcc::TRANSACTIONS.len()],
     stream: Stream,
     statements: Statements,
     scratch: Scratch,
-    drawn: Option<Input>,
+    /// The transaction drawn last, and its inputs.
+    drawn: Option<(usize, Input)>,
 }
 
 /// The inputs of the transaction drawn last.
@@ -42,8 +48,17 @@ struct Statements {
 }
 
 impl Statements {
-    /// Sets the session's isolation level and prepares every statement.
-    async fn prepare(isolation: Isolation, conn: &mut Connection) -> Result<Self, Error> {
+    /// Sets the session's isolation level and protocol, and prepares every statement.
+    async fn prepare(
+        isolation: Isolation,
+        mode: StatementMode,
+        conn: &mut Connection,
+    ) -> Result<Self, Error> {
+        conn.set_protocol(match mode {
+            StatementMode::Simple => Protocol::Simple,
+            StatementMode::Extended => Protocol::Extended,
+            StatementMode::Prepared | StatementMode::Pipelined => Protocol::Prepared,
+        })?;
         let level = isolation.sql();
         conn.simple(&format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}"))
             .await?;
@@ -57,6 +72,40 @@ impl Statements {
     }
 }
 
+impl Statements {
+    /// One round trip a statement.
+    async fn run(
+        &self,
+        input: &Input,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        match input {
+            Input::NewOrder(input) => self.new_order.run(input, conn, scratch).await,
+            Input::Payment(input) => self.payment.run(input, conn, scratch).await,
+            Input::OrderStatus(input) => self.order_status.run(input, conn, scratch).await,
+            Input::Delivery(input) => self.delivery.run(input, conn, scratch).await,
+            Input::StockLevel(input) => self.stock_level.run(input, conn, scratch).await,
+        }
+    }
+
+    /// One round trip for statements that do not need each other's answers.
+    async fn fly(
+        &self,
+        input: &Input,
+        conn: &mut Connection,
+        scratch: &mut Scratch,
+    ) -> Result<Ended, Error> {
+        match input {
+            Input::NewOrder(input) => self.new_order.fly(input, conn, scratch).await,
+            Input::Payment(input) => self.payment.fly(input, conn, scratch).await,
+            Input::OrderStatus(input) => self.order_status.fly(input, conn, scratch).await,
+            Input::Delivery(input) => self.delivery.fly(input, conn, scratch).await,
+            Input::StockLevel(input) => self.stock_level.fly(input, conn, scratch).await,
+        }
+    }
+}
+
 impl Terminal {
     pub(super) async fn open(
         job: &TpccJob,
@@ -65,11 +114,16 @@ impl Terminal {
         conn: &mut Connection,
     ) -> Result<Self, Error> {
         Ok(Self {
-            home: Home::of(client, clients, job.warehouses),
+            home: match job.terminals {
+                Terminals::Benchbase => Home::as_in_benchbase(client, clients, job.warehouses),
+                Terminals::Specification => Home::as_specified(client, job.warehouses),
+            },
             isolation: job.isolation,
+            mode: job.statements,
+            waits: Waits::new(job.wait_scale, seed, client),
             weights: job.mix.weights(),
             stream: Stream::new(seed, Purpose::Terminal, u64::from(client)),
-            statements: Statements::prepare(job.isolation, conn).await?,
+            statements: Statements::prepare(job.isolation, job.statements, conn).await?,
             scratch: Scratch::default(),
             drawn: None,
         })
@@ -79,23 +133,30 @@ impl Terminal {
 impl workload::Terminal for Terminal {
     fn draw(&mut self) -> usize {
         let transaction = pick(&self.weights, self.stream.fraction());
-        self.drawn = Some(Input::draw(transaction, &self.home, &mut self.stream));
+        let input = Input::draw(transaction, &self.home, &mut self.stream);
+        self.drawn = Some((transaction, input));
         transaction
     }
 
     async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
-        let Self { statements, scratch, drawn, .. } = self;
-        match drawn.as_ref().expect("a transaction is drawn before it is tried") {
-            Input::NewOrder(input) => statements.new_order.run(input, conn, scratch).await,
-            Input::Payment(input) => statements.payment.run(input, conn, scratch).await,
-            Input::OrderStatus(input) => statements.order_status.run(input, conn, scratch).await,
-            Input::Delivery(input) => statements.delivery.run(input, conn, scratch).await,
-            Input::StockLevel(input) => statements.stock_level.run(input, conn, scratch).await,
+        let (_, input) = self.drawn.as_ref().expect("a transaction is drawn before it is tried");
+        if self.mode == StatementMode::Pipelined {
+            self.statements.fly(input, conn, &mut self.scratch).await
+        } else {
+            self.statements.run(input, conn, &mut self.scratch).await
         }
     }
 
+    fn keying(&mut self) -> Duration {
+        self.drawn.as_ref().map_or(Duration::ZERO, |(drawn, _)| self.waits.keying(*drawn))
+    }
+
+    fn thinking(&mut self) -> Duration {
+        self.drawn.as_ref().map_or(Duration::ZERO, |(drawn, _)| self.waits.thinking(*drawn))
+    }
+
     async fn reconnect(&mut self, conn: &mut Connection) -> Result<(), Error> {
-        self.statements = Statements::prepare(self.isolation, conn).await?;
+        self.statements = Statements::prepare(self.isolation, self.mode, conn).await?;
         Ok(())
     }
 }
