@@ -97,6 +97,15 @@ impl Client {
         self.place.is_in_pipeline
     }
 
+    /// The statements from this place to the next `\endpipeline`, which have to be prepared before
+    /// the pipeline begins.
+    pub fn pipeline_statements(&self) -> impl Iterator<Item = usize> {
+        let operations = &self.programs.program(self.place.script).operations;
+        let rest = operations[self.place.next..].iter().map(|operation| &operation.kind);
+        let inside = rest.take_while(|kind| !matches!(kind, Kind::EndPipeline));
+        inside.filter_map(|kind| if let Kind::Sql(number) = kind { Some(*number) } else { None })
+    }
+
     /// Goes on to what the caller has to do next.
     pub fn step(&mut self, debug: OnDebug<'_>) -> Result<Step, RunError> {
         let Self { programs, variables, random, place, .. } = self;
@@ -206,11 +215,10 @@ impl Run<'_> {
     /// Reads a variable's text as C does: as many digits as there are at its start.
     fn variable_pause(&self, slot: Slot) -> Done<i64> {
         let name = self.programs.names.name(slot);
-        let mut text = Vec::new();
+        let mut text = String::new();
         if !self.variables.write_text(slot, &mut text) {
             return Err(format!("undefined variable \"{name}\""));
         }
-        let text = String::from_utf8_lossy(&text);
         let trimmed = text.trim_start();
         let sign = usize::from(trimmed.starts_with(['+', '-']));
         let digits = trimmed[sign..].bytes().take_while(u8::is_ascii_digit).count();

@@ -14,9 +14,9 @@
 //! let mut client = Client::new(Arc::clone(&programs), Generator::new(1), false);
 //! client.begin(0);
 //! let Ok(Step::Sql(number)) = client.step(&mut |_| {}) else { panic!("a statement") };
-//! let mut text = Vec::new();
+//! let mut text = String::new();
 //! programs.statements()[number].write_text(&client.variables, &mut text);
-//! assert_eq!(text, b"SELECT 21 * 2;");
+//! assert_eq!(text, "SELECT 21 * 2;");
 //! # Ok::<(), pgbench_script::ScriptError>(())
 //! ```
 
@@ -49,6 +49,7 @@ pub use random::Generator;
 pub use script::{Action, Command, ResultKind, Results, Script, Sleep, SleepAmount, parse};
 pub use shell::Shell;
 pub use statement::{Protocol, Statement};
+pub use token::is_variable_name;
 pub use value::Value;
 pub use variables::{Slot, Variables};
 pub use weights::{Choice, split_weight};

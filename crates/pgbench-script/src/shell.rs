@@ -50,13 +50,13 @@ impl Shell {
 
     /// The text for the shell; the error is one line.
     pub fn text(&self, variables: &Variables) -> Result<String, String> {
-        let mut text = Vec::new();
+        let mut text = String::new();
         for (position, word) in self.words.iter().enumerate() {
             if position > 0 {
-                text.push(b' ');
+                text.push(' ');
             }
             match word {
-                Word::Literal(word) => text.extend_from_slice(word.as_bytes()),
+                Word::Literal(word) => text.push_str(word),
                 Word::Variable(word, slot) => {
                     if !variables.write_text(*slot, &mut text) {
                         return Err(format!("{}: undefined variable \"{word}\"", self.program()));
@@ -64,7 +64,7 @@ impl Shell {
                 }
             }
         }
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(text)
     }
 
     /// Reads the number that the command printed; the error is one line.

@@ -78,13 +78,13 @@ impl Statement {
     }
 
     /// Appends the text with the values of the variables in their places.
-    pub fn write_text(&self, variables: &Variables, to: &mut Vec<u8>) {
-        to.extend_from_slice(self.literals[0].as_bytes());
+    pub fn write_text(&self, variables: &Variables, to: &mut String) {
+        to.push_str(&self.literals[0]);
         for (number, slot) in self.variables.iter().enumerate() {
             if !variables.write_text(*slot, to) {
-                to.extend_from_slice(self.mentions[number].as_bytes());
+                to.push_str(&self.mentions[number]);
             }
-            to.extend_from_slice(self.literals[number + 1].as_bytes());
+            to.push_str(&self.literals[number + 1]);
         }
     }
 
@@ -122,9 +122,9 @@ mod tests {
         let statement = Statement::new(text, None, &mut names);
         let mut variables = Variables::new(Arc::new(names));
         variables.set_named("x", Value::Int(1));
-        let mut simple = Vec::new();
+        let mut simple = String::new();
         statement.write_text(&variables, &mut simple);
-        (String::from_utf8(simple).expect("text"), statement.parameterised())
+        (simple, statement.parameterised())
     }
 
     #[test]

@@ -96,7 +96,8 @@ pub(crate) fn starts_variable_name(text: &str) -> bool {
 }
 
 /// Says whether pgbench lets a variable have this name.
-pub(crate) fn is_variable_name(name: &str) -> bool {
+#[must_use]
+pub fn is_variable_name(name: &str) -> bool {
     starts_variable_name(name) && name_length(name) == name.len()
 }
 

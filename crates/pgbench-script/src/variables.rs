@@ -4,7 +4,7 @@
 //! variables from one script to the next.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::error::EvalError;
@@ -83,6 +83,13 @@ impl Variables {
         }
     }
 
+    /// Assigns a text from outside; a name that no script uses is ignored.
+    pub fn set_text_named(&mut self, name: &str, text: &str) {
+        if let Some(slot) = self.names.find(name) {
+            self.set_text(slot, text);
+        }
+    }
+
     /// Assigns a value.
     pub fn set(&mut self, slot: Slot, value: Value) {
         self.contents[slot.0] = Content::Value(value);
@@ -115,12 +122,12 @@ impl Variables {
     }
 
     /// Appends the text of a variable, and says whether it has one.
-    pub fn write_text(&self, slot: Slot, to: &mut Vec<u8>) -> bool {
+    pub fn write_text(&self, slot: Slot, to: &mut String) -> bool {
         match &self.contents[slot.0] {
             Content::Unset => return false,
-            Content::Text(text) => to.extend_from_slice(text.as_bytes()),
+            Content::Text(text) => to.push_str(text),
             Content::Value(Value::Int(value)) => write_integer(*value, to),
-            // Writing to a Vec cannot fail.
+            // Writing to a String cannot fail.
             Content::Value(value) => drop(write!(to, "{value}")),
         }
         true
@@ -128,7 +135,7 @@ impl Variables {
 }
 
 /// Appends an integer; most parameters are integers, and the formatting machinery is slow.
-fn write_integer(value: i64, to: &mut Vec<u8>) {
+fn write_integer(value: i64, to: &mut String) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();
     let mut rest = value.unsigned_abs();
@@ -142,9 +149,9 @@ fn write_integer(value: i64, to: &mut Vec<u8>) {
         }
     }
     if value < 0 {
-        to.push(b'-');
+        to.push('-');
     }
-    to.extend_from_slice(&digits[start..]);
+    to.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -154,9 +161,9 @@ mod tests {
     #[test]
     fn integers_are_written_with_all_their_digits() {
         for value in [0, 7, 10, -1, 1_234_567_890, i64::MAX, i64::MIN] {
-            let mut text = Vec::new();
+            let mut text = String::new();
             write_integer(value, &mut text);
-            assert_eq!(text, value.to_string().into_bytes());
+            assert_eq!(text, value.to_string());
         }
     }
 
@@ -166,6 +173,6 @@ mod tests {
         let slot = names.slot("left");
         let variables = Variables::new(Arc::new(names));
         assert_eq!(variables.value(slot), Err(EvalError::Undefined("left".to_owned())));
-        assert!(!variables.write_text(slot, &mut Vec::new()));
+        assert!(!variables.write_text(slot, &mut String::new()));
     }
 }

@@ -29,7 +29,7 @@ fn take_all(script: &str) {
         let programs = Arc::new(programs);
         let mut client = Client::new(Arc::clone(&programs), Generator::new(1), true);
         client.begin(0);
-        let mut text = Vec::new();
+        let mut text = String::new();
         while let Ok(step) = client.step(&mut |_| {}) {
             match step {
                 Step::Done => break,

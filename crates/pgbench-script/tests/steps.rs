@@ -18,9 +18,9 @@ fn steps(client: &mut Client, programs: &Programs) -> Result<Vec<String>, String
         found.push(match step {
             Step::Done => return Ok(found),
             Step::Sql(number) => {
-                let mut text = Vec::new();
+                let mut text = String::new();
                 programs.statements()[number].write_text(&client.variables, &mut text);
-                String::from_utf8(text).expect("text")
+                text
             }
             Step::Shell(number) => programs.shells()[number].text(&client.variables)?,
             Step::Sleep(duration) => format!("{} us", duration.as_micros()),

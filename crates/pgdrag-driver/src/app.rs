@@ -15,6 +15,7 @@ use crate::job::{Action, Job, WorkloadJob};
 use crate::output::Output;
 use crate::process::{Parent, raise_open_files};
 use crate::run::{Answer, Order, open_files_besides, run};
+use crate::script::Scripts;
 use crate::tpcc::Tpcc;
 use crate::workload::{Dataset, Progress, Workload};
 
@@ -38,6 +39,10 @@ pub fn perform(line: &str, parent: Parent, sink: &mut dyn Write) -> i32 {
     let understood = Job::parse(line).and_then(|job| match &job.workload {
         WorkloadJob::Tpcc(tpcc) => {
             let workload = Tpcc::new(tpcc, job.seed)?;
+            Ok(perform_understood(&job, workload, parent, &mut output))
+        }
+        WorkloadJob::Pgbench(pgbench) => {
+            let workload = Scripts::new(pgbench, job.action, job.seed)?;
             Ok(perform_understood(&job, workload, parent, &mut output))
         }
     });

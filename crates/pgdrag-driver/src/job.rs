@@ -6,6 +6,7 @@
 use serde::Deserialize;
 
 use crate::connection::Target;
+use crate::script::PgbenchJob;
 
 /// The version of the contract that this driver speaks.
 pub const CONTRACT: u32 = 2;
@@ -94,6 +95,8 @@ impl std::fmt::Debug for Server {
 pub enum WorkloadJob {
     /// TPC-C in the form that BenchBase runs.
     Tpcc(TpccJob),
+    /// pgbench's scripts, and its tables.
+    Pgbench(PgbenchJob),
 }
 
 /// The parameters of TPC-C.
@@ -360,6 +363,7 @@ impl WorkloadJob {
     fn check(&self) -> Result<(), String> {
         match self {
             Self::Tpcc(tpcc) => tpcc.check(),
+            Self::Pgbench(pgbench) => pgbench.check(),
         }
     }
 }

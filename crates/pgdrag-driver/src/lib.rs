@@ -10,7 +10,7 @@
 //! - `worker`, `connecting`, `clients`, `canceller`: a thread, and what each of its clients does
 //! - `tally`, [`samples`], [`shares`]: what is counted
 //! - [`clock`], `timer`, [`process`]: time, waiting, and what the driver itself uses
-//! - [`workload`], [`tpcc`]: what the transactions are
+//! - [`workload`], [`tpcc`], [`script`]: what the transactions are
 //! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
 //!   session with the server
 
@@ -36,6 +36,7 @@ pub mod process;
 pub mod run;
 pub mod samples;
 pub mod schedule;
+pub mod script;
 mod session;
 pub mod shares;
 pub mod statement;

@@ -25,7 +25,7 @@ fn run(programs: Arc<Programs>) {
     let mut client = Client::new(Arc::clone(&programs), Generator::new(1), true);
     client.variables.set_named("scale", Value::Int(1));
     client.begin(0);
-    let mut text = Vec::new();
+    let mut text = String::new();
     while let Ok(step) = client.step(&mut |_| {}) {
         match step {
             Step::Done => break,
@@ -35,7 +35,7 @@ fn run(programs: Arc<Programs>) {
                 let _ = statement.parameterised();
                 if let Some(results) = &statement.results {
                     if let Ok(Some(slot)) = programs.result_slot(results, "a") {
-                        client.variables.set_text(slot, &String::from_utf8_lossy(&text));
+                        client.variables.set_text(slot, &text);
                     }
                 }
                 text.clear();

@@ -1,0 +1,139 @@
+//! How do pgbench's scripts become a workload?
+//!
+//! Each script is a transaction type. They are compiled once, before any connection is made; each
+//! client then has variables, random numbers and prepared statements of its own. Where it differs
+//! from pgbench:
+//!
+//! - A statement that fails counts as a failed transaction, and the client goes on.
+//! - A meta command that fails ends the run for all clients.
+
+pub(crate) mod job;
+mod shell;
+mod terminal;
+
+use std::sync::Arc;
+
+use pgbench_script::{Choice, Generator, Programs, Protocol, Value, is_variable_name};
+
+pub use self::job::{PartitionMethod, PgbenchJob, ScriptJob, Statements, TablesJob};
+pub use self::terminal::Terminal;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::job::Action;
+use crate::target::Target;
+use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
+
+/// The scripts of a job, ready to run.
+#[derive(Debug, Clone)]
+pub struct Scripts {
+    shared: Arc<Shared>,
+}
+
+/// What all clients share and none changes.
+#[derive(Debug)]
+struct Shared {
+    job: PgbenchJob,
+    seed: u64,
+    programs: Arc<Programs>,
+    /// None if there is no script, which only a run needs.
+    choice: Option<Choice>,
+}
+
+impl Scripts {
+    /// Compiles the scripts.
+    ///
+    /// The error is one line that names the script and the place, or the key.
+    pub fn new(job: &PgbenchJob, action: Action, seed: u64) -> Result<Self, String> {
+        if action == Action::Run && job.scripts.is_empty() {
+            return Err(r#"key "workload.scripts" must not be empty"#.into());
+        }
+        let protocol = match job.statements {
+            Statements::Simple => Protocol::Simple,
+            Statements::Extended | Statements::Prepared => Protocol::Parameters,
+        };
+        let mut programs = Programs::new(protocol);
+        for script in &job.scripts {
+            programs
+                .add(&script.name, &script.text)
+                .map_err(|error| format!("script \"{}\", {error}", script.name))?;
+            if programs.uses_shell() && !job.allow_shell {
+                return Err(format!(
+                    "script \"{}\" runs programs of this machine, and key \"workload.allow_shell\" is false",
+                    script.name
+                ));
+            }
+        }
+        if let Some(name) = job.variables.keys().find(|name| !is_variable_name(name)) {
+            return Err(format!("key \"workload.variables\": invalid variable name: \"{name}\""));
+        }
+        let weights: Vec<u32> = job.scripts.iter().map(|script| script.weight).collect();
+        let (job, programs) = (job.clone(), Arc::new(programs));
+        Ok(Self { shared: Arc::new(Shared { job, seed, programs, choice: Choice::new(&weights) }) })
+    }
+}
+
+impl Workload for Scripts {
+    type Terminal = Terminal;
+
+    fn transactions(&self) -> Arc<[Arc<str>]> {
+        self.shared.job.scripts.iter().map(|script| Arc::from(script.name.as_str())).collect()
+    }
+
+    fn weights(&self) -> Vec<f64> {
+        self.shared.job.scripts.iter().map(|script| f64::from(script.weight)).collect()
+    }
+
+    fn max_tries(&self) -> u32 {
+        self.shared.job.max_tries
+    }
+
+    async fn terminal(
+        &self,
+        client: u32,
+        clients: u32,
+        conn: &mut Connection,
+    ) -> Result<Terminal, Error> {
+        let (shared, draws) =
+            (Arc::clone(&self.shared), Draws::new(self.shared.seed, client, clients));
+        Terminal::open(shared, client, draws, conn)
+    }
+}
+
+impl Dataset for Scripts {
+    async fn load(&self, _: &Target, _: usize, _: OnProgress<'_>) -> Result<LoadSummary, Error> {
+        Err(Error::Fatal("cannot make pgbench's tables: use pgbench -i".into()))
+    }
+
+    async fn check(&self, _: &mut Connection) -> Result<Vec<Violation>, Error> {
+        Err(Error::Fatal("cannot check pgbench's tables".into()))
+    }
+
+    fn conditions(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A client's sources of random numbers.
+struct Draws {
+    /// For the scripts' functions.
+    functions: Generator,
+    /// For the choice of scripts.
+    choice: Generator,
+    /// For hashes without a seed of their own; the same for all clients.
+    default_seed: Value,
+}
+
+impl Draws {
+    /// Seeds them in pgbench's order, so that the functions return what they return there.
+    fn new(seed: u64, client: u32, clients: u32) -> Self {
+        let mut base = Generator::new(seed);
+        let mut each: Vec<Generator> = (0..clients).map(|_| base.split()).collect();
+        let default_seed = Value::Int(base.next_u64().cast_signed());
+        let choice = std::iter::repeat_with(|| base.split()).nth(client as usize);
+        Self {
+            functions: each.swap_remove(client as usize),
+            choice: choice.expect("the repetition has no end"),
+            default_seed,
+        }
+    }
+}

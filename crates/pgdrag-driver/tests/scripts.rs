@@ -1,0 +1,397 @@
+//! Do pgbench's scripts run against a server as they do in pgbench?
+
+mod support;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgbench_script::BUILTINS;
+use pgdrag_driver::connection::Error;
+use pgdrag_driver::job::{Action, RunJob};
+use pgdrag_driver::output::Output;
+use pgdrag_driver::run::{self, Order};
+use pgdrag_driver::script::{PgbenchJob, Scripts};
+use serde_json::{Value, json};
+use support::{Server, one_number, one_text, run};
+
+const SEED: u64 = 7;
+const MODES: [&str; 3] = ["simple", "extended", "prepared"];
+
+/// A job of scripts, each with its weight.
+fn scripts(statements: &str, texts: &[(&str, &str, u32)]) -> Value {
+    let scripts: Vec<Value> = texts
+        .iter()
+        .map(|(name, text, weight)| json!({"name": name, "text": text, "weight": weight}))
+        .collect();
+    json!({
+        "scripts": scripts, "statements": statements, "variables": {}, "scale": 1, "max_tries": 1,
+        "allow_shell": false, "tables": null,
+    })
+}
+
+fn with(mut job: Value, key: &str, value: Value) -> Value {
+    job[key] = value;
+    job
+}
+
+fn compiled(job: Value) -> Result<Scripts, String> {
+    let job: PgbenchJob = serde_json::from_value(job).expect("a sound job");
+    Scripts::new(&job, Action::Run, SEED)
+}
+
+/// Runs a job for 0.3 s, and returns its last line.
+async fn done(server: &Server, connections: u32, job: Value) -> Result<Value, Error> {
+    let workload = Arc::new(compiled(job).expect("scripts without mistakes"));
+    let run_job: RunJob = serde_json::from_value(json!({
+        "connections": connections, "threads": 2, "warm_up_s": 0.0, "handshake": false,
+        "duration_s": 0.3, "min_commits": 1, "budget_s": 20.0, "interval_s": 0.2, "grace_s": 2.0,
+        "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
+    }))
+    .expect("a sound job");
+    let mut written = Vec::new();
+    let mut output = Output::new(&mut written);
+    let connect_timeout = Duration::from_secs(5);
+    let order =
+        Order { job: &run_job, seed: SEED, target: server.target(), connect_timeout, workload };
+    run::run(order, &mut output, std::future::pending(), std::future::pending()).await?;
+    let text = String::from_utf8(written).expect("JSON is UTF-8");
+    Ok(serde_json::from_str(text.lines().last().expect("a line")).expect("JSON"))
+}
+
+fn count(done: &Value, transaction: &str, key: &str) -> u64 {
+    done["transactions"][transaction][key].as_u64().expect("a count")
+}
+
+#[test]
+fn every_command_works_in_every_mode_that_has_it() {
+    run(async {
+        let claim = "every_command_works_in_every_mode_that_has_it";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("CREATE TABLE log (mode text, value bigint, note text)")
+            .await
+            .expect("a table");
+        let text = r"
+            \set x 40
+            SELECT :x + 1 AS a, 'it''s' AS b, NULL AS c \gset p_
+            SELECT 1 AS d, :mode AS m \gset
+            \if :p_a = 41
+            \set x :p_a + :d
+            \elif 1 / 0
+            \set x 0
+            \else
+            \set x 1
+            \endif
+            \sleep 1 ms
+            BEGIN;
+            SELECT 5 AS e WHERE false \aset
+            INSERT INTO log VALUES (:mode, :x, :undefined);
+            END;";
+        for mode in MODES {
+            // As a text in a statement the value needs its quotes, as a parameter it must have none.
+            let quoted = if mode == "simple" { format!("'{mode}'") } else { mode.to_owned() };
+            let text =
+                if mode == "simple" { text.replace(":undefined", "NULL") } else { text.into() };
+            let text = text.replace(":mode AS m", "1 AS m");
+            let job =
+                with(scripts(mode, &[("all", &text, 1)]), "variables", json!({"mode": quoted}));
+            let done = done(&server, 2, job).await.expect(mode);
+            assert_eq!(count(&done, "all", "failed"), 0, "{done}");
+            let committed = count(&done, "all", "committed");
+            let logged = one_number(
+                &mut conn,
+                &format!(
+                    "SELECT count(*) FROM log WHERE mode = '{mode}' AND value = 42 AND note IS NULL"
+                ),
+            )
+            .await;
+            // A transaction that had committed when the window ended may not have been counted.
+            assert!((committed..=committed + 2).contains(&logged), "{mode}: {committed}, {logged}");
+        }
+        assert_eq!(one_number(&mut conn, "SELECT count(*) FROM log WHERE value <> 42").await, 0);
+    });
+}
+
+#[test]
+fn combined_queries_assign_the_last_row_or_each_one_s() {
+    run(async {
+        let claim = "combined_queries_assign_the_last_row_or_each_one_s";
+        let Some(server) = Server::start(claim).await else { return };
+        let text = r"
+            SELECT 1 AS a \; SELECT 2 AS a, 3 AS b \gset
+            SELECT 10 AS c \; SELECT 20 AS d WHERE false \; SELECT generate_series(30, 31) AS e \aset
+            \set sum :a + :b + :c + :e
+            SELECT 1 / (CASE WHEN :sum = 46 THEN 1 ELSE 0 END);";
+        let done = done(&server, 1, scripts("simple", &[("all", text, 1)])).await.expect("a run");
+        assert_eq!(count(&done, "all", "failed"), 0, "{done}");
+        assert!(count(&done, "all", "committed") > 0);
+    });
+}
+
+#[test]
+fn the_built_in_scripts_keep_balances_and_history_equal() {
+    run(async {
+        let claim = "the_built_in_scripts_keep_balances_and_history_equal";
+        let Some(server) = Server::start(claim).await else { return };
+        make_tables(&server);
+        let mut conn = server.connect().await;
+        let names: Vec<_> = BUILTINS.iter().map(|one| (one.name, one.text, 1)).collect();
+        for mode in MODES {
+            let done = done(&server, 4, scripts(mode, &names)).await.expect(mode);
+            for (name, ..) in &names {
+                assert!(count(&done, name, "committed") > 0, "{mode}: {done}");
+                assert_eq!(count(&done, name, "failed"), 0, "{mode}: {done}");
+            }
+        }
+        let sums = "SELECT sum(delta) = (SELECT sum(abalance) FROM pgbench_accounts) \
+                    AND count(DISTINCT delta) > 20 FROM pgbench_history";
+        assert_eq!(one_text(&mut conn, sums).await, "t");
+    });
+}
+
+/// Makes pgbench's tables by pgbench.
+fn make_tables(server: &Server) {
+    let directory = std::env::var_os("PGDRAG_TEST_BIN").expect("the server needed it, too");
+    let output = Command::new(std::path::Path::new(&directory).join("pgbench"))
+        .args(["-i", "-q", "-h", server.host(), "-p", &server.port().to_string()])
+        .args(["-U", "postgres", "postgres"])
+        .output()
+        .expect("pgbench runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_client_draws_the_numbers_and_scripts_that_pgbench_s_draws() {
+    run(async {
+        let claim = "a_client_draws_the_numbers_and_scripts_that_pgbench_s_draws";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        let make =
+            |table: &str| format!("CREATE TABLE {table} (id serial, what text, number bigint)");
+        let script = |table: &str, what: &str| {
+            format!(
+                "\\set n random_zipfian(1, 1000000, 1.2) + permute(:client_id, 100)\n\
+                 INSERT INTO {table} (what, number) VALUES ('{what}', :n);\n"
+            )
+        };
+        conn.simple(&make("ours")).await.expect("a table");
+        conn.simple(&make("theirs")).await.expect("a table");
+
+        let texts = [script("ours", "a"), script("ours", "b")];
+        let job = scripts("prepared", &[("a", &texts[0], 3), ("b", &texts[1], 2)]);
+        done(&server, 1, job).await.expect("a run");
+        let rows = one_number(&mut conn, "SELECT count(*) FROM ours").await;
+        assert!(rows > 10, "{rows}");
+
+        let directory = std::env::temp_dir();
+        let file = |what: &str| directory.join(format!("pgdrag-{}-{what}.sql", server.port()));
+        for what in ["a", "b"] {
+            std::fs::write(file(what), script("theirs", what)).expect("a file");
+        }
+        let programs = std::env::var_os("PGDRAG_TEST_BIN").expect("the server needed it, too");
+        let weighted = |what: &str, weight: u32| format!("{}@{weight}", file(what).display());
+        let output = Command::new(std::path::Path::new(&programs).join("pgbench"))
+            .args(["-n", "-h", server.host(), "-p", &server.port().to_string(), "-U", "postgres"])
+            .args(["-t", &rows.to_string(), "--random-seed", &SEED.to_string()])
+            .args(["-f", &weighted("a", 3), "-f", &weighted("b", 2), "postgres"])
+            .output()
+            .expect("pgbench runs");
+        for what in ["a", "b"] {
+            std::fs::remove_file(file(what)).expect("it is there");
+        }
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let differing = "SELECT count(*) FROM ours FULL JOIN theirs USING (id) \
+                         WHERE (ours.what, ours.number) IS DISTINCT FROM (theirs.what, theirs.number)";
+        assert_eq!(one_number(&mut conn, differing).await, 0);
+    });
+}
+
+#[test]
+fn a_statement_that_fails_is_counted_and_the_client_goes_on() {
+    run(async {
+        let claim = "a_statement_that_fails_is_counted_and_the_client_goes_on";
+        let Some(server) = Server::start(claim).await else { return };
+        let texts = [("bad", "BEGIN; SELECT 1 / 0; END;", 1), ("good", "SELECT 1;", 1)];
+        for mode in MODES {
+            let done = done(&server, 1, scripts(mode, &texts)).await.expect(mode);
+            let failed = count(&done, "bad", "failed");
+            assert!(failed > 0, "{done}");
+            assert_eq!(
+                done["transactions"]["bad"]["failed_by_sqlstate"]["22012"].as_u64(),
+                Some(failed),
+                "{done}"
+            );
+            assert!(count(&done, "good", "committed") > 0, "{done}");
+        }
+    });
+}
+
+#[test]
+fn a_transaction_that_could_not_be_serialized_is_tried_again() {
+    run(async {
+        let claim = "a_transaction_that_could_not_be_serialized_is_tried_again";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("CREATE TABLE counter AS SELECT 0::bigint AS value").await.expect("a table");
+        let text = "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT value AS before FROM counter \\gset\n\
+                    \\sleep 1 ms\nUPDATE counter SET value = :before::bigint + 1;\nEND;";
+        let job =
+            |tries: u32| with(scripts("prepared", &[("add", text, 1)]), "max_tries", json!(tries));
+
+        let once = done(&server, 8, job(1)).await.expect("a run");
+        assert!(
+            once["transactions"]["add"]["failed_by_sqlstate"]["40001"].as_u64() > Some(0),
+            "{once}"
+        );
+        assert_eq!(count(&once, "add", "retried"), 0, "{once}");
+
+        let before = one_number(&mut conn, "SELECT value FROM counter").await;
+        let often = done(&server, 8, job(0)).await.expect("a run");
+        assert!(count(&often, "add", "retried") > 0, "{often}");
+        assert_eq!(count(&often, "add", "failed"), 0, "{often}");
+        let added = one_number(&mut conn, "SELECT value FROM counter").await - before;
+        let committed = count(&often, "add", "committed");
+        assert!((committed..=committed + 8).contains(&added), "{committed}, {added}");
+    });
+}
+
+#[test]
+fn a_pipeline_s_parts_fail_apart() {
+    run(async {
+        let claim = "a_pipeline_s_parts_fail_apart";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("CREATE TABLE log (part int, mode text)").await.expect("a table");
+        let text = "\\startpipeline\nINSERT INTO log VALUES (1, :mode);\n\\syncpipeline\n\
+                    INSERT INTO log VALUES (2, :mode);\nSELECT 1 / 0;\n\\syncpipeline\n\
+                    INSERT INTO log VALUES (3, :mode);\n\\endpipeline\n";
+        for mode in ["extended", "prepared"] {
+            let job = with(
+                scripts(mode, &[("parts", text, 1), ("good", "SELECT 1;", 1)]),
+                "variables",
+                json!({"mode": mode}),
+            );
+            let done = done(&server, 1, job).await.expect(mode);
+            assert!(count(&done, "parts", "failed") > 0, "{done}");
+            let of_part = async |conn: &mut _, part: u32| {
+                one_number(
+                    conn,
+                    &format!("SELECT count(*) FROM log WHERE (part, mode) = ({part}, '{mode}')"),
+                )
+                .await
+            };
+            let parts = [
+                of_part(&mut conn, 1).await,
+                of_part(&mut conn, 2).await,
+                of_part(&mut conn, 3).await,
+            ];
+            assert!(parts[0] > 0, "{mode}: {parts:?}");
+            assert_eq!(parts[1], 0, "{mode}: {parts:?}");
+            assert!(parts[2].abs_diff(parts[0]) <= 1, "{mode}: {parts:?}");
+        }
+    });
+}
+
+#[test]
+fn a_command_that_fails_ends_the_run_and_says_where() {
+    run(async {
+        let claim = "a_command_that_fails_ends_the_run_and_says_where";
+        let Some(server) = Server::start(claim).await else { return };
+        let cases = [
+            ("\\set x 1\n\\set y :x / 0", "line 2, command 1 (\\set): division by zero"),
+            (
+                "SELECT 1;\nSELECT 1 AS a WHERE false \\gset",
+                "line 2, command 1 (SQL): expected one row, got 0",
+            ),
+            (
+                "SELECT 1 AS a UNION SELECT 2 \\gset",
+                "line 1, command 0 (SQL): expected one row, got 2",
+            ),
+            ("BEGIN \\gset", "line 1, command 0 (SQL): expected one row, got 0"),
+            ("SELECT 1 \\gset", "line 1, command 0 (SQL): invalid variable name: \"?column?\""),
+            (
+                "BEGIN;\nSELECT 1;",
+                "line 2, command 1 (SQL): end of script reached without completing the last transaction",
+            ),
+            ("\\sleep :x", "line 1, command 0 (\\sleep): undefined variable \"x\""),
+        ];
+        for mode in MODES {
+            for (text, expected) in cases {
+                let error = done(&server, 2, scripts(mode, &[("wrong", text, 1)])).await;
+                let error = error.expect_err(text).to_string();
+                assert_eq!(error, format!("script \"wrong\", {expected}"), "{mode}");
+            }
+        }
+        let open = scripts("prepared", &[("wrong", "\\startpipeline\nSELECT 1;", 1)]);
+        let error = done(&server, 1, open).await.expect_err("an open pipeline").to_string();
+        assert!(error.ends_with("end of script reached with pipeline open"), "{error}");
+    });
+}
+
+#[test]
+fn a_shell_s_command_gives_a_number_and_does_not_outlive_the_run() {
+    run(async {
+        let claim = "a_shell_s_command_gives_a_number_and_does_not_outlive_the_run";
+        let Some(server) = Server::start(claim).await else { return };
+        let allowed =
+            |text: &str| with(scripts("simple", &[("shell", text, 1)]), "allow_shell", json!(true));
+        let text = "\\set x 41\n\\setshell y expr :x + 1\n\\shell true\nSELECT 1 / (:y / 42);";
+        let found = done(&server, 2, allowed(text)).await.expect("a run");
+        assert_eq!(count(&found, "shell", "failed"), 0, "{found}");
+        assert!(count(&found, "shell", "committed") > 0, "{found}");
+
+        for (text, expected) in [
+            ("\\shell false", "false: could not launch shell command"),
+            ("\\setshell x true", "true: could not read result of shell command"),
+            ("\\setshell x echo 1 2", "echo: shell command must return an integer (not \"1 2\")"),
+        ] {
+            let error = done(&server, 1, allowed(text)).await.expect_err(text).to_string();
+            assert!(error.ends_with(expected), "{error}");
+        }
+
+        // Two processes, one of which is not the shell's own child.
+        let unique = format!("3600.{}", std::process::id());
+        let text =
+            format!("SELECT 1;\n\\if random(1, 4) = 1\n\\shell (sleep {unique}) | cat\n\\endif");
+        done(&server, 2, allowed(&text)).await.expect("a run");
+        let mut attempts_left = 200;
+        while is_running(&unique) {
+            attempts_left -= 1;
+            assert!(attempts_left > 0, "sleep {unique} is still running");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+}
+
+/// Whether a process has this among its arguments.
+fn is_running(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("Linux");
+    let lines =
+        processes.flatten().filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let mut lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.any(|line| line.split('\0').any(|word| word == argument))
+}
+
+#[test]
+fn mistakes_are_found_before_a_connection_is_made() {
+    let job = |text: &str| scripts("prepared", &[("mine", text, 1)]);
+    let cases = [
+        (
+            job("SELECT 1;\n  \\set x 1 +"),
+            "script \"mine\", line 2, column 13: syntax error in command \"set\"",
+        ),
+        (
+            job("\\shell true"),
+            "script \"mine\" runs programs of this machine, and key \"workload.allow_shell\" is false",
+        ),
+        (scripts("simple", &[]), "key \"workload.scripts\" must not be empty"),
+        (
+            with(job("SELECT 1;"), "variables", json!({"1x": "1"})),
+            "key \"workload.variables\": invalid variable name: \"1x\"",
+        ),
+    ];
+    for (job, expected) in cases {
+        assert_eq!(compiled(job).expect_err(expected), expected);
+    }
+}
