@@ -1,0 +1,137 @@
+"""A server is named as psql names it, and what the driver is told is what libpq connected to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdrag.driver import Target
+from pgdrag.dsn import names_a_server, reach
+from pgdrag.errors import PgdragError, ServerLost, UsageError
+from pgdrag.servers.cluster import Cluster
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HOST", "PORT", "USER", "DATABASE", "PASSWORD", "SERVICE", "OPTIONS", "SSLMODE"):
+        monkeypatch.delenv(f"PG{name}", raising=False)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+
+
+@pytest.fixture
+def strict_cluster(cluster: Cluster) -> Cluster:
+    """A cluster that lets "pgdrag" in without and "guest" only with a password."""
+    cluster.scratch.write_private(
+        cluster.data_directory / "pg_hba.conf",
+        "local all pgdrag trust\nlocal all guest scram-sha-256\n",
+    )
+    cluster.start()
+    with cluster.connect() as connection:
+        connection.execute("CREATE ROLE guest LOGIN PASSWORD 'open sesame'")
+    return cluster
+
+
+def dsn(cluster: Cluster, user: str = "pgdrag") -> str:
+    return f"host={cluster.socket_directory} port={cluster.port} user={user} dbname=pgdrag"
+
+
+def test_a_connection_string_leads_to_its_server(running_cluster: Cluster) -> None:
+    found = reach(dsn(running_cluster))
+    where = str(running_cluster.socket_directory)
+    assert found.target == Target(where, running_cluster.port, "pgdrag", "pgdrag")
+    assert found.version == running_cluster.binaries.version
+    assert found.is_local
+    assert found.doubts == ()
+    with found.connect() as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_the_environment_says_the_rest(
+    running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOST", str(running_cluster.socket_directory))
+    monkeypatch.setenv("PGPORT", "1")
+    monkeypatch.setenv("PGUSER", "pgdrag")
+    # A word without "=" is a database, as to psql; an option goes over the environment.
+    found = reach("postgres", {"port": running_cluster.port})
+    assert (found.target.database, found.target.port) == ("postgres", running_cluster.port)
+
+
+def test_other_sessions_are_a_doubt(running_cluster: Cluster) -> None:
+    with running_cluster.connect():
+        assert reach(dsn(running_cluster)).doubts == ("it has 1 other session",)
+
+
+def test_a_password_comes_from_the_password_file(strict_cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "pgpass"
+    file.write_text("*:*:*:guest:open sesame\n")
+    file.chmod(0o600)
+    found = reach(dsn(strict_cluster, "guest"))
+    assert found.target.password == "open sesame"
+    found.connect().close()
+
+
+def test_a_password_is_asked_for_where_somebody_is_there(strict_cluster: Cluster) -> None:
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return "open sesame"
+
+    assert reach(dsn(strict_cluster, "guest"), ask_password=answer).target.password
+    assert asked == ["Password: "]
+
+
+def test_a_missing_or_wrong_password_is_told_without_it(strict_cluster: Cluster) -> None:
+    with pytest.raises(UsageError, match="asks for a password") as missing:
+        reach(dsn(strict_cluster, "guest"))
+    assert "PGPASSWORD" in (missing.value.hint or "")
+    with pytest.raises(ServerLost, match="password authentication failed") as wrong:
+        reach(f"{dsn(strict_cluster, 'guest')} password=mellon")
+    assert "mellon" not in str(vars(wrong.value))
+
+
+def test_a_server_never_shows_its_password(strict_cluster: Cluster) -> None:
+    found = reach(f"{dsn(strict_cluster, 'guest')} password='open sesame'")
+    assert "sesame" not in found.name
+    assert "_conninfo" not in repr(found)
+
+
+def test_nobody_there_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ServerLost) as found:
+        reach(f"host={tmp_path} dbname=nothing")
+    assert "\n" not in found.value.message
+    assert "No such file" in found.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("host", "database"),  # a word is a database's name, and the default server is not there
+        ("hots=db1", 'invalid connection option "hots"'),
+        ("postgresql://me:hush%zz@db1/x", "percent-encoding"),
+        ("host=db1 sslmode=require", "does not speak TLS"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PGHOST", str(tmp_path))
+    with pytest.raises(PgdragError) as found:
+        reach(text)
+    told = f"{found.value.message} {found.value.hint}"
+    assert words in told.replace("PGDATABASE", "database")
+    assert "hush" not in told
+
+
+def test_options_for_the_session_are_refused(running_cluster: Cluster) -> None:
+    with pytest.raises(UsageError, match="work_mem"):
+        reach(f"{dsn(running_cluster)} options='-c work_mem=1MB'")
+
+
+def test_only_places_name_a_server() -> None:
+    assert not names_a_server(None, {}, {"PGUSER": "me", "PGHOST": ""})
+    assert names_a_server(None, {}, {"PGSERVICE": "bench"})
+    assert names_a_server(None, {"host": "db1"}, {})
+    assert names_a_server("bench", {}, {})
