@@ -14,6 +14,8 @@ from benchmarks.progress import Progress
 from benchmarks.rounds import orders, paired_ratio
 from benchmarks.rows import Row, measured_row, missing_row
 
+INTERRUPTED = "interrupted before the first round was done"
+
 
 @dataclass
 class Setting:
@@ -111,10 +113,7 @@ class Contest:
     def run(self, setting: Setting) -> None:
         """Run all rounds, or those until Ctrl-C; a round that was not finished does not count.
 
-        A round that fails is left out; after a second one no more are tried.
-
-        Raises:
-            BenchmarkError: no round could be finished.
+        A round that fails is left out and said in the rows; after a second one no more are tried.
         """
         names = [each.name for each in self.contestants]
         self.results = {name: [] for name in names}
@@ -131,8 +130,6 @@ class Contest:
                 continue
             for name, measured in done.items():
                 self.results[name].append(measured)
-        if self.failures and not self.results[names[0]]:
-            raise self.failures[0]
 
     def _round(self, setting: Setting, number: int, order: Sequence[str]) -> dict[str, Measured]:
         by_name = {each.name: each for each in self.contestants}
@@ -196,7 +193,7 @@ def _row(
     note: str,
 ) -> Row:
     if not values[0]:
-        return missing_row(name, *sides, goal, "interrupted before the first round was done")
+        return missing_row(name, *sides, goal, note or INTERRUPTED)
     medians = (statistics.median(values[0]), statistics.median(values[1]))
     ratio = paired_ratio(*values)
     return measured_row(name, *sides, ratio, goal, values=medians, unit=unit, note=note)

@@ -51,7 +51,6 @@ def scripts(scale: int, statements: str, *texts: Script) -> dict[str, object]:
         "max_tries": 1,
         "allow_shell": False,
         "tables": None,
-        "check": False,
     }
 
 
