@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 
-from pgdrag.driver import Driver, Line, ProgressLine, Target
+from pgdrag.contract import Line, ProgressLine
+from pgdrag.driver import Driver, Target
 from pgdrag.errors import DriverError, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.binaries import Binaries
@@ -96,9 +97,9 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
             listen(Progress(line.done, line.total, unit))
 
     try:
-        driver.load(
+        workload.populate(
+            driver,
             target(cluster),
-            workload.job(),
             seed=DATASET_SEED,
             parallelism=min(8, os.cpu_count() or 1),
             timeout_s=LOAD_TIMEOUT_S,

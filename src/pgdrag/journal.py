@@ -20,7 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.exclusive import measuring_pid
-from pgdrag.plan import Host, Outcome, Result, RunRecord, Sample, Study, Trial
+from pgdrag.measurement import Sample
+from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 
@@ -78,6 +79,28 @@ SCHEMA = (
         PRIMARY KEY (run_id, number, attempt, sample),
         FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
     );
+    """,
+    # A load has a pacing in the place of a rate, a sample the sessions that worked, and what the
+    # driver tells of itself has other names. Until now a rate had BenchBase's meaning.
+    """
+    ALTER TABLE sample ADD COLUMN sessions INTEGER;
+    UPDATE run SET study = json_set(study, '$.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(study, '$.load.rate_per_s'), 'queue_limit', 10000))
+     WHERE json_extract(study, '$.load.rate_per_s') IS NOT NULL;
+    UPDATE trial SET trial = json_set(trial, '$.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(trial, '$.load.rate_per_s'), 'queue_limit', 10000))
+     WHERE json_extract(trial, '$.load.rate_per_s') IS NOT NULL;
+    UPDATE attempt SET result = json_set(result, '$.trial.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(result, '$.trial.load.rate_per_s'),
+            'queue_limit', 10000))
+     WHERE json_extract(result, '$.trial.load.rate_per_s') IS NOT NULL;
+    UPDATE attempt SET result = json_set(result, '$.measurement.driver', json_object(
+            'user_cpu_s', json_extract(result, '$.measurement.driver.user_cpu_s'),
+            'system_cpu_s', json_extract(result, '$.measurement.driver.system_cpu_s'),
+            'threads', json_extract(result, '$.measurement.driver.threads'),
+            'stall_us_p99', json_extract(result, '$.measurement.driver.loop_lag_us_p99'),
+            'stall_us_max', json_extract(result, '$.measurement.driver.loop_lag_us_max')))
+     WHERE json_extract(result, '$.measurement.driver.loop_lag_us_p99') IS NOT NULL;
     """,
 )
 
@@ -196,7 +219,9 @@ class Journal:
                     "SELECT trial FROM trial WHERE run_id = ? AND number = ?",
                     (run_id, trial.number),
                 ).fetchone()
-                assert kept == text, f"trial {trial.number} of {run_id} is not the one planned"
+                # As values: an older pgdrag may have written it with other keys.
+                is_same = _trial.validate_json(kept) == _trial.validate_json(text)
+                assert is_same, f"trial {trial.number} of {run_id} is not the one planned"
 
     def begin_attempt(self, run_id: str, number: int) -> int:
         """Record that a trial begins and return which attempt at it this is, from 1."""
@@ -234,9 +259,9 @@ class Journal:
                 ),
             )
             self._db.executemany(
-                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (*key, number, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us)
+                    (*key, number, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us, s.sessions)
                     for number, s in enumerate(samples, start=1)
                 ],
             )
@@ -358,7 +383,7 @@ class Journal:
         if result.measurement is None:
             return result
         rows = self._rows(
-            "SELECT t_s, duration_s, committed, failed, p99_us FROM sample "
+            "SELECT t_s, duration_s, committed, failed, p99_us, sessions FROM sample "
             "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
             (run_id, number, attempt),
         )

@@ -101,6 +101,7 @@ def expand(
                     workload=study.workload,
                     load=study.load,
                     seed=trial_seed,
+                    is_checked=study.is_checked,
                 )
             )
     return trials

@@ -14,6 +14,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
+# What the stations pass on is had from here as a whole; loads and measurements have files of their own.
+from pgdrag.load import LoadProfile as LoadProfile
+from pgdrag.measurement import Arrivals as Arrivals
+from pgdrag.measurement import Counts as Counts
+from pgdrag.measurement import DriverCost as DriverCost
+from pgdrag.measurement import Latency as Latency
+from pgdrag.measurement import Measurement as Measurement
+from pgdrag.measurement import Sample as Sample
+
 
 class Outcome(StrEnum):
     """How a trial ended."""
@@ -72,27 +81,6 @@ class Treatment:
 
 
 @dataclass(frozen=True)
-class LoadProfile:
-    """How hard and how long the workload is driven.
-
-    Attributes:
-        connections: clients, one connection each.
-        rate_per_s: transactions offered per second over all clients; None: closed loop, no pause.
-        warm_up_s: load before the measured window, in seconds.
-        measure_s: length of the measured window, in seconds.
-        min_commits: with fewer commits the window goes on, up to `budget_s`.
-        budget_s: longest measured window, in seconds.
-    """
-
-    connections: int
-    warm_up_s: float
-    measure_s: float
-    budget_s: float
-    rate_per_s: float | None = None
-    min_commits: int = 30
-
-
-@dataclass(frozen=True)
 class WorkloadSpec:
     """Which workload, with its own parameters (JSON values)."""
 
@@ -109,6 +97,7 @@ class Trial:
         block: which block of the design, from 1; trials of a block ran close together.
         replicate: which repeat of the treatment, from 1.
         seed: of everything random in this trial; the same in all treatments of one replicate.
+        is_checked: the dataset's consistency is checked after the window.
     """
 
     number: int
@@ -118,6 +107,7 @@ class Trial:
     workload: WorkloadSpec
     load: LoadProfile
     seed: int
+    is_checked: bool = True
 
 
 @dataclass(frozen=True)
@@ -135,109 +125,6 @@ class Applied:
     effective: str | None
     note: str = ""
     default: str | None = None
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Latencies of the committed transactions of one type, in microseconds."""
-
-    count: int
-    mean_us: float
-    p50_us: float
-    p95_us: float
-    p99_us: float
-    max_us: float
-    encoded: str = ""  # HdrHistogram, V2 compressed, base64; microseconds
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How the transactions of one type ended; `scheduled` is the sum of the five ways to end."""
-
-    scheduled: int = 0
-    committed: int = 0
-    rolled_back: int = 0  # by design
-    failed: int = 0
-    in_flight: int = 0  # at the end of the window
-    dropped: int = 0  # refused by a full queue
-    retried: int = 0  # attempts, not transactions
-    failed_by_sqlstate: Mapping[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: Counts) -> Counts:
-        states = dict(self.failed_by_sqlstate)
-        for sqlstate, count in other.failed_by_sqlstate.items():
-            states[sqlstate] = states.get(sqlstate, 0) + count
-        return Counts(
-            self.scheduled + other.scheduled,
-            self.committed + other.committed,
-            self.rolled_back + other.rolled_back,
-            self.failed + other.failed,
-            self.in_flight + other.in_flight,
-            self.dropped + other.dropped,
-            self.retried + other.retried,
-            states,
-        )
-
-    @property
-    def is_balanced(self) -> bool:
-        """Every scheduled transaction ended in exactly one counted way."""
-        ended = self.committed + self.rolled_back + self.failed + self.in_flight + self.dropped
-        return self.scheduled == ended and self.failed == sum(self.failed_by_sqlstate.values())
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One interval of the measured window: `t_s` is its end, in seconds from the window's start."""
-
-    t_s: float
-    duration_s: float
-    committed: int
-    failed: int = 0
-    p99_us: float | None = None  # over all types, the worst of them; None: nothing committed
-
-
-@dataclass(frozen=True)
-class DriverCost:
-    """What the driver itself used in the measured window: the proof that it was not the bottleneck."""
-
-    user_cpu_s: float
-    system_cpu_s: float
-    loop_lag_us_p99: float
-    loop_lag_us_max: float
-    threads: int = 1
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What the driver counted in the measured window.
-
-    Attributes:
-        elapsed_s: the window as it was, in seconds.
-        stopped_by: "deadline", "commits" (extended until it had enough), "budget" (extended as far
-            as allowed) or "signal".
-        transactions: counts by transaction type.
-        errors: first message of each error class: (transaction type, SQLSTATE, message, count).
-    """
-
-    elapsed_s: float
-    stopped_by: str
-    transactions: Mapping[str, Counts]
-    latency: Mapping[str, Latency]
-    samples: tuple[Sample, ...]
-    driver: DriverCost
-    errors: tuple[tuple[str, str, str, int], ...] = ()
-    queue_us_p99: float | None = None  # with a rate: how long work waited before its first attempt
-    max_queue: int | None = None
-
-    @property
-    def total(self) -> Counts:
-        """Counts over all transaction types."""
-        return sum(self.transactions.values(), Counts())
-
-    @property
-    def committed_per_s(self) -> float:
-        """Committed transactions per second."""
-        return self.total.committed / self.elapsed_s
 
 
 @dataclass(frozen=True)
@@ -342,6 +229,7 @@ class Study:
         scale: which of the experiment's scales was run.
         rungs: the first is the baseline.
         notes: sentences of the experiment file to print with the results.
+        is_checked: the dataset's consistency is checked after every trial.
     """
 
     name: str
@@ -356,6 +244,7 @@ class Study:
     replicates: int
     notes: tuple[str, ...] = ()
     design_parameters: Mapping[str, object] = field(default_factory=dict)
+    is_checked: bool = True
 
     @property
     def levels(self) -> tuple[Level, ...]:

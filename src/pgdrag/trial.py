@@ -7,33 +7,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
+from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
 from pgdrag.datasets import provide_snapshot, target
-from pgdrag.driver import Driver, IntervalLine, Line, find_driver
+from pgdrag.driver import Driver, find_driver
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, Here, Problem, all_factors
-from pgdrag.plan import (
-    Applied,
-    Level,
-    LoadProfile,
-    Measurement,
-    Observation,
-    Outcome,
-    Result,
-    Study,
-    Trial,
-)
+from pgdrag.measurement import Measurement
+from pgdrag.plan import Applied, Level, Observation, Outcome, Result, Study, Trial
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, full_disk
 from pgdrag.servers.server_log import is_full_disk
 from pgdrag.servers.snapshot import Snapshot
-from pgdrag.workloads import Workload, all_workloads
+from pgdrag.workloads import Driving, Workload, all_workloads
 
 CHECK_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 120.0
@@ -104,9 +96,10 @@ def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Re
     with notes.provision() as cluster:
         try:
             with notes.applied_factors(cluster):
-                notes.warm_up(cluster)
-                with notes.collecting(cluster):
-                    notes.measure(cluster)
+                with notes.driving(cluster) as load:
+                    notes.warm_up(load, cluster)
+                    with notes.collecting(cluster):
+                        notes.measure(load, cluster)
                 notes.check(cluster)
             outcome, error = notes.outcome(), None
         except (ServerDidNotStart, ServerLost, DriverError) as broken:
@@ -180,31 +173,33 @@ class _Notes:
             for factor in kinds.values():
                 factor.undo(cluster)
 
-    def warm_up(self, cluster: Cluster) -> None:
-        """Drive the workload before the measured window, with other transactions than in it."""
-        warm_s = self.trial.load.warm_up_s
-        if warm_s > 0:
-            load = replace(self.trial.load, measure_s=warm_s, budget_s=warm_s, min_commits=0)
-            # Not the window's own seed: the same transactions would be cheaper the second time.
-            self._drive(cluster, "warm up", load, self.trial.seed ^ 1)
+    def driving(self, cluster: Cluster) -> AbstractContextManager[Driving]:
+        """Start the load; its sessions and its stream of transactions last through the window."""
+        return self.workload.driving(
+            self.bench.driver,
+            target(cluster),
+            self.trial.load,
+            seed=self.trial.seed,
+            listen=_throughput(self.listen),
+        )
 
-    def measure(self, cluster: Cluster) -> None:
-        """Drive the workload for the measured window."""
-        self.measurement = self._drive(cluster, "measure", self.trial.load, self.trial.seed)
+    def warm_up(self, load: Driving, cluster: Cluster) -> None:
+        """Let the load run without counting it."""
+        with self.phase("warm up", self.trial.load.warm_up_s):
+            load.warm_up()
+        self.refuse_crash(cluster)
 
-    def _drive(self, cluster: Cluster, phase: str, load: LoadProfile, seed: int) -> Measurement:
-        with self.phase(phase, load.measure_s):
-            found = self.bench.driver.run(
-                target(cluster),
-                self.workload.job(),
-                load,
-                seed=seed,
-                listen=_throughput(self.listen),
-            )
-        self.refuse_full_disk(cluster, {x[2] for x in found.errors})
+    def measure(self, load: Driving, cluster: Cluster) -> None:
+        """Count what the load does in the measured window."""
+        with self.phase("measure", self.trial.load.measure_s):
+            self.measurement = load.measure()
+        self.refuse_full_disk(cluster, {x[2] for x in self.measurement.errors})
+        self.refuse_crash(cluster)
+
+    def refuse_crash(self, cluster: Cluster) -> None:
+        """Raise `ServerLost` if the server did not survive the load."""
         if self.is_crashed(cluster):
             raise ServerLost("the server crashed under load", detail=cluster.log_tail())
-        return found
 
     def refuse_full_disk(self, cluster: Cluster, messages: set[str]) -> None:
         """Stop the run where the disk is full: no other trial would fare better.
@@ -223,7 +218,10 @@ class _Notes:
 
     @contextmanager
     def collecting(self, cluster: Cluster) -> Iterator[None]:
-        """Let every collector look before and after, on a connection of their own."""
+        """Let every collector look before and after, on a connection of their own.
+
+        The load goes on meanwhile, so that the window does not begin with a pause.
+        """
         collectors: list[Collector] = [kind() for kind in all_collectors().values()]
         with cluster.connect(application_name="pgdrag collectors") as connection:
             observer = Observer(cluster, connection)
@@ -248,10 +246,12 @@ class _Notes:
 
     def check(self, cluster: Cluster) -> None:
         """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""
+        if not self.trial.is_checked:
+            return
         with self.phase("check", CHECK_TIMEOUT_S):
             try:
-                self.violations = self.bench.driver.check(
-                    target(cluster), self.workload.job(), timeout_s=CHECK_TIMEOUT_S
+                self.violations = self.workload.violations(
+                    self.bench.driver, target(cluster), timeout_s=CHECK_TIMEOUT_S
                 )
             except DriverError as error:
                 self.warnings.append(f"the dataset's consistency was not checked: {error.message}")
@@ -326,7 +326,9 @@ def _throughput(listen: Listener) -> Callable[[Line], None]:
 
     def note(line: Line) -> None:
         nonlocal committed, elapsed_s
-        if isinstance(line, IntervalLine):
+        if isinstance(line, PhaseLine) and line.name == "run":
+            committed, elapsed_s = 0, 0.0
+        if isinstance(line, IntervalLine | WarmingLine):
             committed += line.committed
             elapsed_s += line.duration_s
             last_per_s = line.committed / line.duration_s if line.duration_s else 0.0

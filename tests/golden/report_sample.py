@@ -9,28 +9,25 @@ from pgdrag.analysis.findings import (
     Answer,
     ClaimFinding,
     Comparison,
+    DriverFinding,
     Findings,
     Interval,
     Movement,
     RungFinding,
     Verdict,
 )
+from pgdrag.load import LoadProfile
+from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.plan import (
     Applied,
     Claim,
-    Counts,
-    DriverCost,
     Host,
-    Latency,
     Level,
-    LoadProfile,
-    Measurement,
     Observation,
     Outcome,
     Result,
     Rung,
     RunRecord,
-    Sample,
     Source,
     Study,
     Treatment,
@@ -40,7 +37,16 @@ from pgdrag.plan import (
 
 WORKLOAD = WorkloadSpec("tpcc", {"warehouses": 10})
 LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=15, budget_s=75)
-DRIVER = DriverCost(1.0, 0.5, 120, 900)
+DRIVER = DriverCost(
+    user_cpu_s=1.0,
+    system_cpu_s=0.5,
+    busiest_thread_cpu_s=1.5,
+    max_rss_bytes=12 << 20,
+    send_lag_us_p99=120,
+    send_lag_us_max=900,
+    stall_us_p99=60,
+    stall_us_max=2_100,
+)
 BASE_COUNTS = Counts(17_953, 17_810, 76, 59, 8, 0, 14, {"40P01": 57, "40001": 2})  # of one trial
 BASE = ("shared_buffers", "2GB")
 
@@ -138,6 +144,10 @@ def latencies(p50_us: float) -> dict[str, Latency]:
     return {kind: Latency(800, *times) for kind in ("new_order", "payment")}
 
 
+def driver_use(cpu_share: float) -> DriverFinding:
+    return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_in_doubt=False, doubts=())
+
+
 def empty(at: int) -> RungFinding:
     """A rung of which nothing is known."""
     return RungFinding(
@@ -163,7 +173,6 @@ def empty(at: int) -> RungFinding:
         inert=(),
         sentence="Not run yet.",
         drift="",
-        driver_cpu_share=None,
         warnings=(),
     )
 
@@ -182,7 +191,7 @@ def baseline() -> RungFinding:
         applied=(Applied(level(*BASE), "2GB"),),
         evidence=evidence(0.999, 4_800),
         sentence="",
-        driver_cpu_share=0.12,
+        driver=driver_use(0.12),
     )
 
 
@@ -244,7 +253,7 @@ def small_cache() -> RungFinding:
             "15 samples show only roughly how unsteady the rate was; measure for 20 s or more",
             DRIFT,
         ),
-        driver_cpu_share=0.03,
+        driver=driver_use(0.03),
         step_share=0.22,
     )
 
@@ -299,7 +308,7 @@ def noisy() -> RungFinding:
         untested=(lacking,),
         inert=("log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",),
         sentence="No further slowdown seen here: 1.02× (0.95× to 1.09×).",
-        driver_cpu_share=0.03,
+        driver=driver_use(0.03),
         step_share=0.01,
     )
 

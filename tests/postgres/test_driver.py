@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from pgdrag.contract import IntervalLine, Line
 from pgdrag.datasets import target
-from pgdrag.driver import IntervalLine, Line
 from pgdrag.events import ignore
-from pgdrag.plan import LoadProfile
+from pgdrag.load import LoadProfile
 from pgdrag.trial import ServerBench
 from pgdrag.workloads.tpcc import Tpcc
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from pgdrag.contract import HelloLine, IntervalLine, Line, ProgressLine
 from pgdrag.datasets import target
-from pgdrag.driver import Driver, HelloLine, IntervalLine, Line, ProgressLine, find_driver
+from pgdrag.driver import Driver, find_driver
 from pgdrag.errors import DriverError
-from pgdrag.plan import LoadProfile
+from pgdrag.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.workloads.tpcc import Tpcc

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdrag.errors import ServerError
 from pgdrag.events import Event, PhaseStarted, Throughput
-from pgdrag.plan import Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.load import LoadProfile, Open, Step
+from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -54,16 +56,17 @@ def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerBench) -> Non
     assert no_cluster_is_left(bench)
 
 
-def test_transactions_that_find_no_unpinned_buffer_are_counted_with_their_message(
+def test_transactions_that_the_server_refuses_are_counted_with_their_message(
     bench: ServerBench,
 ) -> None:
-    crowded = LoadProfile(connections=32, warm_up_s=0, measure_s=2, budget_s=4, min_commits=1)
-    result = run_trial(trial_of(crowded, shared_buffers="128kB"), bench)
+    result = run_trial(trial_of(default_transaction_read_only="on"), bench)
     assert result.measurement is not None
-    failed = result.measurement.total.failed_by_sqlstate
+    counts = result.measurement.transactions
+    assert counts["payment"].failed_by_sqlstate["25006"] > 0
+    assert counts["payment"].committed == 0
+    assert counts["order_status"].failed == 0
     messages = {error[2] for error in result.measurement.errors}
-    assert failed["XX000"] > 0
-    assert "no unpinned buffers available" in messages
+    assert "cannot execute UPDATE in a read-only transaction" in messages
 
 
 def test_a_setting_of_the_observation_channel_is_noted_as_not_the_treatments(
@@ -73,6 +76,68 @@ def test_a_setting_of_the_observation_channel_is_noted_as_not_the_treatments(
     (applied,) = result.applied
     assert applied.effective == "0ms"
     assert "observation channel" in applied.note
+
+
+def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerBench) -> None:
+    sessions: dict[str, set[int]] = {}
+
+    def note(phase: str) -> Callable[[], None]:
+        return lambda: sessions.update({phase: set(backends(bench))})
+
+    in_warm_up, in_window = when("warm up", note("before")), when("measure", note("after"))
+
+    def listen(event: Event) -> None:
+        in_warm_up(event)
+        in_window(event)
+
+    result = run_trial(trial_of(), bench, listen)
+    assert len(sessions["before"]) == SHORT.connections
+    # One more has come: the collectors'.
+    assert sessions["before"] < sessions["after"]
+    assert result.measurement is not None
+    assert (result.measurement.warm_up_s or 0) >= SHORT.warm_up_s
+
+
+def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerBench) -> None:
+    steps = (Step(0, 1), Step(1, 2), Step(2, 4))
+    load = LoadProfile(connections=4, warm_up_s=0.5, measure_s=3, budget_s=3, steps=steps)
+    result = run_trial(trial_of(load), bench)
+    assert result.measurement is not None
+    # At the very end of an interval the next step has begun, or not yet.
+    seen = [sample.sessions or 0 for sample in result.measurement.samples]
+    assert all(step.sessions <= found for step, found in zip(steps, seen, strict=True))
+    assert seen[-1] == 4
+    assert all(sample.committed for sample in result.measurement.samples)
+
+
+def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerBench) -> None:
+    pacing = Open(rate_per_s=50_000, arrivals="uniform", backlog_limit=10)
+    load = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=2, pacing=pacing)
+    result = run_trial(trial_of(load), bench)
+    assert result.measurement is not None
+    arrivals, total = result.measurement.arrivals, result.measurement.total
+    assert arrivals is not None
+    # None of the schedule is lost, however far the clients are behind it.
+    assert arrivals.scheduled - arrivals.carried == pytest.approx(100_000, abs=2)
+    assert 0 < arrivals.max_queue <= 10
+    assert total.dropped > total.committed > 0
+
+
+def test_a_workloads_own_keys_reach_the_driver(bench: ServerBench) -> None:
+    keys = {"statements": "pipelined", "terminals": "specification", "wait_scale": 0.01}
+    workload = WorkloadSpec("tpcc", {"warehouses": 1, "max_tries": 2, **keys})
+    result = run_trial(replace(trial_of(), workload=workload), bench)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert not result.violations
+    # Four terminals that wait 0.1 s and more each time: without waits it is hundreds.
+    assert result.measurement is not None
+    assert result.measurement.total.tried < 200
+
+
+def test_a_trial_that_is_not_to_be_checked_is_not(bench: ServerBench) -> None:
+    result = run_trial(replace(trial_of(), is_checked=False), bench)
+    assert result.outcome is Outcome.MEASURED
+    assert "check" not in result.phases_s
 
 
 @pytest.mark.parametrize("victim", ["postmaster", "backend"])
@@ -148,6 +213,11 @@ def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scr
 
 def when_measuring(do: Callable[[], None]) -> Callable[[Event], None]:
     """Return a listener that does something once, when the measured window is under way."""
+    return when("measure", do)
+
+
+def when(wanted: str, do: Callable[[], None]) -> Callable[[Event], None]:
+    """Return a listener that does something once, when the load is under way in a phase."""
     phase = ""
     is_done = False
 
@@ -155,22 +225,29 @@ def when_measuring(do: Callable[[], None]) -> Callable[[Event], None]:
         nonlocal phase, is_done
         if isinstance(event, PhaseStarted):
             phase = event.name
-        elif isinstance(event, Throughput) and phase == "measure" and not is_done:
+        elif isinstance(event, Throughput) and phase == wanted and not is_done:
             is_done = True
             do()
 
     return listen
 
 
-def victim_pid(bench: ServerBench, victim: str) -> int:
+def postmaster_pid(bench: ServerBench) -> int:
     (directory,) = bench.scratch.clusters.iterdir()
-    postmaster = int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
-    if victim == "postmaster":
-        return postmaster
+    return int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
+def backends(bench: ServerBench) -> list[int]:
+    """Return the processes that serve the workload's sessions."""
+    postmaster = postmaster_pid(bench)
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    return next(
-        int(pid)
-        for pid in children
-        if b"pgdrag pgdrag" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        and b"collectors" not in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
+    titles = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    return [
+        pid
+        for pid, title in titles.items()
+        if b"pgdrag pgdrag" in title and b"collectors" not in title
+    ]
+
+
+def victim_pid(bench: ServerBench, victim: str) -> int:
+    return postmaster_pid(bench) if victim == "postmaster" else backends(bench)[0]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pgdrag.load import LoadProfile
+from pgdrag.measurement import Counts, DriverCost, Measurement, Sample
 from pgdrag.plan import (
     Applied,
     Claim,
-    Counts,
-    DriverCost,
     Host,
     Level,
-    LoadProfile,
-    Measurement,
     Observation,
     Outcome,
     Result,
     Rung,
     RunRecord,
-    Sample,
     Source,
     Study,
     Treatment,
@@ -28,7 +25,13 @@ from pgdrag.plan import (
 
 LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=60, budget_s=120)
 WORKLOAD = WorkloadSpec("tpcc", {"warehouses": 1})
-IDLE = DriverCost(user_cpu_s=1.0, system_cpu_s=1.0, loop_lag_us_p99=100, loop_lag_us_max=900)
+IDLE = DriverCost(
+    user_cpu_s=1.0,
+    system_cpu_s=1.0,
+    busiest_thread_cpu_s=2.0,
+    send_lag_us_p99=100,
+    stall_us_max=900,
+)
 
 
 def setting(name: str, value: str) -> Level:

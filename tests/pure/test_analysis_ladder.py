@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from pgdrag.analysis import levels
 from pgdrag.analysis.findings import Answer, Verdict
 from pgdrag.analysis.ladder import find
-from pgdrag.plan import Applied, Counts, DriverCost, Outcome, Result, Sample
+from pgdrag.measurement import Counts, DriverCost, Sample
+from pgdrag.plan import Applied, Outcome, Result
 
 CACHE = "shared_buffers"
 LADDER = (
@@ -276,7 +277,7 @@ def test_transactions_that_failed_are_named_from_one_in_a_hundred_on():
     baseline, first = find(run).rungs
     assert baseline.warnings == ()
     assert first.warnings == (
-        "in trial 2 1 % of the transactions failed, most often with SQLSTATE 40P01 (deadlock); the "
+        "1 % of the transactions of trial 2 failed, most often with SQLSTATE 40P01 (deadlock); the "
         "rate is of those that committed: find out why the others failed",
     )
 
@@ -310,16 +311,19 @@ def test_a_setting_that_this_server_lacks_makes_its_claims_untestable():
     assert third.step_claim.found is not None
 
 
-def test_a_busy_or_late_driver_is_flagged():
-    busy = DriverCost(50.0, 40.0, loop_lag_us_p99=100, loop_lag_us_max=200, threads=2)
-    late = DriverCost(1.0, 1.0, loop_lag_us_p99=12_000, loop_lag_us_max=90_000)
-    found = find(
-        run_of(LADDER[:2], [result("A0", 70_000, driver=busy), result("A1", 10_000, driver=late)])
-    )
+def test_a_busy_driver_puts_its_rung_in_doubt_and_keeps_its_number():
+    busy = DriverCost(50.0, 40.0, threads=2, busiest_thread_cpu_s=54.0)
+    found = find(run_of(LADDER[:2], [result("A0", 70_000, driver=busy), result("A1", 10_000)]))
     baseline, first = found.rungs
-    assert baseline.driver_cpu_share == pytest.approx(1.5)
-    assert any("busy 75 % of the time" in warning for warning in baseline.warnings)
-    assert any("12 ms late" in warning for warning in first.warnings)
+    assert baseline.driver is not None
+    assert baseline.driver.is_in_doubt
+    assert baseline.tps is not None
+    assert any("used 90 % of a processor" in warning for warning in baseline.warnings)
+    assert first.driver is not None
+    assert not first.driver.is_in_doubt
+    assert any(
+        x.startswith("the load driver may have shaped the numbers of A0") for x in found.warnings
+    )
 
 
 def test_repeats_of_the_baseline_give_the_noise_floor_and_widen_single_trials():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgdrag.analysis.counts import overdispersion, poisson_rate
 from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
-from pgdrag.plan import Sample
+from pgdrag.measurement import Sample
 
 
 def samples_of(counts: list[int]) -> tuple[Sample, ...]:

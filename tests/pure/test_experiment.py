@@ -205,6 +205,8 @@ MISTAKES = [
     ('name = "small"', "name = 'Small'", 2, '"name" must be made of lower-case letters, digits and hyphens, not "Small"', None),
     ("pgdrag = 1", "pgdrag = 2", 1, "file format 2 is newer than this pgdrag reads, 1", "Install a newer pgdrag."),
     ("pgdrag = 1", "", 1, "this is not an experiment file of pgdrag", "Begin the file with: pgdrag = 1"),
+    ('kind = "tpcc"', 'kind = "tpcc"\nmax_retries = 3', 5, 'unknown key "max_retries" in [workload]', 'Did you mean "max_tries"?'),
+    ("[scales.long]", '[scales.long]\nworkload = { statements = "pipelined" }', 31, '"statements" is "pipelined" at scale "long", but "prepared" at scale "demo"', "Numbers of the two are not compared: write a file for each."),
     ("summary = ", "summary ", 23, "TOML syntax: expected '=' after a key in a key/value pair", None),
 ]  # fmt: skip
 
@@ -361,8 +363,10 @@ def test_the_reference_mentions_every_key():
 
 def test_the_experiments_in_the_reference_are_valid():
     blocks = (REFERENCE / "experiment-file.md").read_text().split("```toml\n")[1:]
-    whole, _, levels, pasted = (block.split("```")[0] for block in blocks)
+    whole, _, levels, pasted, *loads = (block.split("```")[0] for block in blocks)
     assert parsed(whole).default_scale == "demo"
+    assert [parsed(TEXT + load).study("ramp" if "ramp" in load else "peak") for load in loads]
+    assert len(loads) == 2
     for part in (levels, pasted):
         text = TEXT.replace('[baseline.setting]\nwork_mem = "4MB"\n', "")
         text = text.replace("[baseline]\n", "" if part is pasted else "[baseline]\n")

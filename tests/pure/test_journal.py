@@ -1,13 +1,18 @@
 """The journal keeps what it was given, and says what is wrong with a file that is none."""
 
+import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.journal import SCHEMA, Journal
 from pgdrag.lab import expand
+from pgdrag.load import BenchBaseRate, Closed, Pacing
+from pgdrag.measurement import Sample
 from pgdrag.plan import Host
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
@@ -110,3 +115,57 @@ def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None
     damaged = Journal(journal.path)
     with pytest.raises(JournalError, match="could not use journal"):
         damaged.summaries()
+
+
+# What the first version wrote, as far as the next ones changed it.
+OLD_LOAD = {"connections": 2, "warm_up_s": 1, "measure_s": 2, "budget_s": 3, "rate_per_s": 100.0}
+OLD_DRIVER = {
+    "user_cpu_s": 1.0,
+    "system_cpu_s": 0.5,
+    "loop_lag_us_p99": 7.0,
+    "loop_lag_us_max": 9.0,
+    "threads": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "pacing"), [(100.0, BenchBaseRate(100.0, 10_000)), (None, Closed())]
+)
+def test_a_run_of_the_first_version_is_read_with_what_its_rate_meant(
+    tmp_path: Path, rate_per_s: float | None, pacing: Pacing
+) -> None:
+    load = OLD_LOAD | {"rate_per_s": rate_per_s}
+    study = to_jsonable_python(STUDY) | {"load": load}
+    (first, *_) = expand([STUDY.rungs[0].treatment], STUDY, seed=5, block_number=1, first_number=1)
+    trial = to_jsonable_python(first) | {"load": load}
+    window = {
+        "elapsed_s": 2.0,
+        "stopped_by": "deadline",
+        "transactions": {"payment": {"scheduled": 3, "committed": 3}},
+        "latency": {},
+        "samples": [],
+        "driver": OLD_DRIVER,
+        "queue_us_p99": 5.0,
+        "max_queue": 3,
+    }
+    result = {"trial": trial, "outcome": "measured", "started_unix_s": 0.0, "measurement": window}
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript(f"{SCHEMA[0]}; PRAGMA user_version = 1;")
+        run = ("old", "x", "demo", "done", json.dumps(study), json.dumps(to_jsonable_python(HOST)))
+        db.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, NULL, '18', '0', 5, 0, 1, 1)", run)
+        db.execute("INSERT INTO trial VALUES ('old', 1, 1, 1, 'R0', ?)", (json.dumps(trial),))
+        db.execute(
+            "INSERT INTO attempt VALUES ('old', 1, 1, 0, 1, 'measured', '', 3, 2.0, ?)",
+            (json.dumps(result),),
+        )
+        db.execute("INSERT INTO sample VALUES ('old', 1, 1, 1, 1.0, 1.0, 3, 0, 5.0)")
+    journal = Journal(path)
+    found = journal.run("old")
+    (only,) = found.results
+    assert (found.study.load.pacing, only.trial.load.pacing) == (pacing, pacing)
+    assert only.measurement is not None
+    assert only.measurement.samples == (Sample(1.0, 1.0, 3, 0, 5.0, None),)
+    driver = only.measurement.driver
+    assert (driver.user_cpu_s, driver.stall_us_p99, driver.busiest_thread_cpu_s) == (1.0, 7.0, None)
+    journal.plan_trials("old", [replace(first, load=only.trial.load)])

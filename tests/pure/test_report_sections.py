@@ -9,7 +9,10 @@ import pytest
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
 
 from pgdrag.analysis.ladder import find
-from pgdrag.plan import Applied, Latency, Outcome, RunRecord
+from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
+from pgdrag.measurement import Arrivals, Latency, Sample
+from pgdrag.plan import Applied, Outcome, Result, RunRecord
+from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, all_sections
@@ -23,31 +26,89 @@ class TestEverySection(SectionConformance):
         return request.param
 
 
-def at_a_rate() -> RunRecord:
-    load = replace(LOAD, rate_per_s=500.0)
+ARRIVALS = Arrivals(
+    scheduled=30_500,
+    dropped=200,
+    skipped=300,
+    late=4_000,
+    max_queue=1_234,
+    queue_us_p50=2_000.0,
+    queue_us_p99=250_000.0,
+    queue_us_max=900_000.0,
+)
+
+
+def at_a_rate(pacing: Pacing) -> RunRecord:
+    load = replace(LOAD, pacing=pacing)
     window = replace(
         measurement(30_000),
         latency={"payment": Latency(30_000, 5e3, 4e3, 9e3, 2e4, 5e5)},
-        queue_us_p99=250_000.0,
-        max_queue=1_234,
+        arrivals=ARRIVALS,
     )
     run = run_of([rung("A0")], [replace(result("A0", None), measurement=window)])
     return replace(run, study=replace(run.study, load=load))
 
 
-def test_at_a_rate_latency_counts_from_the_first_attempt_and_the_wait_stands_apart():
-    text = render_markdown(find(at_a_rate()))
-    assert "Counted from the start of the first attempt" in text
-    assert "intended start" not in text
-    assert "| **A0** | 250 ms | 1,234 |" in text
+@pytest.mark.parametrize(
+    ("pacing", "kind", "meaning"),
+    [
+        (Closed(), "service time", "each client waits for its answer"),
+        (Open(500.0), "response time", "counted from the moment at which an arrival was due"),
+        (
+            BenchBaseRate(500.0),
+            "without the wait in the queue",
+            "counted from the moment at which a client took an arrival",
+        ),
+    ],
+)
+def test_latency_says_what_it_counts_from(pacing: Pacing, kind: str, meaning: str):
+    found = find(at_a_rate(pacing))
+    assert f"Latency of committed transactions: {kind}" in render_html(found)
+    assert meaning in render_markdown(found)
 
 
-def test_the_wait_of_arrivals_is_in_the_findings_and_in_json():
-    found = find(at_a_rate())
-    assert (found.rungs[0].queue_us_p99, found.rungs[0].max_queue) == (250_000.0, 1_234)
+def test_arrivals_that_were_lost_or_late_are_counted_and_the_wait_stands_apart():
+    text = render_markdown(find(at_a_rate(Open(500.0))))
+    assert "| Late: no client free | Skipped: over the limit | Dropped: queue full |" in text
+    assert "| **A0** | 30,500 | 4,000 | 300 | 200 | 2 ms | 250 ms | 900 ms | 1,234 |" in text
+    spared = replace(ARRIVALS, dropped=0, skipped=0)
+    run = at_a_rate(Open(500.0))
+    window = replace(run.results[0].measurement, arrivals=spared)
+    text = render_markdown(
+        find(replace(run, results=(replace(run.results[0], measurement=window),)))
+    )
+    assert "Dropped" not in text
+    assert "Skipped" not in text
+
+
+def test_arrivals_are_in_the_findings_and_in_json():
+    found = find(at_a_rate(BenchBaseRate(500.0)))
+    assert found.rungs[0].arrivals == ARRIVALS
     # Once with the rung, and once with its trial.
     assert render_json(found).count('"queue_us_p99": 250000.0') == 2
     assert render_json(found).count('"max_queue": 1234') == 2
+
+
+def test_repeats_that_agree_are_said_to_agree():
+    trials = [result("A0", 60_000, number=1), result("A0", 60_100, number=2)]
+    text = render_markdown(find(run_of([rung("A0")], trials)))
+    assert "trials of the baseline, all alike, agree to within 0.5 %." in text
+    assert "1.00×" not in text
+
+
+def test_doubts_that_differ_in_numbers_alone_are_one_line():
+    def falling(at: int, fall: float) -> Result:
+        seconds = [Sample(s + 1.0, 1.0, round(1000 - fall * s)) for s in range(60)]
+        committed = sum(one.committed for one in seconds)
+        window = measurement(committed, samples=seconds)
+        return replace(result(f"A{at}", None, number=at + 1), measurement=window)
+
+    run = run_of([rung(f"A{at}") for at in range(3)], [falling(0, 2), falling(1, 4), falling(2, 8)])
+    text = terminal_text(find(run), width=400)
+    (line,) = [line for line in text.splitlines() if "throughput fell" in line]
+    assert line.startswith(
+        " • A0, A1 and A2: throughput fell by 13 to 63 % during the window of 1 min"
+    )
 
 
 def test_the_noise_of_repeats_is_stated_and_decides_nothing():

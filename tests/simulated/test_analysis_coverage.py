@@ -12,7 +12,7 @@ import pytest
 from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
 from pgdrag.analysis.ratios import slowdown
-from pgdrag.plan import Sample
+from pgdrag.measurement import Sample
 
 WINDOWS = 1500
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / WINDOWS)  # 1.1 %

@@ -1,5 +1,6 @@
 """The whole road without PostgreSQL: loop, journal and analysis against planted truth."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pgdrag.errors import Interrupted, StorageError
 from pgdrag.events import Event, TrialFinished, TrialStarted
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
+from pgdrag.load import LoadProfile, Step
 from pgdrag.plan import Host, Outcome, RunRecord, Study
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 
@@ -125,6 +127,19 @@ def test_few_commits_extend_the_window_up_to_the_budget(journal: Journal) -> Non
     windows = {r.trial.treatment.name: r.measurement for r in ended.results}
     elapsed_s = {name: m.elapsed_s for name, m in windows.items() if m is not None}
     assert elapsed_s == {"R0": 20, "R1": 30, "R2": 60}
+
+
+def test_a_ramp_of_sessions_is_found_step_by_step_and_kept_by_the_journal(
+    journal: Journal,
+) -> None:
+    steps = tuple(Step(20.0 * at, 2 * (at + 1)) for at in range(4))
+    load = LoadProfile(connections=8, warm_up_s=0, measure_s=80, budget_s=80, steps=steps)
+    study = replace(simulated_ladder("a", replicates=2), load=load)
+    found = find(run(journal, study, Truth(slowdowns={"a": 2.0}, noise=0.01)))
+    for rung, factor in zip(found.rungs, (1, 2), strict=True):
+        centers = [step.tps.center for step in rung.steps if step.tps is not None]
+        assert centers == pytest.approx([x / factor for x in (250, 500, 750, 1000)], rel=0.05)
+        assert rung.drift == ""
 
 
 def test_every_finished_trial_is_in_the_journal_before_the_next_begins(journal: Journal) -> None:

@@ -58,6 +58,17 @@ def run_warnings(
             "the step's share depends on the order of the rungs; another order gives other shares "
             "of the same total"
         )
+    if len(run.study.load.steps) > 1:
+        doubts.append(
+            f"the load changes in {len(run.study.load.steps)} steps: the throughput of a rung is the "
+            "mean over all of them; each step has its own in the table of steps"
+        )
+    in_doubt = [one.rung.name for one in rungs if one.driver is not None and one.driver.is_in_doubt]
+    if in_doubt:
+        doubts.append(
+            f"the load driver may have shaped the numbers of {listed(in_doubt)}: see what it used; "
+            "run on a quieter machine, or with more driver threads"
+        )
     treatments = {rung.rung.treatment.name for rung in rungs}
     strays = sum(result.trial.treatment.name not in treatments for result in run.results)
     if strays:

@@ -6,25 +6,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdrag.analysis.findings import NOT_RUN
+from pgdrag.analysis.findings import NOT_RUN, DriverFinding
+from pgdrag.analysis.innocence import driver_finding
 from pgdrag.analysis.rates import TrialRate, trend
 from pgdrag.analysis.wording import counted, percent_words
-from pgdrag.plan import (
-    Applied,
-    Counts,
-    Latency,
-    Measurement,
-    Observation,
-    Outcome,
-    Result,
-    Rung,
-    Sample,
-)
+from pgdrag.measurement import Arrivals, Counts, Latency, Measurement, Sample
+from pgdrag.plan import Applied, Observation, Outcome, Result, Rung
 from pgdrag.units import format_duration
 
 FAILED_MATTERS = 0.01  # share of failed transactions above which a rate needs a word
-DRIVER_BUSY = 0.7  # CPU share of a driver thread from which the driver may be the bottleneck
-DRIVER_LATE_US = 10_000.0  # p99 of its loop's lateness from which it may be
+LOST_MATTERS = 0.01  # share of arrivals dropped or skipped above which it does
 
 
 @dataclass(frozen=True)
@@ -100,16 +91,10 @@ class RungTrials:
         return measured.latency if measured is not None else {}
 
     @property
-    def queue_us_p99(self) -> float | None:
-        """How long work waited before its first attempt, in the middle trial; None without a rate."""
+    def arrivals(self) -> Arrivals | None:
+        """How many arrivals came, and how they waited, in the middle trial; None in closed loop."""
         measured = self._middle_measurement
-        return measured.queue_us_p99 if measured is not None else None
-
-    @property
-    def max_queue(self) -> int | None:
-        """How much work waited at once, in the middle trial; None without a rate."""
-        measured = self._middle_measurement
-        return measured.max_queue if measured is not None else None
+        return measured.arrivals if measured is not None else None
 
     @property
     def _middle_measurement(self) -> Measurement | None:
@@ -145,7 +130,9 @@ class RungTrials:
     @property
     def drift(self) -> str:
         """A sentence where throughput had a trend that matters within a window, else ""."""
-        slopes = [(trend(measured.samples), measured) for _, measured in self.numbered]
+        # Under a load that changes by design throughput has every reason to change.
+        steady = [measured for result, measured in self.numbered if not result.trial.load.steps]
+        slopes = [(trend(measured.samples), measured) for measured in steady]
         drifting = [(slope, m) for slope, m in slopes if slope is not None and slope.matters]
         if not drifting:
             return ""
@@ -159,9 +146,9 @@ class RungTrials:
         )
 
     @property
-    def driver_cpu_share(self) -> float | None:
-        """CPU seconds of the driver per second of window, in the trial where it was busiest."""
-        return max((_cpu_share(measured) for _, measured in self.numbered), default=None)
+    def driver(self) -> DriverFinding | None:
+        """What the load driver used, in the trial where it was busiest."""
+        return driver_finding(self.numbered)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -181,7 +168,8 @@ class RungTrials:
                 if id(result) not in has_number
             ]
         for result, measured in self.numbered:
-            doubts += [*_failure_doubts(result.trial.number, measured), *_driver_doubts(measured)]
+            doubts += _window_doubts(result.trial.number, measured)
+        doubts += self.driver.doubts if self.driver is not None else ()
         if self.drift:
             doubts.append(self.drift)
         return tuple(dict.fromkeys(doubts))
@@ -224,8 +212,13 @@ def _median(observations: Sequence[Observation]) -> Observation:
     return replace(seen[0], value=middle, resolution=resolution, detail=detail)
 
 
-def _cpu_share(measured: Measurement) -> float:
-    return (measured.driver.user_cpu_s + measured.driver.system_cpu_s) / measured.elapsed_s
+def _window_doubts(number: int, measured: Measurement) -> list[str]:
+    """Doubt a window for what became of its transactions."""
+    return [
+        *_failure_doubts(number, measured),
+        *_arrival_doubts(number, measured.total),
+        *_end_doubts(number, measured),
+    ]
 
 
 def _failure_doubts(number: int, measured: Measurement) -> list[str]:
@@ -238,24 +231,30 @@ def _failure_doubts(number: int, measured: Measurement) -> list[str]:
     messages = [text for _, state, text, _ in measured.errors if state == most and text]
     why = f" ({messages[0]})" if messages else ""
     return [
-        f"in trial {number} {percent_words(total.failed / total.scheduled)} of the transactions "
+        f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
         f"failed, most often with SQLSTATE {most}{why}; the rate is of those that committed: find "
         "out why the others failed"
     ]
 
 
-def _driver_doubts(measured: Measurement) -> list[str]:
-    doubts = []
-    per_thread = _cpu_share(measured) / max(measured.driver.threads, 1)
-    if per_thread > DRIVER_BUSY:
-        doubts.append(
-            f"the driver may have been the bottleneck: its threads were busy {percent_words(per_thread)} of the "
-            "time; give it more threads, or a machine of its own"
-        )
-    if measured.driver.loop_lag_us_p99 > DRIVER_LATE_US:
-        lag = format_duration(measured.driver.loop_lag_us_p99 / 1e6)
-        doubts.append(
-            f"the driver may have been the bottleneck: one in a hundred of its timers was {lag} late or "
-            "more; use fewer connections, or a machine of its own"
-        )
-    return doubts
+def _arrival_doubts(number: int, total: Counts) -> list[str]:
+    """Doubt a trial that was offered more than was taken."""
+    lost = total.dropped + total.skipped
+    if lost <= LOST_MATTERS * total.scheduled:
+        return []
+    return [
+        f"{percent_words(lost / total.scheduled)} of the arrivals of trial {number} were dropped or "
+        "skipped: the server did not keep up, and the wait of those is in no latency; offer less, or "
+        "read the throughput as what it can do"
+    ]
+
+
+def _end_doubts(number: int, measured: Measurement) -> list[str]:
+    if measured.stopped_by != "clients":
+        return []
+    first = next(iter(measured.errors), None)
+    why = f" ({first[2]}, SQLSTATE {first[1]})" if first else ""
+    return [
+        f"the window of trial {number} ended after {format_duration(measured.elapsed_s)}: no client "
+        f"could go on{why}; mend the workload"
+    ]

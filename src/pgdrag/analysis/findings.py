@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdrag.plan import Applied, Counts, Latency, Observation, Outcome, Rung, RunRecord, Sample
+from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
+from pgdrag.plan import Applied, Observation, Outcome, Rung, RunRecord
 
 NOT_RUN = "not run yet"
 LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
@@ -98,6 +99,52 @@ class Movement:
 
 
 @dataclass(frozen=True)
+class DriverFinding:
+    """What the load driver used on one rung: the proof, or the doubt, that it was not the bottleneck.
+
+    Attributes:
+        trial: number of the trial that the values are of: the one in which it was busiest.
+        cpu_share: CPU seconds per second of window, over all its threads.
+        busiest_share: share of a processor that its busiest worker thread used.
+        cpu_us_per_transaction: None where no transaction ended.
+        is_in_doubt: in any trial of the rung.
+        doubts: why, each with the remedy still untried.
+    """
+
+    trial: int
+    cpu_share: float
+    busiest_share: float
+    cpu_us_per_transaction: float | None
+    cost: DriverCost
+    is_in_doubt: bool
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StepFinding:
+    """One step of a load that changes: throughput from `at_s` to `end_s` of the window.
+
+    Attributes:
+        rate_per_s: what was offered; None in closed loop.
+        tps: None where no whole interval lies within the step.
+    """
+
+    at_s: float
+    end_s: float
+    sessions: int
+    rate_per_s: float | None
+    tps: Interval | None
+
+
+@dataclass(frozen=True)
+class NewOrders:
+    """New-Orders of TPC-C committed per minute; `label` is "tpmC" only where the rules for that hold."""
+
+    label: str
+    per_min: Interval
+
+
+@dataclass(frozen=True)
 class RungFinding:
     """All that is known of one rung.
 
@@ -109,8 +156,10 @@ class RungFinding:
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
         latency, samples, applied: of the trial in the middle by throughput.
-        queue_us_p99, max_queue: of that trial: how long work waited before its first attempt, and how
-            much of it at once; None without a rate.
+        arrivals: of that trial: how many came, and how long they waited; None in closed loop.
+        driver: what the load driver used; None where there is no number.
+        steps: where the load changes within the window: throughput of each step.
+        new_orders: of TPC-C only.
         evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
@@ -149,11 +198,12 @@ class RungFinding:
     inert: tuple[str, ...]
     sentence: str
     drift: str
-    driver_cpu_share: float | None  # driver's CPU seconds per second of window
     warnings: tuple[str, ...]
     step_share: float | None = None
-    queue_us_p99: float | None = None
-    max_queue: int | None = None
+    arrivals: Arrivals | None = None
+    driver: DriverFinding | None = None
+    steps: tuple[StepFinding, ...] = ()
+    new_orders: NewOrders | None = None
 
     @property
     def state(self) -> str:

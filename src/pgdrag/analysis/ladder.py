@@ -25,8 +25,10 @@ from pgdrag.analysis.findings import (
     Verdict,
 )
 from pgdrag.analysis.movement import movements, sentence
+from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import slowdown
+from pgdrag.analysis.steps import step_findings
 from pgdrag.analysis.wording import detectable_words
 from pgdrag.plan import Applied, Outcome, RunRecord
 from pgdrag.units import format_interval
@@ -65,13 +67,14 @@ def _find_rung(
     moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()
     applied = here.applied
     earlier = _applied_before(run, trials, at)
+    tps = combined_rate(here.rates) if here.rates else None
     overridden = levels.overrides(run.study.rungs, at) if _is_ladder(run) else ()
     return RungFinding(
         rung=rung,
         outcome=_outcome(here, earlier) if at else here.outcome,
         reason=here.reason,
         trials=len(here.numbered) or len(here.results),
-        tps=combined_rate(here.rates) if here.rates else None,
+        tps=tps,
         to_baseline=to_baseline,
         to_previous=to_previous,
         previous=trials[before].rung.name if before is not None else "",
@@ -89,10 +92,11 @@ def _find_rung(
         inert=levels.inert(rung.added, applied, earlier) if at else (),
         sentence=_rung_sentence(here, trials[reference], moved, to_previous),
         drift=here.drift,
-        driver_cpu_share=here.driver_cpu_share,
         warnings=here.warnings,
-        queue_us_p99=here.queue_us_p99,
-        max_queue=here.max_queue,
+        arrivals=here.arrivals,
+        driver=here.driver,
+        steps=step_findings(here.numbered),
+        new_orders=new_orders(run.study.workload, tps, here.numbered),
     )
 
 

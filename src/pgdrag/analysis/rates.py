@@ -17,7 +17,7 @@ from scipy import stats
 
 from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
 from pgdrag.analysis.findings import Interval
-from pgdrag.plan import Sample
+from pgdrag.measurement import Sample
 
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
 

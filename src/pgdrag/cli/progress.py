@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pgdrag.analysis.combine import rate_of
 from pgdrag.events import (
     BlockPlanned,
     Event,
@@ -169,5 +170,5 @@ def _came_of(result: Result) -> str:
     if result.measurement is None or result.outcome is not Outcome.MEASURED:
         return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
     total = result.measurement.total.committed
-    rate = format_rate(result.measurement.committed_per_s)
+    rate = format_rate(rate_of(result, result.measurement).per_s)
     return f"{rate:>12}   {total:,} committed in {result.measurement.elapsed_s:.0f} s"

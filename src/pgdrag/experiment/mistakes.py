@@ -29,6 +29,15 @@ _OTHER_WORDS = {
     "runs": "replicates",
     "settings": "setting",
     "steps": "rungs",
+    "rate": "rate_per_s",
+    "rate_limit": "rate_per_s",
+    "ramp": "sessions",
+    "workers": "threads",
+    "jobs": "threads",
+    "latency_limit": "latency_limit_ms",
+    "max_retries": "max_tries",
+    "retries": "max_tries",
+    "consistency_check": "check",
 }
 
 
@@ -179,7 +188,7 @@ def _wanted(details: ErrorDetails) -> str:
         text = text[:1].lower() + text[1:]
         if text.startswith("input should"):
             text = "must" + text.removeprefix("input should")
-    is_about_value = details["type"] not in ("too_short", "string_too_short")
+    is_about_value = details["type"] not in ("too_short", "string_too_short", "pairs", "steps")
     if details["type"] == "value_error":
         return f": {text}"
     return f" {text}, not {_shown(details['input'])}" if is_about_value else f" {text}"

@@ -15,14 +15,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
     WithJsonSchema,
     create_model,
-    field_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from pgdrag.designs import all_designs
+from pgdrag.experiment.load import LoadTable
 from pgdrag.factors import all_factors
 from pgdrag.workloads import all_workloads
 
@@ -140,41 +139,6 @@ class RungTable(Table):
     )
 
 
-class LoadTable(Table):
-    """How hard and how long the workload is driven."""
-
-    connections: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=8, description="Clients, one connection each"
-    )
-    rate_per_s: Annotated[float, Field(gt=0, le=10_000_000)] | None = Field(
-        default=None,
-        description="Transactions offered per second over all clients (default: closed loop, no pause)",
-    )
-    warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
-        default=10, description="Load before the measured window, seconds"
-    )
-    measure_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30, description="Length of the measured window, seconds"
-    )
-    min_commits: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        default=30, description="With fewer commits the window goes on, up to budget_s"
-    )
-    budget_s: Annotated[float, Field(gt=0, le=604_800)] | None = Field(
-        default=None,
-        description="Longest measured window, seconds; at least measure_s (default: 5 times measure_s)",
-    )
-
-    @field_validator("budget_s")
-    @classmethod
-    def _holds_the_window(cls, budget_s: float | None, info: ValidationInfo) -> float | None:
-        measure_s = info.data.get("measure_s")
-        if budget_s is not None and measure_s is not None and budget_s < measure_s:
-            raise PydanticCustomError(
-                "budget", "must be at least measure_s, {floor}", {"floor": f"{measure_s:g}"}
-            )
-        return budget_s
-
-
 class ScaleTable(Table):
     """How large and how long: the same question, for minutes or for a night."""
 
@@ -185,6 +149,10 @@ class ScaleTable(Table):
     workload: Bag = Field(description="Keys of [workload] that this scale replaces")
     load: LoadTable = Field(default_factory=LoadTable, description="How hard and how long")
     design: Bag = Field(description="Keys of [design] that this scale replaces")
+    check: bool = Field(
+        default=True,
+        description="Check the dataset's consistency after every trial; a violation makes it invalid",
+    )
 
 
 class WorkloadTable(Table):

@@ -29,19 +29,19 @@ from pgdrag.experiment.model import (
     ClaimTable,
     DesignTable,
     ExperimentTable,
-    LoadTable,
     RungTable,
     ScaleTable,
     Table,
     experiment_table,
 )
+from pgdrag.experiment.profile import load_profile
 from pgdrag.experiment.toml_lines import KeyLines, KeyPath
 from pgdrag.factors import all_factors
-from pgdrag.plan import Claim, Level, LoadProfile, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.load import LoadProfile
+from pgdrag.plan import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.units import to_base_integer
 from pgdrag.workloads import all_workloads
 
-BUDGET_FACTOR = 5  # of measure_s, where the file names no budget
 DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
 OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
 _DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
@@ -98,6 +98,7 @@ class _Reader:
             raise self._error()
         self._check_rungs(table)
         studies = {name: self._study(table, name, *bags[name]) for name in table.scales}
+        self._check_alike(table, studies)
         if self._mistakes:
             raise self._error()
         return ReadExperiment(table, studies, tuple(self._written.mends), self._level_lines)
@@ -139,6 +140,22 @@ class _Reader:
                 if name not in known
             ]
 
+    def _check_alike(self, table: ExperimentTable, studies: Mapping[str, Study]) -> None:
+        """Refuse scales that mix what is never compared, such as statement modes."""
+        workload = all_workloads().get(table.workload.kind)
+        first, *others = studies
+        for key in workload.alike_at_all_scales if workload else ():
+            wanted = studies[first].workload.parameters.get(key)
+            for name in others:
+                found = studies[name].workload.parameters.get(key)
+                if found != wanted:
+                    message = (
+                        f'"{key}" is "{found}" at scale "{name}", but "{wanted}" at scale "{first}"'
+                    )
+                    hint = "Numbers of the two are not compared: write a file for each."
+                    path: KeyPath = ("scales", name, "workload", key)
+                    self._mistakes.append(Mistake(path, message, hint))
+
     def _study(
         self,
         table: ExperimentTable,
@@ -147,7 +164,8 @@ class _Reader:
         design: BaseModel | None,
     ) -> Study:
         scale = table.scales[scale_name]
-        load = _load_profile(scale.load)
+        load, mistakes = load_profile(scale.load, ("scales", scale_name, "load"))
+        self._mistakes += mistakes
         rungs = self._rungs(table, scale, ("scales", scale_name))
         self._check_connections(rungs, load, scale_name)
         return Study(
@@ -163,6 +181,7 @@ class _Reader:
             replicates=scale.replicates,
             notes=tuple(table.notes),
             design_parameters=_parameters(design),
+            is_checked=scale.check,
         )
 
     def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
@@ -281,18 +300,6 @@ def _merged(own: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         is_table = isinstance(inner, dict) and isinstance(value, dict)
         merged[key] = _merged(inner, value) if is_table else value  # type: ignore[arg-type]
     return merged
-
-
-def _load_profile(load: LoadTable) -> LoadProfile:
-    budget_s = load.budget_s
-    return LoadProfile(
-        connections=load.connections,
-        warm_up_s=load.warm_up_s,
-        measure_s=load.measure_s,
-        budget_s=BUDGET_FACTOR * load.measure_s if budget_s is None else budget_s,
-        rate_per_s=load.rate_per_s,
-        min_commits=load.min_commits,
-    )
 
 
 def _baseline_rung(table: BaselineTable, treatment: Treatment) -> Rung:

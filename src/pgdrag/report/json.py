@@ -10,9 +10,9 @@ The document is one object::
     study           name, title, question, scale, design, source, workload, load, replicates, notes
     rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
                     `RungFinding`
-    trials          in the order run: outcome, reason, elapsed_s, queue_us_p99, max_queue (null without
-                    a rate), committed, committed_per_s (without bias: of an extended window one
-                    commit less, as it stopped at its last)
+    trials          in the order run: outcome, reason, elapsed_s, arrivals (null in closed loop),
+                    committed, committed_per_s (without bias: of an extended window one commit less,
+                    as it stopped at its last), driver (what the load driver used)
 
 An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
 open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
@@ -88,8 +88,8 @@ def _trial(result: Result) -> Json:
         "reason": result.reason,
         "elapsed_s": measured.elapsed_s if measured else None,
         "stopped_by": measured.stopped_by if measured else None,
-        "queue_us_p99": measured.queue_us_p99 if measured else None,
-        "max_queue": measured.max_queue if measured else None,
+        "warm_up_s": measured.warm_up_s if measured else None,
+        "arrivals": _plain(measured.arrivals) if measured else None,
         "committed": measured.total.committed if measured else None,
         "committed_per_s": rate_of(result, measured).per_s
         if measured and measured.elapsed_s

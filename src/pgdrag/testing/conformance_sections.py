@@ -19,6 +19,7 @@ from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
 from pgdrag.lab import expand
+from pgdrag.load import Step
 from pgdrag.plan import Host, Outcome, Result, RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
@@ -57,7 +58,7 @@ class SectionConformance:
 
     def test_it_applies_to_a_run_that_went_well(self, section_class: type[Section]) -> None:
         """A section that never shows is no section."""
-        assert section_class().applies(findings_of(STUDY, Truth(slowdowns={"a": 2.0})))
+        assert section_class().applies(findings_of(STEPPED, Truth(slowdowns={"a": 2.0})))
 
     def test_every_rendering_has_it(self, section_class: type[Section]) -> None:
         """Its heading is in the browser and in Markdown, and the terminal bears its brief form."""
@@ -69,8 +70,8 @@ class SectionConformance:
 
     def test_it_leaves_escaping_to_the_renderer(self, section_class: type[Section]) -> None:
         """Text is shown as it was written: never as markup, and never escaped twice."""
-        rungs = tuple(replace(rung, title=AWKWARD) for rung in STUDY.rungs)
-        findings = findings_of(replace(STUDY, rungs=rungs), Truth(slowdowns={"a": 2.0}))
+        rungs = tuple(replace(rung, title=AWKWARD) for rung in STEPPED.rungs)
+        findings = findings_of(replace(STEPPED, rungs=rungs), Truth(slowdowns={"a": 2.0}))
         page = render_html(findings).partition(f'<section id="{section_class.name}"')[2]
         shown = page.partition("</section>")[0]
         assert shown
@@ -79,11 +80,14 @@ class SectionConformance:
 
 
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
+# The same with half of the sessions at first: it has all that a report can show.
+STEPPED = replace(STUDY, load=replace(STUDY.load, steps=(Step(0, 4), Step(10, 8))))
 
 
 def every_state() -> Iterator[Findings]:
     """Yield findings of runs that went well, badly, or not at all."""
     yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
+    yield findings_of(STEPPED, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(replace(STUDY, design="compare"), Truth(slowdowns={"a": 2.0}))
     yield findings_of(STUDY, Truth(lacking=frozenset("b")))
     yield find(_record(STUDY, ()))

@@ -17,7 +17,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from pgdrag.plan import LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.load import LoadProfile
+from pgdrag.plan import Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.trial import run_trial
 from pgdrag.workloads import Workload
 

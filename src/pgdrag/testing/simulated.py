@@ -13,19 +13,15 @@ from dataclasses import dataclass, field
 
 from pgdrag.events import Listener, PhaseStarted, Throughput
 from pgdrag.factors import Problem
+from pgdrag.load import LoadProfile
+from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.plan import (
     Applied,
-    Counts,
-    DriverCost,
-    Latency,
     Level,
-    LoadProfile,
-    Measurement,
     Observation,
     Outcome,
     Result,
     Rung,
-    Sample,
     Source,
     Study,
     Treatment,
@@ -45,7 +41,8 @@ class Truth:
     """What is planted.
 
     Attributes:
-        base_tps: throughput of the untouched server, transactions/s.
+        base_tps: throughput of the untouched server with all sessions at work, transactions/s; fewer
+            sessions have their share of it.
         slowdowns: by factor name, how many times slower its presence makes the server.
         noise: standard deviation of the log throughput between trials.
         drift_per_hour: log throughput gained each simulated hour by the machine alone.
@@ -172,8 +169,10 @@ class SimulatedBench:
         carried = 0.0
         for second in range(1, int(elapsed_s) + 1):
             loss = self.truth.warm_up_loss * math.exp(-second / 5)
-            carried += tps * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
-            samples.append(Sample(float(second), 1.0, int(carried)))
+            sessions = _sessions_at(load, second - 1)
+            busy = sessions / load.connections
+            carried += tps * busy * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
+            samples.append(Sample(float(second), 1.0, int(carried), sessions=sessions))
             carried -= int(carried)
         committed = sum(sample.committed for sample in samples)
         latency_us = 1e6 * load.connections / tps if tps else 0.0
@@ -190,8 +189,23 @@ class SimulatedBench:
             },
             latency={"simulated": latency} if committed else {},
             samples=tuple(samples),
-            driver=DriverCost(0.01 * elapsed_s, 0.01 * elapsed_s, 50.0, 200.0),
+            warm_up_s=load.warm_up_s,
+            driver=DriverCost(
+                user_cpu_s=0.01 * elapsed_s,
+                system_cpu_s=0.01 * elapsed_s,
+                busiest_thread_cpu_s=0.02 * elapsed_s,
+                max_rss_bytes=16 << 20,
+                send_lag_us_p99=10.0,
+                send_lag_us_max=200.0,
+                stall_us_p99=50.0,
+                stall_us_max=200.0,
+            ),
         )
+
+
+def _sessions_at(load: LoadProfile, t_s: float) -> int:
+    begun = [step.sessions for step in load.steps if step.at_s <= t_s]
+    return begun[-1] if begun else load.connections
 
 
 def _stopped_by(load: LoadProfile, committed: int, elapsed_s: float) -> str:

@@ -1,19 +1,45 @@
 """What do the clients do? One file a workload: what the driver is told, its dataset, its checks.
 
 A workload is a value: its parameters (a pydantic model, so that an experiment file's mistakes are
-named) and pure functions of them. The driver does the work. It is registered by being a concrete
-subclass of `Workload` in a module of this folder.
+named) and pure functions of them. The load driver does the work, unless a workload overrides how its
+dataset is made, how it is driven or how it is checked. It is registered by being a concrete subclass
+of `Workload` in a module of this folder.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from pgdrag import registry
+from pgdrag.load import LoadProfile
+from pgdrag.measurement import Measurement
+
+if TYPE_CHECKING:
+    from pgdrag.contract import Line
+    from pgdrag.driver import Driver, Target
+
+    Listener = Callable[[Line], None]
+
+
+class Driving(Protocol):
+    """A load under way: first `warm_up`, then `measure`, each once."""
+
+    def warm_up(self) -> None:
+        """Return when the warm-up is over; the load may go on."""
+        ...
+
+    def measure(self) -> Measurement:
+        """Drive the measured window, and return what was counted in it.
+
+        Raises:
+            DriverError: nothing could be counted.
+        """
+        ...
 
 
 class Workload(BaseModel, ABC):
@@ -24,6 +50,8 @@ class Workload(BaseModel, ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
     transactions: ClassVar[tuple[str, ...]]  # types that the driver counts, in its order
+    # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.
+    alike_at_all_scales: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def dataset(self) -> Mapping[str, object]:
@@ -39,6 +67,44 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def job(self) -> dict[str, object]:
         """Return the `workload` object of the driver's job."""
+
+    def populate(
+        self,
+        driver: Driver,
+        target: Target,
+        *,
+        seed: int,
+        parallelism: int,
+        timeout_s: float,
+        listen: Listener,
+    ) -> None:
+        """Make and fill the tables in an empty database.
+
+        Raises:
+            DriverError: they could not be made.
+        """
+        driver.load(
+            target,
+            self.job(),
+            seed=seed,
+            parallelism=parallelism,
+            timeout_s=timeout_s,
+            listen=listen,
+        )
+
+    def driving(
+        self, driver: Driver, target: Target, load: LoadProfile, *, seed: int, listen: Listener
+    ) -> AbstractContextManager[Driving]:
+        """Start driving; the end of the block ends it, whatever state it is in."""
+        return driver.driving(target, self.job(), load, seed=seed, listen=listen)
+
+    def violations(self, driver: Driver, target: Target, *, timeout_s: float) -> tuple[str, ...]:
+        """Return a sentence for each consistency condition that the dataset violates.
+
+        Raises:
+            DriverError: the check could not be carried out.
+        """
+        return driver.check(target, self.job(), timeout_s=timeout_s)
 
 
 def all_workloads() -> dict[str, type[Workload]]:

@@ -38,6 +38,7 @@ class Tpcc(Workload):
     name = "tpcc"
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
     transactions: ClassVar[tuple[str, ...]] = tuple(Mix.model_fields)
+    alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
 
     warehouses: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1, description="Scale: about 110 MB of tables and indexes each"
@@ -45,8 +46,20 @@ class Tpcc(Workload):
     isolation: Literal["read committed", "repeatable read", "serializable"] = Field(
         default="read committed", description="Transaction isolation level"
     )
-    max_retries: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=3, description="Retries after a serialization failure or deadlock"
+    statements: Literal["simple", "extended", "prepared", "pipelined"] = Field(
+        default="prepared",
+        description="How statements are sent: one a round trip, or what is independent in one flight",
+    )
+    terminals: Literal["benchbase", "specification"] = Field(
+        default="benchbase",
+        description="Spread over the warehouses, or ten a warehouse, each bound to its district",
+    )
+    wait_scale: Annotated[float, Field(ge=0, le=10)] = Field(
+        default=0,
+        description="Keying and think times: 0 none, 1 the specification's; outside of latency",
+    )
+    max_tries: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=3, description="Attempts in all, after serialization failures and deadlocks"
     )
     mix: Mix = Field(default_factory=Mix, description="Weights of the transaction types")
 
@@ -60,7 +73,7 @@ class Tpcc(Workload):
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
-        parameters = self.model_dump(mode="json")
-        # The driver counts attempts, the first one as well.
-        parameters["max_tries"] = parameters.pop("max_retries") + 1
-        return {"kind": self.name, **parameters}
+        return {
+            "kind": self.name,
+            **self.model_dump(mode="json"),
+        }

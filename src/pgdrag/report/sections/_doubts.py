@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import listed
 from pgdrag.report.document import Note, Tone
@@ -14,13 +17,43 @@ def run_doubts(findings: Findings) -> tuple[Note, ...]:
 
 
 def rung_doubts(findings: Findings) -> tuple[Note, ...]:
-    """Return the doubts about single rungs and their intervals; rungs that share one share a line."""
-    names: dict[str, list[str]] = {}
+    """Return the doubts about single rungs and their intervals, alike ones on one line.
+
+    Doubts are alike where they differ in numbers alone: the line gives their range.
+    """
+    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for rung in findings.rungs:
         for text in dict.fromkeys(_of_rung(rung)):
-            names.setdefault(text, []).append(rung.rung.name)
-    told = tuple(f"{listed(who)}: {text}." for text, who in names.items())
-    return (Note("Doubts about rungs", told, Tone.DOUBT),) if told else ()
+            alike.setdefault(_words(text), {}).setdefault(rung.rung.name, []).append(text)
+    told = []
+    for by_rung in alike.values():
+        texts = [text for of_one in by_rung.values() for text in of_one]
+        told.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
+    return (Note("Doubts about rungs", tuple(told), Tone.DOUBT),) if told else ()
+
+
+# A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return a text without its numbers."""
+    return tuple(_NUMBER.split(text))
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers alone as one, with ranges where they differ."""
+    numbers = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
+    words = _words(texts[0])
+    parts = [words[0]]
+    for found, word in zip(numbers, words[1:], strict=True):
+        parts += [_range(found), word]
+    return "".join(parts)
+
+
+def _range(numbers: Sequence[str]) -> str:
+    ranked = sorted(set(numbers), key=lambda text: float(text.replace(",", "")))
+    return ranked[0] if len(ranked) == 1 else f"{ranked[0]} to {ranked[-1]}"
 
 
 def as_sentence(text: str) -> str:

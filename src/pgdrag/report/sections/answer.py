@@ -15,6 +15,8 @@ from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.units import format_ratio
 
+AGREED = 0.005  # a difference of repeats below this would read as 1.00×
+
 
 class AnswerSection(Section):
     """The headline, the claim beside it, the noise floor and the warnings."""
@@ -52,6 +54,8 @@ def noise_words(findings: Findings) -> str:
         return (
             "The baseline ran once, so this run cannot say how far repeats of one treatment differ."
         )
+    if findings.noise_floor < 1 + AGREED:
+        return f"Noise: trials of the baseline, all alike, agree to within {AGREED * 100:.1f} %."
     return (
         f"Noise: trials of the baseline, all alike, differed by up to "
         f"{format_ratio(findings.noise_floor)}."

@@ -1,25 +1,28 @@
-"""How did the transactions end? Committed, rolled back by design, failed, in flight, dropped."""
+"""How did the transactions end? Committed, rolled back by design, failed, in flight, dropped, skipped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings
-from pgdrag.plan import Counts
 from pgdrag.report.document import Align, Block, Cell, Column, Note, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 
-_IDENTITY = "scheduled = committed + rolled back by design + failed + in flight + dropped"
-_TITLES = (
-    "Scheduled",
-    "Committed",
-    "Rolled back by design",
-    "Failed",
-    "In flight at the end",
-    "Dropped",
-    "Retried attempts",
+_WAYS = (
+    ("scheduled", "Scheduled"),
+    ("committed", "Committed"),
+    ("rolled_back", "Rolled back by design"),
+    ("failed", "Failed"),
+    ("in_flight", "In flight at the end"),
+    ("dropped", "Dropped"),
+    ("skipped", "Skipped"),
+    ("retried", "Retried attempts"),
+    ("over_limit", "Committed over the limit"),
 )
+# Shown only where something came to it: a closed loop drops nothing, and most loads have no limit.
+_SELDOM = ("dropped", "skipped", "over_limit")
+_ENDS = ("committed", "rolled back by design", "failed", "in flight", "dropped", "skipped")
 
 
 class CountsSection(Section):
@@ -39,33 +42,29 @@ class CountsSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table, the identity, and the failures by class."""
         counted = [(one.rung.name, one.counts) for one in findings.rungs if one.counts is not None]
+        shown = [
+            (key, title)
+            for key, title in _WAYS
+            if key not in _SELDOM or any(getattr(counts, key) for _, counts in counted)
+        ]
         rows = tuple(
-            (Cell(name, is_strong=True), *(Cell(f"{n:,}") for n in _numbers(counts)))
+            (Cell(name, is_strong=True), *(Cell(f"{getattr(counts, key):,}") for key, _ in shown))
             for name, counts in counted
         )
-        columns = (Column("Rung"), *(Column(title, Align.RIGHT) for title in _TITLES))
+        columns = (Column("Rung"), *(Column(title, Align.RIGHT) for _, title in shown))
         table = Table("How transactions ended, over all trials of a rung", columns, rows)
         unbalanced = [name for name, counts in counted if not counts.is_balanced]
-        return (table, _identity(unbalanced), *_failures(findings), *_errors(findings))
+        identity = _identity(unbalanced, {key for key, _ in shown})
+        return (table, identity, *_failures(findings), *_errors(findings))
 
 
-def _numbers(counts: Counts) -> tuple[int, ...]:
-    return (
-        counts.scheduled,
-        counts.committed,
-        counts.rolled_back,
-        counts.failed,
-        counts.in_flight,
-        counts.dropped,
-        counts.retried,
-    )
-
-
-def _identity(unbalanced: Sequence[str]) -> Block:
+def _identity(unbalanced: Sequence[str], shown: Collection[str]) -> Block:
+    ends = [end for end in _ENDS if end not in _SELDOM or end in shown]
+    identity = f"scheduled = {' + '.join(ends)}"
     if unbalanced:
-        text = f"On {', '.join(unbalanced)} this does not hold: {_IDENTITY}."
+        text = f"On {', '.join(unbalanced)} this does not hold: {identity}."
         return Note("Counts do not add up", (text,), Tone.BAD)
-    return Paragraph(f"On every rung {_IDENTITY}.", Tone.MUTED)
+    return Paragraph(f"On every rung {identity}.", Tone.MUTED)
 
 
 def _failures(findings: Findings) -> list[Block]:

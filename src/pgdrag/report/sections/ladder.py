@@ -8,10 +8,18 @@ from typing import ClassVar
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Outcome
-from pgdrag.report.cells import NOTHING, claim_cell, name_cell, rate_cell, slowdown_cell
+from pgdrag.report.cells import (
+    NOTHING,
+    bounds_words,
+    claim_cell,
+    name_cell,
+    rate_cell,
+    slowdown_cell,
+)
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import rung_doubts
+from pgdrag.units import format_number
 
 
 class LadderSection(Section):
@@ -26,14 +34,14 @@ class LadderSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table with every column that has something in it, and what to doubt."""
         reading = Paragraph(_reading(findings), Tone.MUTED)
-        return (_table(findings, has_shares=True), reading, *rung_doubts(findings))
+        return (_table(findings, has_details=True), reading, *rung_doubts(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the table without the shares, which the terminal has no room for."""
-        return (_table(findings, has_shares=False), Paragraph(_reading(findings), Tone.MUTED))
+        """Return the table without shares and New-Orders, which the terminal has no room for."""
+        return (_table(findings, has_details=False), Paragraph(_reading(findings), Tone.MUTED))
 
 
-def _table(findings: Findings, *, has_shares: bool) -> Table:
+def _table(findings: Findings, *, has_details: bool) -> Table:
     baseline = findings.rungs[0].rung.name
     columns = [Column("Rung"), Column("Committed", Align.RIGHT)]
     rows = [[name_cell(rung), rate_cell(findings, rung)] for rung in findings.rungs]
@@ -46,11 +54,13 @@ def _table(findings: Findings, *, has_shares: bool) -> Table:
 
     add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
     add("Published", [claim_cell(one.total_claim) for one in findings.rungs])
+    if has_details:
+        add(_new_orders_title(findings), [_new_orders_cell(one) for one in findings.rungs])
     # Outside a ladder every rung is compared with the baseline, and there is no step.
     if findings.is_ladder:
         add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
         add("Published step", [claim_cell(one.step_claim) for one in findings.rungs])
-        if has_shares:
+        if has_details:
             add("Share", [_share_cell(one) for one in findings.rungs])
     return Table("Throughput and slowdown of each rung", tuple(columns), tuple(map(tuple, rows)))
 
@@ -68,6 +78,17 @@ def _step_cell(findings: Findings, rung: RungFinding) -> Cell:
     if rung.outcome is Outcome.INERT:
         notes.append("inert")
     return Cell(cell.text, "; ".join(notes), cell.tone, cell.is_strong)
+
+
+def _new_orders_title(findings: Findings) -> str:
+    return next((one.new_orders.label for one in findings.rungs if one.new_orders), "")
+
+
+def _new_orders_cell(rung: RungFinding) -> Cell:
+    if rung.new_orders is None:
+        return NOTHING
+    found = rung.new_orders.per_min
+    return Cell(format_number(found.center), bounds_words(found, format_number))
 
 
 def _share_cell(rung: RungFinding) -> Cell:

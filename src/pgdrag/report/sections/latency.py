@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings
-from pgdrag.plan import Latency
+from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
+from pgdrag.measurement import Latency
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -39,8 +40,9 @@ class LatencySection(Section):
             for kind, latency in rung.latency.items()
             if latency.count
         )
-        table = Table("Latency of committed transactions", columns, rows)
-        return (Paragraph(_meaning(findings), Tone.MUTED), table, *_queues(findings))
+        kind = _kind(findings.run.study.load.pacing)
+        table = Table(f"Latency of committed transactions: {kind}", columns, rows)
+        return (Paragraph(_meaning(findings), Tone.MUTED), table, *_arrivals(findings))
 
 
 def _cells(latency: Latency) -> tuple[Cell, ...]:
@@ -50,35 +52,61 @@ def _cells(latency: Latency) -> tuple[Cell, ...]:
 
 def _meaning(findings: Findings) -> str:
     of = "Committed transactions of the trial in the middle by throughput. "
-    if findings.run.study.load.rate_per_s is None:
-        return of + (
-            "Service time: each client waits for its answer before it asks again (closed loop), so "
-            "the wait of work that was never sent is not in it."
-        )
-    return of + (
-        "Counted from the start of the first attempt: the wait of an arrival for a free client (open "
-        "loop) is not in it and stands apart."
-    )
+    match findings.run.study.load.pacing:
+        case Closed():
+            return of + (
+                "Service time: each client waits for its answer before it asks again (closed loop), so "
+                "the wait of work that was never sent is not in it."
+            )
+        case Open():
+            return of + (
+                "Response time: counted from the moment at which an arrival was due (open loop), so "
+                "that its wait for a free client is in it."
+            )
+        case BenchBaseRate():
+            return of + (
+                "BenchBase's latency: counted from the moment at which a client took an arrival out of "
+                "the queue; the wait in the queue is not in it and stands apart."
+            )
 
 
-def _queues(findings: Findings) -> list[Block]:
-    """Return how long arrivals waited for a client, where they came at a rate."""
-    rows = tuple(
-        (
-            Cell(rung.rung.name, is_strong=True),
-            _wait_cell(rung.queue_us_p99),
-            NOTHING if rung.max_queue is None else Cell(f"{rung.max_queue:,}"),
-        )
-        for rung in findings.rungs
-        if rung.queue_us_p99 is not None or rung.max_queue is not None
-    )
-    columns = (
-        Column("Rung"),
-        Column("Wait before the first attempt, p99", Align.RIGHT),
-        Column("Longest queue", Align.RIGHT),
-    )
-    title = "Wait of arrivals before their first attempt"
-    return [Table(title, columns, rows)] if rows else []
+def _kind(pacing: Pacing) -> str:
+    match pacing:
+        case Closed():
+            return "service time"
+        case Open():
+            return "response time"
+        case BenchBaseRate():
+            return "without the wait in the queue"
+
+
+def _arrivals(findings: Findings) -> list[Block]:
+    """Return what came of arrivals on each rung, where they came by a schedule."""
+    found = [(one.rung.name, one.arrivals) for one in findings.rungs if one.arrivals is not None]
+    if not found:
+        return []
+    columns = [Column("Rung")]
+    rows = [[Cell(name, is_strong=True)] for name, _ in found]
+
+    def add(title: str, cells: list[Cell]) -> None:
+        columns.append(Column(title, Align.RIGHT))
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+
+    def add_if_any(title: str, numbers: list[int]) -> None:
+        if any(numbers):
+            add(title, [Cell(f"{number:,}") for number in numbers])
+
+    add("Arrivals", [Cell(f"{one.scheduled:,}") for _, one in found])
+    add_if_any("Late: no client free", [one.late for _, one in found])
+    add_if_any("Skipped: over the limit", [one.skipped for _, one in found])
+    add_if_any("Dropped: queue full", [one.dropped for _, one in found])
+    add("Wait p50", [_wait_cell(one.queue_us_p50) for _, one in found])
+    add("Wait p99", [_wait_cell(one.queue_us_p99) for _, one in found])
+    add("Wait max", [_wait_cell(one.queue_us_max) for _, one in found])
+    add("Longest queue", [Cell(f"{one.max_queue:,}") for _, one in found])
+    title = "Arrivals, and how long they waited until a client began them"
+    return [Table(title, tuple(columns), tuple(map(tuple, rows)))]
 
 
 def _wait_cell(wait_us: float | None) -> Cell:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.wording import percent_words
-from pgdrag.plan import LoadProfile, Result, Study
+from pgdrag.analysis.wording import counted
+from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
+from pgdrag.plan import Result, Study
 from pgdrag.report.document import (
     Align,
     Block,
@@ -68,7 +69,7 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Replicates", str(study.replicates)),
         ("Order", _order(run.results)),
         ("Seed", str(run.seed)),
-        ("Load driver", _driver(findings)),
+        ("Consistency check", _check_words(findings)),
         ("Published set-up", study.source.setup),
     ]
 
@@ -84,10 +85,32 @@ def _workload(study: Study) -> str:
 
 
 def _load_words(load: LoadProfile) -> str:
-    if load.rate_per_s is None:
-        return f"{load.connections} connections, each without pause (closed loop)"
-    rate = format_rate(load.rate_per_s)
-    return f"{load.connections} connections, {rate} offered over all of them (open loop)"
+    threads = "" if load.threads == 1 else f", {load.threads} driver threads"
+    clients = f"{counted(load.connections, 'connection')}{threads}"
+    limit = ""
+    if load.latency_limit_us is not None:
+        limit = f"; latency limit {format_duration(load.latency_limit_us / 1e6)}"
+    steps = f"; in {counted(len(load.steps), 'step')}" if load.steps else ""
+    return f"{clients}, {_pacing_words(load.pacing)}{steps}{limit}"
+
+
+def _pacing_words(pacing: Pacing) -> str:
+    match pacing:
+        case Closed():
+            return "each without pause (closed loop)"
+        case Open(rate_per_s=rate, arrivals=arrivals):
+            kind = "Poisson" if arrivals == "poisson" else "uniform"
+            return f"{format_rate(rate)} offered over all of them (open loop, {kind} arrivals)"
+        case BenchBaseRate(rate_per_s=rate, queue_limit=most):
+            return f"{format_rate(rate)} offered over all of them (BenchBase's rate limit, queue of {most:,})"
+
+
+def _check_words(findings: Findings) -> str:
+    if not findings.run.study.is_checked:
+        return "switched off"
+    costs_s = [one.phases_s["check"] for one in findings.run.results if "check" in one.phases_s]
+    mean_s = sum(costs_s) / len(costs_s) if costs_s else 0.0
+    return f"after every trial, {format_duration(mean_s)} each" if costs_s else "after every trial"
 
 
 def _window_words(load: LoadProfile) -> str:
@@ -101,18 +124,6 @@ def _order(results: Sequence[Result]) -> str:
     """Return the treatments in the order that they ran in."""
     ordered = sorted(results, key=lambda result: result.trial.number)
     return " ".join(result.trial.treatment.name for result in ordered)
-
-
-def _driver(findings: Findings) -> str:
-    shares = [
-        (rung.driver_cpu_share, rung.rung.name)
-        for rung in findings.rungs
-        if rung.driver_cpu_share is not None
-    ]
-    if not shares:
-        return ""
-    share, name = max(shares)
-    return f"at most {percent_words(share)} of one processor, on {name}"
 
 
 def _place(findings: Findings) -> list[tuple[str, str]]:

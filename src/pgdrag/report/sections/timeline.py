@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.plan import Sample
+from pgdrag.measurement import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section

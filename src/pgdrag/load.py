@@ -1,0 +1,94 @@
+"""How hard and how long is the workload driven? Sessions, pacing, steps, windows and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+DEFAULT_BACKLOG = 10_000  # BenchBase's queue, too
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Closed loop: each client asks again as soon as it has its answer. Latency is service time."""
+
+    kind: Literal["closed"] = "closed"
+
+
+@dataclass(frozen=True)
+class Open:
+    """Open loop: arrivals follow a schedule, whatever the server does.
+
+    Latency is response time: it counts from the moment at which the arrival was due.
+
+    Attributes:
+        rate_per_s: arrivals per second over all clients; where there are steps, of the first.
+        arrivals: "poisson" (independent of each other, as many users are) or "uniform".
+        backlog_limit: of arrivals that wait for a client, at most so many; beyond that the oldest is
+            dropped.
+    """
+
+    rate_per_s: float
+    arrivals: Literal["poisson", "uniform"] = "poisson"
+    backlog_limit: int = DEFAULT_BACKLOG
+    kind: Literal["open"] = "open"
+
+
+@dataclass(frozen=True)
+class BenchBaseRate:
+    """BenchBase's rate limit: even arrivals into one queue; latency counts from when a client took one.
+
+    Attributes:
+        rate_per_s: as for `Open`.
+        queue_limit: an arrival that finds so many waiting is dropped.
+    """
+
+    rate_per_s: float
+    queue_limit: int = DEFAULT_BACKLOG
+    kind: Literal["benchbase"] = "benchbase"
+
+
+Pacing: TypeAlias = Closed | Open | BenchBaseRate
+
+
+@dataclass(frozen=True)
+class Step:
+    """From `at_s` of the window on so many clients work, at this rate (None: closed loop)."""
+
+    at_s: float
+    sessions: int
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class LoadProfile:
+    """How hard and how long the workload is driven.
+
+    Attributes:
+        connections: sessions; all are opened before the warm-up.
+        warm_up_s: load before the measured window, in seconds, over the same sessions.
+        measure_s: length of the measured window, in seconds.
+        budget_s: longest measured window, in seconds.
+        pacing: when a client begins its next transaction.
+        min_commits: with fewer commits the window goes on, up to `budget_s`.
+        threads: worker threads of the load driver.
+        latency_limit_us: transactions that take longer are counted; in open loop an arrival that is
+            later than this is skipped. None: no limit.
+        steps: how sessions and rate change, the first at 0 (and in the warm-up); none: all connections
+            work at the pacing's rate throughout.
+    """
+
+    connections: int
+    warm_up_s: float
+    measure_s: float
+    budget_s: float
+    pacing: Pacing = Closed()
+    min_commits: int = 30
+    threads: int = 1
+    latency_limit_us: int | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Transactions offered per second over all clients, at first; None in closed loop."""
+        return None if isinstance(self.pacing, Closed) else self.pacing.rate_per_s

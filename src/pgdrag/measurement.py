@@ -1,0 +1,151 @@
+"""What did the driver count in the measured window, and what did it use itself?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latencies of the committed transactions of one type, in microseconds."""
+
+    count: int
+    mean_us: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    max_us: float
+    encoded: str = ""  # HdrHistogram, V2 compressed, base64; microseconds
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How the transactions of one type ended; `scheduled` is the sum of the six ways to end."""
+
+    scheduled: int = 0
+    committed: int = 0
+    rolled_back: int = 0  # by design
+    failed: int = 0
+    in_flight: int = 0  # at the end of the window
+    dropped: int = 0  # the queue or backlog was full
+    retried: int = 0  # attempts, not transactions
+    failed_by_sqlstate: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0  # later than the latency limit before a client could begin it
+    over_limit: int = 0  # committed, but slower than the latency limit: not an end of its own
+    tried: int = 0  # attempts in all: transactions that a client began, and those retried
+
+    def __add__(self, other: Counts) -> Counts:
+        states = dict(self.failed_by_sqlstate)
+        for sqlstate, count in other.failed_by_sqlstate.items():
+            states[sqlstate] = states.get(sqlstate, 0) + count
+        sums = {
+            one.name: getattr(self, one.name) + getattr(other, one.name)
+            for one in fields(self)
+            if one.name != "failed_by_sqlstate"
+        }
+        return Counts(**sums, failed_by_sqlstate=states)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Every scheduled transaction ended in exactly one counted way."""
+        began = self.committed + self.rolled_back + self.failed + self.in_flight
+        is_failed_told = self.failed == sum(self.failed_by_sqlstate.values())
+        return self.scheduled == began + self.dropped + self.skipped and is_failed_told
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What came of the arrivals of an open loop or a rate limit, and how long they waited.
+
+    Attributes:
+        scheduled: due in the window, or `carried` into it: due before, and not ended when it opened.
+        late: begun after they were due because no client was free.
+        max_queue: the most that waited at once.
+        queue_us_p50, queue_us_p99, queue_us_max: from due to begun; None where nothing was begun.
+    """
+
+    scheduled: int
+    dropped: int
+    skipped: int
+    late: int
+    max_queue: int
+    carried: int = 0
+    queue_us_p50: float | None = None
+    queue_us_p99: float | None = None
+    queue_us_max: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One interval of the measured window: `t_s` is its end, in seconds from the window's start."""
+
+    t_s: float
+    duration_s: float
+    committed: int
+    failed: int = 0
+    p99_us: float | None = None  # over all types, the worst of them; None: nothing committed
+    sessions: int | None = None  # clients that worked at its end
+
+
+@dataclass(frozen=True)
+class DriverCost:
+    """What the driver itself used in the measured window: the proof that it was not the bottleneck.
+
+    What a driver cannot tell of itself (another program as the workload) is None.
+
+    Attributes:
+        threads: worker threads.
+        busiest_thread_cpu_s: user and system CPU of the worker thread that used most.
+        send_lag_us_p99, send_lag_us_max: how long an answer waited for the driver's CPU.
+        lateness_us_p99, lateness_us_max: open loop: how much later than due the driver began an
+            arrival for which a client was free; None in closed loop.
+        stall_us_p99, stall_us_max: how late a 10 ms timer of the event loop fired.
+    """
+
+    user_cpu_s: float
+    system_cpu_s: float
+    threads: int = 1
+    busiest_thread_cpu_s: float | None = None
+    max_rss_bytes: int | None = None
+    send_lag_us_p99: float | None = None
+    send_lag_us_max: float | None = None
+    lateness_us_p99: float | None = None
+    lateness_us_max: float | None = None
+    stall_us_p99: float | None = None
+    stall_us_max: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the driver counted in the measured window.
+
+    Attributes:
+        elapsed_s: the window as it was, in seconds.
+        stopped_by: "deadline", "commits" (extended until it had enough), "budget" (extended as far
+            as allowed), "signal" or "clients" (none could go on).
+        transactions: counts by transaction type.
+        errors: first message of each error class: (transaction type, SQLSTATE, message, count).
+        arrivals: of an open loop or a rate limit; None in closed loop.
+        warm_up_s: load before the window, as it was; None where that is unknown.
+    """
+
+    elapsed_s: float
+    stopped_by: str
+    transactions: Mapping[str, Counts]
+    latency: Mapping[str, Latency]
+    samples: tuple[Sample, ...]
+    driver: DriverCost
+    errors: tuple[tuple[str, str, str, int], ...] = ()
+    arrivals: Arrivals | None = None
+    warm_up_s: float | None = None
+
+    @property
+    def total(self) -> Counts:
+        """Counts over all transaction types."""
+        return sum(self.transactions.values(), Counts())
+
+    @property
+    def committed_per_s(self) -> float:
+        """Committed transactions per second."""
+        return self.total.committed / self.elapsed_s

@@ -1,0 +1,92 @@
+"""Was it the load driver that was measured? What it used on each rung, and how late it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import DriverFinding, Findings
+from pgdrag.analysis.innocence import BUSY, LATE_SHARE, LATE_US, driver_words
+from pgdrag.analysis.wording import percent_words
+from pgdrag.report.cells import NOTHING
+from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+from pgdrag.units import format_bytes, format_duration
+
+
+class DriverSection(Section):
+    """The load driver's processor time and delays, by rung: why it was not the bottleneck."""
+
+    name: ClassVar[str] = "driver"
+    summary: ClassVar[str] = "the load driver's processor time and delays, by rung"
+    title: ClassVar[str] = "The load driver itself"
+    order: ClassVar[int] = 42
+
+    def applies(self, findings: Findings) -> bool:
+        """A window was measured."""
+        return bool(_found(findings))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return one row a rung, and the rule by which a rung is in doubt."""
+        return (Paragraph(_reading(), Tone.MUTED), _table(_found(findings)))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return one line: the rung on which the driver was busiest."""
+        name, found = max(_found(findings), key=lambda pair: pair[1].busiest_share)
+        return (Heading("Load driver:", f"at most {driver_words(found)} (on {name})"),)
+
+
+def _found(findings: Findings) -> list[tuple[str, DriverFinding]]:
+    return [(one.rung.name, one.driver) for one in findings.rungs if one.driver is not None]
+
+
+def _reading() -> str:
+    return (
+        "Of the trial of a rung in which the driver was busiest. A rung is in doubt where one of the "
+        f"driver's threads used more than {percent_words(BUSY)} of a processor; where one in a hundred "
+        f"arrivals began more than {format_duration(LATE_US / 1e6)}, or {percent_words(LATE_SHARE)} of "
+        "the median latency, later than due although a client was free; where one in a hundred answers "
+        f"waited more than {percent_words(LATE_SHARE)} of the median latency for the driver; or where "
+        "the driver stood still for longer than an interval. Its number is kept, and the reason stands "
+        "among the doubts."
+    )
+
+
+def _table(found: Sequence[tuple[str, DriverFinding]]) -> Table:
+    titles = (
+        "Processor",
+        "Busiest thread",
+        "Per transaction",
+        "Send lag p99",
+        "Behind schedule p99",
+        "Longest stall",
+        "Memory",
+    )
+    columns = (
+        Column("Rung"),
+        *(Column(title, Align.RIGHT) for title in titles),
+        Column("In doubt"),
+    )
+    rows = tuple(_row(name, one) for name, one in found)
+    return Table("What the load driver used", columns, rows)
+
+
+def _row(name: str, found: DriverFinding) -> tuple[Cell, ...]:
+    cost, per_transaction_us = found.cost, found.cpu_us_per_transaction
+    memory = NOTHING if cost.max_rss_bytes is None else Cell(format_bytes(cost.max_rss_bytes))
+    doubt = Cell("yes", tone=Tone.DOUBT) if found.is_in_doubt else Cell("no", tone=Tone.GOOD)
+    return (
+        Cell(name, is_strong=True),
+        Cell(percent_words(found.cpu_share)),
+        Cell(percent_words(found.busiest_share)),
+        _time_cell(per_transaction_us),
+        _time_cell(cost.send_lag_us_p99),
+        _time_cell(cost.lateness_us_p99),
+        _time_cell(cost.stall_us_max),
+        memory,
+        doubt,
+    )
+
+
+def _time_cell(value_us: float | None) -> Cell:
+    return NOTHING if value_us is None else Cell(format_duration(value_us / 1e6))

@@ -1,0 +1,62 @@
+"""How fast was each step, where sessions or rate change within the window?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, StepFinding
+from pgdrag.report.cells import NOTHING, bounds_words
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+from pgdrag.units import format_duration, format_number, format_rate
+
+
+class LoadStepsSection(Section):
+    """Throughput by rung and step of the load."""
+
+    name: ClassVar[str] = "load-steps"
+    summary: ClassVar[str] = "throughput by rung and step of the load"
+    title: ClassVar[str] = "Step by step of the load"
+    order: ClassVar[int] = 32
+
+    def applies(self, findings: Findings) -> bool:
+        """The load changes within the window, and a window was measured."""
+        return any(len(rung.steps) > 1 for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return one row a step, one column a rung."""
+        reading = (
+            "Committed transactions per second, with the interval below, over the intervals that lie "
+            "wholly within a step."
+        )
+        return (Paragraph(reading, Tone.MUTED), _table(findings))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the same table: in a run with steps it is the answer."""
+        return (_table(findings),)
+
+
+def _table(findings: Findings) -> Table:
+    rungs = [rung for rung in findings.rungs if rung.steps]
+    most = max((rung.steps for rung in rungs), key=len)
+    has_rate = any(step.rate_per_s is not None for step in most)
+    columns = [Column("From second"), Column("Sessions", Align.RIGHT)]
+    columns += [Column("Offered", Align.RIGHT)] if has_rate else []
+    columns += [Column(rung.rung.name, Align.RIGHT) for rung in rungs]
+    rows = []
+    for at, step in enumerate(most):
+        row = [Cell(format_duration(step.at_s), is_strong=True), Cell(str(step.sessions))]
+        if has_rate:
+            row.append(Cell(format_rate(step.rate_per_s)) if step.rate_per_s else NOTHING)
+        row += [_cell(rung.steps[at] if at < len(rung.steps) else None) for rung in rungs]
+        rows.append(tuple(row))
+    return Table("Throughput of each step", tuple(columns), tuple(rows))
+
+
+def _cell(step: StepFinding | None) -> Cell:
+    if step is None or step.tps is None:
+        return NOTHING
+    if step.tps.center == 0:
+        return Cell(f"< {format_rate(step.tps.high)}", "nothing committed", Tone.BAD)
+    return Cell(format_rate(step.tps.center), bounds_words(step.tps, format_number))
