@@ -65,21 +65,37 @@ impl Session<'_> {
     }
 
     fn call(&mut self, function: Function, arguments: &[Expr<Slot>]) -> Evaluated {
-        let mut values = [Value::Null; MOST_ARGUMENTS];
-        if arguments.len() > MOST_ARGUMENTS {
-            return Err(EvalError::TooManyArguments);
+        // Most functions have one or two arguments: these cost no room for more.
+        match arguments {
+            [only] => {
+                let only = self.evaluate(only)?;
+                self.apply(function, &[only])
+            }
+            [left, right] => {
+                let values = [self.evaluate(left)?, self.evaluate(right)?];
+                self.apply(function, &values)
+            }
+            _ => {
+                let mut values = [Value::Null; MOST_ARGUMENTS];
+                if arguments.len() > MOST_ARGUMENTS {
+                    return Err(EvalError::TooManyArguments);
+                }
+                for (value, argument) in values.iter_mut().zip(arguments) {
+                    *value = self.evaluate(argument)?;
+                }
+                self.apply(function, &values[..arguments.len()])
+            }
         }
-        for (value, argument) in values.iter_mut().zip(arguments) {
-            *value = self.evaluate(argument)?;
-        }
-        let values = &values[..arguments.len()];
+    }
+
+    fn apply(&mut self, function: Function, values: &[Value]) -> Evaluated {
         match (function, values) {
             (Function::Debug, [value]) => {
                 (self.debug)(&value.described());
                 Ok(*value)
             }
             (Function::Is, [left, right]) => Ok(Value::Boolean(left == right)),
-            _ if values.contains(&Value::Null) => Ok(Value::Null),
+            _ if values.iter().any(|value| matches!(value, Value::Null)) => Ok(Value::Null),
             (Function::Random, [low, high]) => {
                 Ok(Value::Int(uniform(self.random, range(*low, *high)?)))
             }

@@ -8,6 +8,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use pgdrag_driver::connection::Params;
+use pgdrag_driver::job::Action;
+use pgdrag_driver::script::{PgbenchJob, Scripts};
+use pgdrag_driver::workload::{Terminal, Workload};
 use support::{Server, run};
 
 thread_local! {
@@ -78,6 +81,35 @@ fn a_transaction_on_grown_buffers_allocates_nothing() {
                 assert_eq!(answers.take().expect("a row is in").rows_affected().expect("sound"), 1);
             }
             assert_eq!(answers.take().expect("the rows").rows().count(), 3);
+        }
+        assert_eq!(ALLOCATIONS.get() - allocated, 0);
+    });
+}
+
+#[test]
+fn a_script_of_prepared_statements_allocates_nothing() {
+    run(async {
+        let claim = "a_script_of_prepared_statements_allocates_nothing";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("create table accounts as select 1 as aid, 5 as balance").await.expect("made");
+        let text = "\\set aid random(1, 100000 * :scale)\n\\set delta random(-5000, 5000)\n\
+                    begin;\nupdate accounts set balance = balance + :delta where aid = :aid;\n\
+                    \\if :delta > 0\nselect balance from accounts where aid = :aid;\n\\endif\nend;\n";
+        let job: PgbenchJob = serde_json::from_value(serde_json::json!({
+            "scripts": [{"name": "mine", "text": text, "weight": 1}], "statements": "prepared",
+            "variables": {}, "scale": 1, "max_tries": 3, "allow_shell": false, "tables": null,
+        }))
+        .expect("a sound job");
+        let scripts = Scripts::new(&job, Action::Run, 7).expect("a sound script");
+        let mut terminal = scripts.terminal(0, 1, &mut conn).await.expect("a terminal");
+        let mut allocated = 0;
+        for n in 0..50 {
+            if n == 10 {
+                allocated = ALLOCATIONS.get();
+            }
+            terminal.draw();
+            terminal.attempt(&mut conn).await.expect("committed");
         }
         assert_eq!(ALLOCATIONS.get() - allocated, 0);
     });
