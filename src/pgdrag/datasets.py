@@ -81,7 +81,13 @@ def provide_snapshot(
 
 def target(cluster: Cluster) -> Target:
     """Return where the driver finds a cluster."""
-    return Target(str(cluster.socket_directory), cluster.port, cluster.superuser, cluster.database)
+    return Target(
+        host=str(cluster.socket_directory),
+        port=cluster.port,
+        user=cluster.superuser,
+        database=cluster.database,
+        bin_dir=cluster.binaries.bin_dir,
+    )
 
 
 def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:

@@ -56,13 +56,17 @@ def _ignore(line: Line) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the driver connects to; `host` is a socket directory or a host name."""
+    """Where the driver connects to; `host` is a socket directory or a host name.
+
+    `bin_dir` has the server's own programs, for those who run them; None where it is unknown.
+    """
 
     host: str
     port: int
     user: str
     database: str
     password: str | None = None
+    bin_dir: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -169,10 +173,22 @@ class Driver:
         Raises:
             DriverError: the check could not be carried out.
         """
+        found = self.conditions(target, workload, timeout_s=timeout_s)
+        return tuple(f"{name}: {broken}" for name, broken in found.items() if broken)
+
+    def conditions(
+        self, target: Target, workload: Mapping[str, object], *, timeout_s: float
+    ) -> dict[str, str]:
+        """Return what violates each consistency condition, by its name; "" where it holds.
+
+        Raises:
+            DriverError: the check could not be carried out.
+        """
         with self._conversation(_job("check", target, workload, 0), _ignore) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.violations is not None, "a check's done line has violations"
-        return tuple(f"{v.condition}: {v.message} ({v.count})" for v in done.violations)
+        broken = {v.condition: f"{v.message} ({v.count})" for v in done.violations}
+        return {name: broken.get(name, "") for name in [*(done.checked or ()), *broken]}
 
     @contextlib.contextmanager
     def _conversation(self, job: Mapping[str, Any], listen: Listener) -> Iterator[_Conversation]:
@@ -225,7 +241,11 @@ def _job(action: str, target: Target, workload: Mapping[str, object], seed: int)
         "contract": CONTRACT,
         "action": action,
         "server": {
-            **asdict(target),
+            "host": target.host,
+            "port": target.port,
+            "user": target.user,
+            "database": target.database,
+            "password": target.password,
             "application_name": "pgdrag",
             "connect_timeout_s": CONNECT_TIMEOUT_S,
         },

@@ -34,6 +34,7 @@ def failure(
         socket_directory=tmp_path,
         port=5432,
         superuser="pgdrag",
+        binaries=SimpleNamespace(bin_dir=tmp_path),
         database="pgdrag",
         directory=tmp_path,
         log_tail=lambda lines=20: log,

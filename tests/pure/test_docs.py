@@ -13,6 +13,8 @@ import typer
 
 from pgdrag.cli import app
 from pgdrag.experiment import load_experiment, shipped_experiments
+from pgdrag.workloads import all_workloads
+from pgdrag.workloads._profiles import PROFILES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -118,5 +120,23 @@ def test_every_environment_variable_is_in_the_reference() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     page = (ROOT / "docs/reference/command-line.md").read_text()
-    names = {command.name for command in app.registered_commands}
+    names = {str(command.name) for command in app.registered_commands}
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        commands = group.typer_instance.registered_commands
+        names |= {f"{group.name} {x.name or getattr(x.callback, '__name__', '')}" for x in commands}
     assert {name for name in names if f"`pgdrag {name}" not in page} == set()
+
+
+def test_every_key_of_a_workload_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/experiment-file.md").read_text()
+    for name, kind in all_workloads().items():
+        described = page.partition(f'`kind = "{name}"`')[2].partition("`kind = ")[0]
+        assert {key for key in kind.model_fields if f"`{key}`" not in described} == set()
+
+
+def test_every_profile_is_called_in_the_page_as_it_is_in_the_code() -> None:
+    page = (ROOT / "docs/how-to/another-program.md").read_text()
+    for name, profile in PROFILES.items():
+        assert f"| `{name}` |" in page
+        assert f"# {name}\n{profile.setup}\n{profile.call}\n" in page

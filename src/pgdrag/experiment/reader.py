@@ -231,7 +231,12 @@ class _Reader:
         try:
             if as_json:
                 # In JSON an array may be a tuple, and strict types are still told apart.
-                return model.model_validate_json(json.dumps(table, default=str), strict=True)
+                # A workload's files are named relative to the experiment's.
+                return model.model_validate_json(
+                    json.dumps(table, default=str),
+                    strict=True,
+                    context={"directory": str(self._path.parent)},
+                )
             return model.model_validate(table)
         except ValidationError as error:
             self._mistakes += mistakes_of(error, model.model_json_schema(), at)

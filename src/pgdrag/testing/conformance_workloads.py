@@ -29,7 +29,7 @@ SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=10, min_co
 
 
 class WorkloadConformance:
-    """Claims about one workload class with its default parameters."""
+    """Claims about one workload class with the parameters of its example."""
 
     def test_it_says_what_it_is(self, workload_class: type[Workload]) -> None:
         """Its name, summary and every parameter are told."""
@@ -40,7 +40,7 @@ class WorkloadConformance:
 
     def test_its_job_and_dataset_are_json(self, workload_class: type[Workload]) -> None:
         """Both cross to another process or to the disk."""
-        workload = workload_class()
+        workload = workload_class.example()
         assert json.loads(json.dumps(workload.job())) == workload.job()
         assert workload.job()["kind"] == workload.name
         dataset = dict(workload.dataset())
@@ -55,7 +55,7 @@ class WorkloadConformance:
         result = run_trial(a_trial(workload_class), bench)
         assert result.outcome is Outcome.MEASURED, result.reason
         assert result.measurement is not None
-        assert set(result.measurement.transactions) == set(workload_class.transactions)
+        assert set(result.measurement.transactions) == set(workload_class.example().transactions)
         assert not result.violations
         assert not result.warnings
 
@@ -63,12 +63,12 @@ class WorkloadConformance:
         self, workload_class: type[Workload], bench: ServerBench
     ) -> None:
         """People plan their disks by it."""
-        workload = workload_class()
+        workload = workload_class.example()
         snapshot = bench.snapshot(workload, lambda event: None)
         assert 0.5 < snapshot.bytes / workload.dataset_bytes() < 2
 
 
 def a_trial(workload_class: type[Workload]) -> Trial:
     """Return a short trial of a workload on an untouched server."""
-    spec = WorkloadSpec(workload_class.name, workload_class().model_dump(mode="json"))
+    spec = WorkloadSpec(workload_class.name, workload_class.example().model_dump(mode="json"))
     return Trial(1, 1, 1, Treatment("untouched"), spec, SHORT, seed=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -49,9 +49,23 @@ class Workload(BaseModel, ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
-    transactions: ClassVar[tuple[str, ...]]  # types that the driver counts, in its order
     # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a small one of its kind, as the conformance suite runs it."""
+        return cls()
+
+    @classmethod
+    def words(cls, parameters: Mapping[str, object]) -> str:
+        """Return parameters as a report shows them; they may be of another pgdrag version."""
+        return ", ".join(f"{key} = {value}" for key, value in parameters.items())
+
+    @property
+    @abstractmethod
+    def transactions(self) -> tuple[str, ...]:
+        """The types of transactions that the driver counts, in its order."""
 
     @abstractmethod
     def dataset(self) -> Mapping[str, object]:

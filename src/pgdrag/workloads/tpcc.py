@@ -37,7 +37,6 @@ class Tpcc(Workload):
 
     name = "tpcc"
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
-    transactions: ClassVar[tuple[str, ...]] = tuple(Mix.model_fields)
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
 
     warehouses: Annotated[int, Field(ge=1, le=100_000)] = Field(
@@ -62,6 +61,11 @@ class Tpcc(Workload):
         default=3, description="Attempts in all, after serialization failures and deadlocks"
     )
     mix: Mix = Field(default_factory=Mix, description="Weights of the transaction types")
+
+    @property
+    def transactions(self) -> tuple[str, ...]:
+        """The five types."""
+        return tuple(Mix.model_fields)
 
     def dataset(self) -> Mapping[str, object]:
         """Return the warehouses and the version of the population."""

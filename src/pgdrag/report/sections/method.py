@@ -25,6 +25,7 @@ from pgdrag.report.document import (
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.units import format_bytes, format_duration, format_rate
+from pgdrag.workloads import Workload, all_workloads
 
 
 class MethodSection(Section):
@@ -80,8 +81,10 @@ def _parameters(study: Study) -> str:
 
 
 def _workload(study: Study) -> str:
-    parameters = [f"{key} = {value}" for key, value in study.workload.parameters.items()]
-    return ", ".join([study.workload.kind, *parameters])
+    kind, parameters = study.workload.kind, study.workload.parameters
+    # A newer pgdrag's workload may be unknown here; its parameters are values all the same.
+    workload = all_workloads().get(kind, Workload)
+    return ", ".join(filter(None, (kind, workload.words(parameters))))
 
 
 def _load_words(load: LoadProfile) -> str:

@@ -1,0 +1,172 @@
+"""How is another program run instead of the load driver, and what did it do?
+
+It runs in a process group of its own, bounded in time and in what it may print; whatever of the
+group is left at the end is ended by its number. Its CPU time is that of the shell and of all that
+the shell waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from psycopg.conninfo import make_conninfo
+
+from pgdrag.errors import DriverError
+
+if TYPE_CHECKING:
+    from pgdrag.driver import Target
+
+# Enough for any summary; a program that prints without end must not fill the disk.
+LARGEST_OUTPUT_BYTES = 64 * 2**20
+_READ_BYTES = 4 * 2**20
+_GRACE_S = 5.0
+_LOOK_S = 0.5
+_TAIL_LINES = 5
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that ended by itself.
+
+    Attributes:
+        status: of exit; negative: the signal that ended it.
+        output: the last 4 MB of what it printed.
+        said: the last lines of its standard error, or of its output.
+    """
+
+    status: int
+    output: str
+    said: str
+    elapsed_s: float
+    user_cpu_s: float
+    system_cpu_s: float
+
+
+def run_program(
+    command: str,
+    *,
+    directory: str,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    purpose: str,
+) -> Ended:
+    """Run a shell command to its end.
+
+    Args:
+        command: what /bin/sh is given.
+        directory: where it runs.
+        environment: the whole environment.
+        timeout_s: after that it is ended, with all of its process group.
+        purpose: what it is to do, for messages: "the command", "its setup".
+
+    Raises:
+        DriverError: it cannot be started, ran too long or printed too much.
+    """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        started_s = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                cwd=directory,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DriverError(f"could not start {purpose}: {error.strerror}") from error
+        try:
+            while not _has_exited(process.pid, _LOOK_S):
+                _refuse_excess(purpose, started_s + timeout_s, timeout_s, (errors, output))
+            elapsed_s = time.monotonic() - started_s
+        finally:
+            used = _end_group(process)
+        return Ended(
+            status=process.returncode,
+            output=_last(output, _READ_BYTES),
+            said=_tail(errors) or _tail(output),
+            elapsed_s=elapsed_s,
+            user_cpu_s=used.ru_utime,
+            system_cpu_s=used.ru_stime,
+        )
+
+
+def program_environment(target: Target, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program: where the server is, and `more`.
+
+    The server's own programs (psql, pgbench), where they are known, come first on its PATH.
+    """
+    place = {"host": target.host, "port": str(target.port), "user": target.user}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    own = {
+        "PGHOST": target.host,
+        "PGPORT": str(target.port),
+        "PGUSER": target.user,
+        "PGDATABASE": target.database,
+        "PGDRAG_DSN": make_conninfo(**place, dbname=target.database),
+    }
+    if target.bin_dir is not None:
+        own["PATH"] = f"{target.bin_dir}:{os.environ.get('PATH', os.defpath)}"
+    password = {} if target.password is None else {"PGPASSWORD": target.password}
+    return {**kept, **own, **password, **more}
+
+
+def whole_seconds(seconds: float) -> str:
+    """Return a duration as most programs want it: whole, not shorter, at least one."""
+    return str(max(1, math.ceil(seconds)))
+
+
+def _refuse_excess(
+    purpose: str, deadline_s: float, timeout_s: float, files: Sequence[IO[bytes]]
+) -> None:
+    if time.monotonic() > deadline_s:
+        said = next(filter(None, map(_tail, files)), None)
+        raise DriverError(f"{purpose} did not end within {timeout_s:.0f} s", detail=said)
+    if any(os.fstat(file.fileno()).st_size > LARGEST_OUTPUT_BYTES for file in files):
+        raise DriverError(f"{purpose} printed more than {LARGEST_OUTPUT_BYTES >> 20} MB")
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """End what is left of a process's group; the answer is what the process used."""
+    if not _has_exited(process.pid, 0):
+        os.killpg(process.pid, signal.SIGTERM)
+        _has_exited(process.pid, _GRACE_S)
+    # Before the leader is waited for: until then nobody else can have its number.
+    with contextlib.suppress(PermissionError):  # of a member that changed its user
+        os.killpg(process.pid, signal.SIGKILL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return used
+
+
+def _has_exited(pid: int, wait_s: float) -> bool:
+    """Wait for the end of a child, at most so long; it is not reaped."""
+    fd = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(wait_s * 1000))
+    finally:
+        os.close(fd)
+
+
+def _tail(file: IO[bytes]) -> str:
+    lines = [line for line in _last(file, 4096).splitlines() if line.strip()]
+    return "\n".join(lines[-_TAIL_LINES:])
+
+
+def _last(file: IO[bytes], count: int) -> str:
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), count, max(0, size - count)).decode(errors="replace")

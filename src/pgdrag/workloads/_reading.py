@@ -1,0 +1,199 @@
+"""What does another program say that it did? Its figures, by named pattern or JSON path.
+
+Pure: text in, figures out. The names of the figures say their unit; whoever reads them gets
+seconds, counts and microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+JsonPath = tuple[str | int, ...]
+
+# Figure → what one of it is in the unit that is kept. The rest are counts and rates.
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_QUALIFIERS = ("", "_p50", "_p95", "_p99", "_max")
+_COUNTS = ("committed", "failed", "retried")
+FIGURES = (
+    "tps",
+    "tpm",
+    *_COUNTS,
+    *(f"elapsed_{unit}" for unit in _UNITS),
+    *(f"latency_{unit}{qualifier}" for unit in _UNITS for qualifier in _QUALIFIERS),
+)
+
+
+class Unreadable(Exception):
+    """The program ended well, but its result cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a result is read: patterns over what was printed, or paths into a JSON document.
+
+    Attributes:
+        patterns: regular expressions with named groups, each named by a figure. Of several matches
+            the last counts, but counts (`committed`, `failed`, `retried`) are added up.
+        json_paths: where in the JSON document each figure is.
+        result_file: the document's file, a pattern such as "*.summary.json" below the directory for
+            results, of which the newest counts; None: what was printed.
+    """
+
+    patterns: tuple[str, ...] = ()
+    json_paths: Mapping[str, JsonPath] = field(default_factory=dict)
+    result_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a program says that it did; what it does not say is None.
+
+    Attributes:
+        committed: transactions, counted by it, or its rate times its time.
+        latency_us: by qualifier: "mean", "p50", "p95", "p99", "max"; in microseconds.
+    """
+
+    tps: float
+    elapsed_s: float
+    committed: int
+    failed: int = 0
+    retried: int = 0
+    latency_us: Mapping[str, float] = field(default_factory=dict)
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return what is wrong with a pattern, or None."""
+    try:
+        groups = re.compile(pattern, re.MULTILINE).groupindex
+    except re.error as error:
+        return f"is no regular expression: {error}"
+    return _names_problem(groups) or (None if groups else f"names no group, such as {_EXAMPLE}")
+
+
+def paths_problem(names: Mapping[str, object]) -> str | None:
+    """Return what is wrong with the names of JSON paths, or None."""
+    return _names_problem(names)
+
+
+_EXAMPLE = r"(?P<tps>[0-9.]+)"
+
+
+def _names_problem(names: Mapping[str, object]) -> str | None:
+    unknown = [name for name in names if name not in FIGURES]
+    known = (
+        "tps, tpm, committed, failed, retried, elapsed_s, latency_ms, latency_ms_p99 and the like"
+    )
+    return f'"{unknown[0]}" is no figure; there are {known}' if unknown else None
+
+
+def read_figures(text: str, reading: Reading, *, asked_s: float) -> Figures:
+    """Return the figures of one run.
+
+    Args:
+        text: what the program printed, or the content of its result file.
+        reading: how to read it.
+        asked_s: how long the program was asked to run, for one that does not say how long it did.
+
+    Raises:
+        Unreadable: the text has no rate in it, or figures that cannot be.
+    """
+    found = _from_json(text, reading.json_paths) if reading.json_paths else {}
+    for pattern in reading.patterns:
+        found |= _from_pattern(text, pattern)
+    if not found:
+        raise Unreadable("nothing in its output matches what was to be read")
+    for name, value in found.items():
+        if not math.isfinite(value) or value < 0:
+            raise Unreadable(f"its {name} is {value:g}")
+    return _figures(found, asked_s)
+
+
+def _figures(found: Mapping[str, float], asked_s: float) -> Figures:
+    elapsed_s = next(
+        (found[f"elapsed_{x}"] * u for x, u in _UNITS.items() if f"elapsed_{x}" in found), None
+    )
+    tps = found.get("tps", found["tpm"] / 60 if "tpm" in found else None)
+    committed = found.get("committed")
+    if committed is not None and tps:
+        # Both are the program's own: so is then the time that they span.
+        elapsed_s = elapsed_s or committed / tps
+    elapsed_s = elapsed_s or asked_s
+    if committed is None:
+        if tps is None:
+            raise Unreadable("it has no rate in it: neither tps, tpm nor committed was found")
+        committed = tps * elapsed_s
+    return Figures(
+        tps=committed / elapsed_s if tps is None else tps,
+        elapsed_s=elapsed_s,
+        committed=round(committed),
+        failed=round(found.get("failed", 0)),
+        retried=round(found.get("retried", 0)),
+        latency_us={
+            qualifier.removeprefix("_") or "mean": found[name] * size * 1e6
+            for unit, size in _UNITS.items()
+            for qualifier in _QUALIFIERS
+            if (name := f"latency_{unit}{qualifier}") in found
+        },
+    )
+
+
+def _from_pattern(text: str, pattern: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        for name, value in match.groupdict().items():
+            if value is None:
+                continue
+            number = _number(name, value)
+            found[name] = found.get(name, 0.0) + number if name in _COUNTS else number
+    return found
+
+
+def _from_json(text: str, paths: Mapping[str, JsonPath]) -> dict[str, float]:
+    document = _document(text)
+    return {name: _number(name, _at(document, path)) for name, path in paths.items()}
+
+
+def _document(text: str) -> object:
+    for candidate in _candidates(text):
+        try:
+            return json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+    raise Unreadable("it is no JSON, nor does it end with a line of JSON")
+
+
+def _candidates(text: str) -> Iterator[str]:
+    yield text
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines:
+        yield lines[-1]
+
+
+def _at(document: object, path: JsonPath) -> object:
+    here = document
+    for part in path:
+        if isinstance(here, dict) and part in here:
+            here = here[part]
+        elif isinstance(here, Sequence) and not isinstance(here, str) and _is_index(part, here):
+            here = here[int(part)]
+        else:
+            raise Unreadable(f"its JSON has nothing at {' → '.join(map(str, path))}")
+    return here
+
+
+def _is_index(part: str | int, items: Sequence[object]) -> bool:
+    try:
+        return -len(items) <= int(part) < len(items)
+    except ValueError:
+        return False
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value.replace(",", "") if isinstance(value, str) else value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise Unreadable(f"its {name} is no number: {str(value)[:40]!r}") from None

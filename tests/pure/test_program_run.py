@@ -1,0 +1,88 @@
+"""A program is bounded in time and output, leaves nothing behind, and its CPU time is counted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pgdrag.driver import Target
+from pgdrag.errors import DriverError
+from pgdrag.servers.processes import wait_until
+from pgdrag.workloads import _program
+from pgdrag.workloads._program import Ended, program_environment, run_program, whole_seconds
+
+TARGET = Target("/tmp/socket", 5433, "me", "bench", password="it's secret", bin_dir=Path("/b"))
+
+
+def run(command: str, *, timeout_s: float = 30, directory: str = "/") -> Ended:
+    return run_program(
+        command,
+        directory=directory,
+        environment={"PATH": os.defpath},
+        timeout_s=timeout_s,
+        purpose="the command",
+    )
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_program_ends_with_its_status_and_its_words() -> None:
+    ended = run("echo tps = 5; echo oh no >&2; exit 3")
+    assert (ended.status, ended.output, ended.said) == (3, "tps = 5\n", "oh no")
+
+
+def test_it_runs_where_it_is_told_to(tmp_path: Path) -> None:
+    assert run("pwd", directory=str(tmp_path)).output.strip() == str(tmp_path)
+    with pytest.raises(DriverError, match="could not start the command: No such file"):
+        run("pwd", directory=str(tmp_path / "gone"))
+
+
+def test_cpu_time_of_what_it_waited_for_counts() -> None:
+    ended = run("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'")
+    assert ended.user_cpu_s + ended.system_cpu_s > 0
+    assert run("true").user_cpu_s < ended.user_cpu_s
+
+
+def test_one_that_hangs_is_ended_with_all_its_children() -> None:
+    with pytest.raises(DriverError, match="did not end within 1 s") as found:
+        run("sleep 1000 & echo $!; wait", timeout_s=0.8)
+    assert wait_until(lambda: is_gone(int(found.value.detail or "")), 10)
+
+
+def test_a_child_that_it_leaves_behind_is_ended() -> None:
+    left = int(run("sleep 1000 & echo $!").output)
+    assert wait_until(lambda: is_gone(left), 10)
+
+
+def test_one_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_program, "LARGEST_OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(_program, "_LOOK_S", 0.01)
+    with pytest.raises(DriverError, match="printed more than 1 MB"):
+        run("yes")
+
+
+def test_only_the_end_of_a_long_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_program, "_READ_BYTES", 8)
+    assert run("seq 1000").output == "99\n1000\n"
+
+
+def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGSERVICE", "another")
+    found = program_environment(TARGET, {"PGDRAG_SEED": "7"})
+    assert "PGSERVICE" not in found
+    assert found["PGDRAG_DSN"] == "host=/tmp/socket port=5433 user=me dbname=bench"
+    assert found["PGPASSWORD"] == "it's secret"
+    assert found["PATH"].startswith("/b:")
+    assert found["PGDRAG_SEED"] == "7"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1"), (30.0, "30"), (1.5, "2")])
+def test_durations_are_whole_seconds(seconds: float, text: str) -> None:
+    assert whole_seconds(seconds) == text
