@@ -257,6 +257,22 @@ fn a_transaction_that_could_not_be_serialized_is_tried_again() {
 }
 
 #[test]
+fn a_script_without_sql_ends_with_the_window() {
+    run(async {
+        let claim = "a_script_without_sql_ends_with_the_window";
+        let Some(server) = Server::start(claim).await else { return };
+        for text in ["\\set x 1", "\\sleep 0", "\\if 0\nSELECT 1;\n\\endif"] {
+            let done =
+                done(&server, 3, scripts("prepared", &[("idle", text, 1)])).await.expect(text);
+            assert!(count(&done, "idle", "committed") > 0, "{done}");
+        }
+        let empty = "\\startpipeline\n\\syncpipeline\n\\endpipeline";
+        let done = done(&server, 3, scripts("prepared", &[("idle", empty, 1)])).await.expect(empty);
+        assert!(count(&done, "idle", "committed") > 0, "{done}");
+    });
+}
+
+#[test]
 fn a_pipeline_s_parts_fail_apart() {
     run(async {
         let claim = "a_pipeline_s_parts_fail_apart";

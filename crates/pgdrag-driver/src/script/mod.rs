@@ -127,11 +127,12 @@ impl Draws {
     /// Seeds them in pgbench's order, so that the functions return what they return there.
     fn new(seed: u64, client: u32, clients: u32) -> Self {
         let mut base = Generator::new(seed);
-        let mut each: Vec<Generator> = (0..clients).map(|_| base.split()).collect();
+        let seeds = (0..clients).map(|_| base.next_u64());
+        let functions = seeds.enumerate().filter(|(number, _)| *number == client as usize).last();
         let default_seed = Value::Int(base.next_u64().cast_signed());
         let choice = std::iter::repeat_with(|| base.split()).nth(client as usize);
         Self {
-            functions: each.swap_remove(client as usize),
+            functions: Generator::new(functions.expect("the client is one of them").1),
             choice: choice.expect("the repetition has no end"),
             default_seed,
         }

@@ -18,6 +18,8 @@ pub struct Terminal {
     choice: Generator,
     /// Whether the drawn script has been begun before, so that this is a retry.
     has_begun: bool,
+    /// Whether this attempt has sent something.
+    has_sent: bool,
     /// By a statement's number, once it was needed.
     statements: Vec<Option<Ready>>,
     params: Params,
@@ -54,6 +56,7 @@ impl Terminal {
             client,
             choice: draws.choice,
             has_begun: false,
+            has_sent: false,
             statements: Vec::new(),
             params: Params::new(),
             text: String::new(),
@@ -117,6 +120,7 @@ impl Terminal {
         }
         self.put(&mut flight, number)?;
         let answers = flight.send().await?;
+        self.has_sent = true;
         if has_results { self.take_results(number, answers) } else { Ok(()) }
     }
 
@@ -273,13 +277,20 @@ impl workload::Terminal for Terminal {
         if std::mem::replace(&mut self.has_begun, true) {
             self.client.again();
         }
+        self.has_sent = false;
         loop {
             match self.step()? {
                 Step::Done if conn.is_in_transaction() => {
                     let problem = "end of script reached without completing the last transaction";
                     return Err(self.failed(problem));
                 }
-                Step::Done => return Ok(Ended::Committed),
+                Step::Done => {
+                    if !self.has_sent {
+                        // A script without SQL would never let the thread see the run's end.
+                        tokio::task::yield_now().await;
+                    }
+                    return Ok(Ended::Committed);
+                }
                 Step::Sql(number) => self.sql(conn, number).await?,
                 Step::StartPipeline => self.pipeline(conn).await?,
                 other => self.locally(other).await?,
