@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::stream::Stream;
 
 /// What a receive buffer starts with, and how much room a read has at least.
-const RECEIVE_BYTES: usize = 16 * 1024;
+const RECEIVE_BYTES: usize = 4 * 1024;
 
 /// A buffer of this size is kept whatever the answers; COPY needs it for its parts.
 const LASTING_BYTES: usize = 512 * 1024;

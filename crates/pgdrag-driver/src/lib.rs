@@ -7,7 +7,7 @@
 //! - [`run`](mod@run), `crew`, `intervals`, [`output`]: the coordinator, its threads, and what they tell
 //! - [`window`], [`steps`], [`schedule`], [`pacing`]: when it opens and ends, how many clients work, when
 //!   transactions are due, and which client takes them
-//! - `worker`, `connecting`, `clients`, `canceller`: a thread, and what each of its clients does
+//! - `worker`, `connecting`, `crowd`, `clients`, `canceller`: a thread, and what each of its clients does
 //! - `tally`, [`samples`], [`shares`]: what is counted
 //! - [`clock`], `timer`, [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are
@@ -25,6 +25,7 @@ mod connecting;
 pub mod connection;
 mod copy_in;
 mod crew;
+mod crowd;
 pub mod error;
 mod exchange;
 pub mod flight;

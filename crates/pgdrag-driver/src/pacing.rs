@@ -215,3 +215,120 @@ impl Backlog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+    const OPENING: Moment = Moment(1_000_000_000);
+
+    /// Arrivals from one second before the window, which lasts a second; 1,000 a second.
+    fn backlog(pacing: &Value, latency_limit_us: Option<u64>) -> Backlog {
+        let job: RunJob = serde_json::from_value(json!({
+            "connections": 4, "threads": 1, "warm_up_s": 1.0, "handshake": false, "duration_s": 1.0,
+            "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0, "grace_s": 1.0,
+            "pacing": pacing, "steps": [], "latency_limit_us": latency_limit_us,
+        }))
+        .expect("a sound job");
+        let window = Arc::new(Window::new(&job));
+        window.open(OPENING);
+        Backlog::new(&job, &window, Moment::default(), 1).expect("a schedule")
+    }
+
+    fn open(limit: u32) -> Value {
+        json!({"kind": "open", "rate_per_s": 1000.0, "arrivals": "uniform", "backlog_limit": limit})
+    }
+
+    fn benchbase(limit: u32) -> Value {
+        json!({"kind": "benchbase", "rate_per_s": 1000.0, "queue_limit": limit})
+    }
+
+    #[test]
+    fn a_free_client_takes_the_oldest_that_waits_or_reserves_the_next() {
+        let backlog = backlog(&open(100), None);
+        let now = Moment::default() + MS(1);
+        assert_eq!(backlog.take(now, 0), Turn::Begin(Moment::default()));
+        assert_eq!(backlog.take(now, 1), Turn::Begin(now));
+        assert_eq!(backlog.take(now, 2), Turn::Reserved(Moment::default() + MS(2)));
+        assert_eq!(backlog.take(now, 3), Turn::Reserved(Moment::default() + MS(3)));
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_gives_way_or_as_in_benchbase_the_newest() {
+        // Ten arrive in the window's first ten milliseconds, and two may wait.
+        let now = OPENING + MS(9);
+        for (pacing, oldest) in [(open(2), OPENING + MS(8)), (benchbase(2), Moment::default())] {
+            let backlog = backlog(&pacing, None);
+            // In the warm-up the queue fills up with the first two, or the last two.
+            assert_eq!(backlog.lost(OPENING - MS(1)).dropped, 998, "{pacing}");
+            assert_eq!(backlog.lost(now).dropped, 10, "{pacing}");
+            assert_eq!(backlog.take(now, 0), Turn::Begin(oldest), "{pacing}");
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_the_limit_is_skipped() {
+        let backlog = backlog(&open(100), Some(3_000));
+        let now = OPENING + MS(10);
+        assert_eq!(backlog.lost(OPENING - MS(1)), Lost { dropped: 900, skipped: 0 });
+        assert_eq!(backlog.take(now, 0), Turn::Begin(OPENING + MS(7)));
+        // A hundred waited, eleven came, which drops as many; 89 + 7 were older than 3 ms.
+        assert_eq!(backlog.lost(now), Lost { dropped: 11, skipped: 96 });
+    }
+
+    #[test]
+    fn nobody_takes_anything_after_the_end() {
+        let backlog = backlog(&open(100), None);
+        assert_eq!(backlog.take(OPENING + MS(1001), 0), Turn::Rest);
+        let (_, left, seen) = backlog.close(OPENING + MS(1000));
+        assert_eq!((left.len(), seen.due), (100, 1001));
+        assert_eq!(backlog.take(OPENING + MS(1000), 0), Turn::Rest);
+    }
+
+    proptest! {
+        /// Four clients, each busy for a time that the case draws after each of its arrivals.
+        #[test]
+        fn every_arrival_ends_in_exactly_one_way(
+            busy_us in proptest::collection::vec(0_u64..9_000, 1..60),
+            limit in 1_u32..50,
+            is_benchbase: bool,
+            latency_limit_us in proptest::option::of(1_u64..20_000),
+        ) {
+            let pacing = if is_benchbase { benchbase(limit) } else { open(limit) };
+            let backlog = backlog(&pacing, latency_limit_us);
+            let end = OPENING + MS(1000);
+            let mut busy = busy_us.iter().cycle().map(|us| Duration::from_micros(*us));
+            let mut free = [Moment::default(); 4];
+            let (mut scheduled, mut carried, mut lost) = (0, 0, Lost::default());
+            while let Some(client) = (0..4).filter(|c| free[*c] <= end).min_by_key(|c| free[*c]) {
+                let now = free[client];
+                let (begin, due) = match backlog.take(now, client.try_into().unwrap()) {
+                    Turn::Begin(due) => (now, due),
+                    Turn::Reserved(due) => (due, due),
+                    turn => panic!("{turn:?} at {now:?}"),
+                };
+                free[client] = begin + busy.next().unwrap() + Duration::from_micros(1);
+                // What runs when the window opens counts, and what was reserved beyond its end does not.
+                if free[client] >= OPENING && due <= end {
+                    scheduled += 1;
+                    carried += u64::from(due < OPENING);
+                }
+                if now >= OPENING {
+                    let more = backlog.lost(now);
+                    lost.dropped += more.dropped;
+                    lost.skipped += more.skipped;
+                }
+            }
+            let (more, left, seen) = backlog.close(end);
+            let dropped = lost.dropped + more.dropped;
+            let skipped = lost.skipped + more.skipped;
+            let ended = scheduled + dropped + skipped + left.len() as u64;
+            prop_assert_eq!(ended, seen.due + seen.carried + carried);
+            prop_assert!(seen.max_queue <= limit as usize);
+            prop_assert!(latency_limit_us.is_some() && !is_benchbase || skipped == 0);
+        }
+    }
+}

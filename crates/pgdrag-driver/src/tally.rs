@@ -126,7 +126,11 @@ impl Tally {
 
     /// Brings the counts up to `now`, and says where that is.
     pub(crate) fn look(&mut self, now: Moment) -> Place {
-        let place = self.window.place(now);
+        let place = match self.window.place(now) {
+            // Another client has looked at the clock since, and found the window open.
+            Place::Before if self.is_open => Place::Within,
+            place => place,
+        };
         match place {
             Place::Within => {
                 if !self.is_open {

@@ -4,20 +4,21 @@
 //! milliseconds, and reports to the coordinator through a channel.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::timeout;
 
 use crate::canceller::cancel_running;
 use crate::clients::{Bench, Client, Terms};
 use crate::connecting::{Ready, connect};
 use crate::connection::Error;
+use crate::crowd::Crowd;
 use crate::pacing::{Backlog, Lost, Seen};
 use crate::samples::{Batch, Recorder, Spare};
 use crate::shares::Shares;
@@ -89,16 +90,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs a thread's share of the clients, to the end.
 pub(crate) fn work<W: Workload>(post: Post<W>) {
-    let (woke, clock) = (Arc::new(AtomicU64::new(0)), post.terms.clock);
-    let wakes = Arc::clone(&woke);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(move || wakes.store(clock.now().0, Ordering::Relaxed))
         .build()
         .expect("a thread can have a runtime");
     let local = LocalSet::new();
     // A task of its own, so that waking a client does not look into this one as well.
-    let work = local.spawn_local(async move { post.perform(woke).await });
+    let work = local.spawn_local(async move { post.perform().await });
     local.block_on(&runtime, work).expect("a worker does not panic");
     // Not even a look-up of a host name that hangs may delay the end.
     runtime.shutdown_background();
@@ -110,7 +108,7 @@ impl<W: Workload> Post<W> {
         let _ = self.events.send(event);
     }
 
-    async fn perform(mut self, woke: Arc<AtomicU64>) {
+    async fn perform(mut self) {
         let connecting = connect(&self.terms, &self.workload, &self.numbers, self.clients);
         let limit = self.terms.connect_timeout;
         let ready = match timeout(limit, connecting).await {
@@ -120,7 +118,7 @@ impl<W: Workload> Post<W> {
         };
         self.tell(Event::Ready);
         let Some(start) = self.start().await else { return };
-        let bench = Rc::new(self.bench(&start, &ready, woke));
+        let bench = Rc::new(self.bench(&start, &ready));
         self.tell(Event::Warming(Arc::clone(&bench.tally.borrow().warmed)));
         let timers = Rc::clone(&bench);
         let serving = spawn_local(async move { timers.timers.serve().await });
@@ -128,10 +126,12 @@ impl<W: Workload> Post<W> {
         // The thread of client 0 answers for the arrivals that no client took.
         let is_accountant = self.numbers.first() == Some(&0);
         let mut shares = Shares::new(&self.workload.weights());
-        let (mut running, handles) = start_clients(ready, &bench);
+        let crowd = start_clients(ready, &bench);
+        let members = Rc::clone(&crowd);
+        let running = spawn_local(poll_fn(move |context| members.borrow_mut().poll(context)));
         self.look_after(&bench, &start, is_accountant.then_some(&mut shares)).await;
         bench.tally.borrow_mut().close();
-        end_clients(&mut running, &handles, &bench).await;
+        end_clients(running, &crowd, &bench).await;
         serving.abort();
 
         let mut tally = bench.tally.borrow_mut();
@@ -161,7 +161,7 @@ impl<W: Workload> Post<W> {
         }
     }
 
-    fn bench(&self, start: &Start, ready: &Ready<W::Terminal>, woke: Arc<AtomicU64>) -> Bench {
+    fn bench(&self, start: &Start, ready: &Ready<W::Terminal>) -> Bench {
         let types = self.workload.transactions().len();
         let events = self.events.clone();
         let hand_over: Box<dyn FnMut(Batch)> =
@@ -179,7 +179,7 @@ impl<W: Workload> Post<W> {
             tokens: RefCell::new(
                 ready.iter().map(|(_, connection, _)| connection.cancel_token()).collect(),
             ),
-            woke,
+            woke: Rc::default(),
             live: Cell::new(ready.len()),
             fatal: RefCell::new(None),
         }
@@ -228,33 +228,28 @@ impl<W: Workload> Post<W> {
 fn start_clients<T: crate::workload::Terminal>(
     ready: Ready<T>,
     bench: &Rc<Bench>,
-) -> (JoinSet<()>, Vec<AbortHandle>) {
-    let mut running = JoinSet::new();
-    let mut handles = Vec::with_capacity(ready.len());
+) -> Rc<RefCell<Crowd>> {
+    let mut crowd = Crowd::new(bench.terms.clock, Rc::clone(&bench.woke));
     for (slot, (number, connection, terminal)) in ready.into_iter().enumerate() {
-        let client = Client { bench: Rc::clone(bench), number, slot, connection, terminal };
-        handles.push(running.spawn_local(client.run()));
+        crowd.add(Client { bench: Rc::clone(bench), number, slot, connection, terminal }.run());
     }
-    (running, handles)
+    Rc::new(RefCell::new(crowd))
 }
 
 /// Lets clients whose transactions count end them, cancelled, within the grace; drops the others.
-async fn end_clients(running: &mut JoinSet<()>, handles: &[AbortHandle], bench: &Rc<Bench>) {
-    for (slot, handle) in bench.tally.borrow().slots.iter().zip(handles) {
-        if !matches!(slot, Slot::Running(_)) {
-            handle.abort();
-        }
+async fn end_clients(mut running: JoinHandle<()>, crowd: &RefCell<Crowd>, bench: &Rc<Bench>) {
+    let slots = bench.tally.borrow().slots.clone();
+    let (busy, idle): (Vec<_>, Vec<_>) =
+        (0..slots.len()).partition(|slot| matches!(slots[*slot], Slot::Running(_)));
+    crowd.borrow_mut().drop_slots(&idle);
+    if !busy.is_empty() {
+        let cancelling = spawn_local(cancel_running(Rc::clone(bench)));
+        let ended = timeout(bench.terms.grace, &mut running).await;
+        assert!(!ended.is_ok_and(|ended| ended.is_err()), "a client does not panic");
+        cancelling.abort();
     }
-    let mut cancelling = JoinSet::new();
-    cancelling.spawn_local(cancel_running(Rc::clone(bench)));
-    let all_ended = async {
-        while let Some(ended) = running.join_next().await {
-            assert!(!ended.is_err_and(|error| error.is_panic()), "a client does not panic");
-        }
-    };
-    let _ = timeout(bench.terms.grace, all_ended).await;
-    cancelling.shutdown().await;
-    running.shutdown().await;
+    crowd.borrow_mut().drop_slots(&busy);
+    running.abort();
 }
 
 /// Counts arrivals that no client will take.

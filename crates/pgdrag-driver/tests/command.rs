@@ -41,13 +41,20 @@ fn with(mut job: Value, path: &str, value: Value) -> Value {
 }
 
 fn start(line: &str) -> Child {
+    let mut driver = start_open(line);
+    drop(driver.stdin.take());
+    driver
+}
+
+/// Like [`start`], and leaves standard input open.
+fn start_open(line: &str) -> Child {
     let mut driver = Command::new(DRIVER)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("the driver starts");
-    let mut stdin = driver.stdin.take().expect("a pipe");
+    let stdin = driver.stdin.as_mut().expect("a pipe");
     writeln!(stdin, "{line}").expect("the driver reads");
     driver
 }
@@ -225,7 +232,16 @@ fn a_dataset_is_loaded_run_upon_and_still_consistent() {
         let test = "a_dataset_is_loaded_run_upon_and_still_consistent";
         let Some(server) = Server::start(test).await else { return };
         for action in ["load", "run", "check"] {
-            let (status, lines) = finish(start(&job_on(&server, action).to_string()));
+            let mut job = job_on(&server, action);
+            if action == "run" {
+                job["run"]["handshake"] = json!(true);
+                job["run"]["warm_up_s"] = json!(0.2);
+            }
+            let mut driver = start_open(&job.to_string());
+            // Whatever the action, an answer that comes early is there when it is asked for.
+            writeln!(driver.stdin.as_mut().expect("a pipe"), r#"{{"type": "measure"}}"#)
+                .expect("the driver reads");
+            let (status, lines) = finish(driver);
             let done = lines.last().expect("lines");
             assert_eq!((status, &done["type"]), (0, &json!("done")), "{action}: {done}");
             match action {

@@ -2,136 +2,15 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Error, Target};
+use pgdrag_driver::connection::{Connection, Target};
 use pgdrag_driver::job::RunJob;
-use pgdrag_driver::output::Output;
-use pgdrag_driver::run::{self, Answer, Order};
-use pgdrag_driver::workload::{Ended, Terminal, Workload};
-use serde_json::{Value, json};
+use serde_json::json;
+use support::scripts::{
+    PAUSE, QUICK, Script, benchbase, job, lines, of_type, phases, run_until, total,
+};
 use support::{Server, kill, one_number, run};
-
-/// Each transaction is a list of statements; the types take turns. A statement of [`PAUSE`] is a
-/// pause of the client, which nothing on the server can cancel.
-#[derive(Clone, Copy)]
-struct Script {
-    names: &'static [&'static str],
-    transactions: &'static [&'static [&'static str]],
-}
-
-const PAUSE: &str = "(pause)";
-
-struct Turns {
-    script: Script,
-    drawn: usize,
-}
-
-impl Workload for Script {
-    type Terminal = Turns;
-
-    fn transactions(&self) -> Arc<[Arc<str>]> {
-        self.names.iter().copied().map(Arc::from).collect()
-    }
-
-    fn max_tries(&self) -> u32 {
-        100
-    }
-
-    fn weights(&self) -> Vec<f64> {
-        vec![1.0; self.names.len()]
-    }
-
-    async fn terminal(&self, client: u32, _: u32, _: &mut Connection) -> Result<Turns, Error> {
-        Ok(Turns { script: *self, drawn: client as usize })
-    }
-}
-
-impl Terminal for Turns {
-    fn draw(&mut self) -> usize {
-        self.drawn += 1;
-        self.drawn % self.script.names.len()
-    }
-
-    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
-        conn.begin();
-        for sql in self.script.transactions[self.drawn % self.script.names.len()] {
-            if *sql == PAUSE {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            } else {
-                conn.simple(sql).await?;
-            }
-        }
-        conn.commit().await?;
-        Ok(Ended::Committed)
-    }
-
-    async fn reconnect(&mut self, _: &mut Connection) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-const QUICK: Script = Script { names: &["quick"], transactions: &[&["select 1"]] };
-
-fn job(changes: &Value) -> RunJob {
-    let mut job = json!({
-        "connections": 4, "threads": 2, "warm_up_s": 0.0, "handshake": false, "duration_s": 0.5,
-        "min_commits": 0, "budget_s": 0.5, "interval_s": 0.2, "grace_s": 2.0,
-        "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
-    });
-    for (key, value) in changes.as_object().expect("an object") {
-        job[key] = value.clone();
-    }
-    serde_json::from_value(job).expect("a sound job")
-}
-
-async fn run_until(
-    target: Target,
-    script: Script,
-    job: &RunJob,
-    stop: impl Future<Output = ()>,
-) -> Result<Vec<Value>, Error> {
-    run_with(target, script, job, stop, std::future::pending()).await
-}
-
-async fn run_with(
-    target: Target,
-    script: Script,
-    job: &RunJob,
-    stop: impl Future<Output = ()>,
-    answer: impl Future<Output = Answer>,
-) -> Result<Vec<Value>, Error> {
-    let mut written = Vec::new();
-    let mut output = Output::new(&mut written);
-    let connect_timeout = Duration::from_secs_f64(2.0);
-    let workload = Arc::new(script);
-    let order = Order { job, seed: 7, target, connect_timeout, workload };
-    run::run(order, &mut output, stop, answer).await?;
-    let text = String::from_utf8(written).expect("JSON is UTF-8");
-    Ok(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
-}
-
-async fn lines(target: Target, script: Script, job: &RunJob) -> Vec<Value> {
-    run_until(target, script, job, std::future::pending()).await.expect("a run")
-}
-
-/// BenchBase's pacing, with room for ten.
-fn benchbase(rate_per_s: f64) -> Value {
-    json!({"pacing": {"kind": "benchbase", "rate_per_s": rate_per_s, "queue_limit": 10}})
-}
-
-fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
-}
-
-fn phases(lines: &[Value]) -> Vec<&str> {
-    of_type(lines, "phase").iter().map(|line| line["name"].as_str().expect("a name")).collect()
-}
-
-fn total(done: &Value, transaction: &str, key: &str) -> u64 {
-    done["transactions"][transaction][key].as_u64().expect("a count")
-}
 
 #[test]
 fn intervals_add_up_to_the_totals_and_to_the_window() {
@@ -310,7 +189,7 @@ const INSERT: Script =
     Script { names: &["insert"], transactions: &[&["insert into t values (1)"]] };
 
 /// A window that only a stop ends.
-fn until_stopped(changes: &Value) -> RunJob {
+fn until_stopped(changes: &serde_json::Value) -> RunJob {
     RunJob { duration_s: 600.0, budget_s: 600.0, ..job(changes) }
 }
 

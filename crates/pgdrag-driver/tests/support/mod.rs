@@ -4,6 +4,8 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod scripts;
+
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -18,7 +20,7 @@ pub const PASSWORD: &str = "correct horse";
 
 /// Makes a cluster, runs it until its standard input closes, and removes it.
 const KEEPER: &str = r#"
-bin=$1 dir=$2 port=$3
+bin=$1 dir=$2 port=$3 connections=$4
 "$bin/initdb" -D "$dir/data" -U postgres -A trust --no-sync >"$dir/initdb.log" 2>&1 || exit 1
 cat >"$dir/data/pg_hba.conf" <<END
 local all all trust
@@ -27,6 +29,7 @@ host all md5 127.0.0.1/32 md5
 host all clear 127.0.0.1/32 password
 END
 "$bin/postgres" -D "$dir/data" -k "$dir" -p "$port" -c listen_addresses=127.0.0.1 -c fsync=off \
+    -c max_connections="$connections" -c shared_buffers=32MB \
     >"$dir/log" 2>&1 </dev/null &
 server=$!
 read -r _
@@ -46,6 +49,11 @@ pub struct Server {
 impl Server {
     /// Starts a server, or says that `test` is skipped.
     pub async fn start(test: &str) -> Option<Self> {
+        Self::start_for(test, 100).await
+    }
+
+    /// Starts a server that takes so many connections, or says that `test` is skipped.
+    pub async fn start_for(test: &str, connections: u32) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let Some(programs) = std::env::var_os("PGDRAG_TEST_BIN") else {
             eprintln!("skipped: {test} needs PGDRAG_TEST_BIN");
@@ -54,7 +62,7 @@ impl Server {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("pgdrag-driver-test-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let server = Self::spawn(Path::new(&programs), directory);
+        let server = Self::spawn(Path::new(&programs), directory, connections);
         let mut attempts_left = 600;
         while Connection::connect(&server.target()).await.is_err() {
             attempts_left -= 1;
@@ -64,7 +72,7 @@ impl Server {
         Some(server)
     }
 
-    fn spawn(programs: &Path, directory: PathBuf) -> Self {
+    fn spawn(programs: &Path, directory: PathBuf, connections: u32) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port is free")
@@ -73,7 +81,8 @@ impl Server {
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&directory, private).expect("the directory is ours");
         let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "keeper"]).arg(programs).arg(&directory).arg(port.to_string());
+        keeper.args(["-c", KEEPER, "keeper"]).arg(programs).arg(&directory);
+        keeper.args([port.to_string(), connections.to_string()]);
         // Its own group: a keyboard's interrupt must not end it before it has cleaned up.
         keeper.stdin(Stdio::piped()).process_group(0).current_dir("/");
         if let Some((user, group)) = unprivileged() {
