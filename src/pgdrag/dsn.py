@@ -36,6 +36,7 @@ class Server:
         version: as the server says it, such as "18.6".
         is_local: reached through a Unix socket or a loopback address.
         other_sessions: of other clients, on the whole server, when it was asked.
+        label: what people call it, where its place would tell them nothing.
     """
 
     target: Target
@@ -43,10 +44,13 @@ class Server:
     is_local: bool
     other_sessions: int
     _conninfo: str = field(repr=False)
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """Where it is, for people: `database "bench" on db1:5432`; never with a password."""
+        """Where it is, for people: `database "bench" on db1, port 5432`; never with a password."""
+        if self.label:
+            return self.label
         host = self.target.host
         place = f'socket "{host}"' if host.startswith("/") else host
         return f'database "{self.target.database}" on {place}, port {self.target.port}'

@@ -125,6 +125,7 @@ def test_every_command_is_in_the_reference() -> None:
         assert group.typer_instance is not None
         commands = group.typer_instance.registered_commands
         names |= {f"{group.name} {x.name or getattr(x.callback, '__name__', '')}" for x in commands}
+    assert "tpcc check" in names
     assert {name for name in names if f"`pgdrag {name}" not in page} == set()
 
 

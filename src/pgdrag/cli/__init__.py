@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pgdrag
-from pgdrag.cli import check, clean, run, runs
+from pgdrag.cli import bench, check, clean, run, runs, tpcc
 from pgdrag.cli import list as list_command
 from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
@@ -39,6 +39,8 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("report")(runs.report)
 app.command("check")(check.check)
+app.command("bench")(bench.bench)
+app.add_typer(tpcc.app, name="tpcc")
 app.command("list")(list_command.list_)
 app.command("clean")(clean.clean)
 

@@ -42,8 +42,8 @@ def render_json(findings: Findings) -> str:
     document: dict[str, Json] = {
         "pgdrag_report": FORMAT,
         "answer": findings.answer,
-        "noise_floor": _plain(findings.noise_floor),
-        "warnings": _plain(findings.warnings),
+        "noise_floor": plain(findings.noise_floor),
+        "warnings": plain(findings.warnings),
         "run": _run(findings.run),
         "study": _study(findings.run.study),
         "rungs": [_rung(rung) for rung in findings.rungs],
@@ -54,7 +54,7 @@ def render_json(findings: Findings) -> str:
 
 def _run(run: RunRecord) -> Json:
     return {
-        field.name: _plain(getattr(run, field.name))
+        field.name: plain(getattr(run, field.name))
         for field in fields(run)
         if field.name not in ("study", "results")  # they have keys of their own
     }
@@ -62,14 +62,14 @@ def _run(run: RunRecord) -> Json:
 
 def _study(study: Study) -> Json:
     return {
-        field.name: _plain(getattr(study, field.name))
+        field.name: plain(getattr(study, field.name))
         for field in fields(study)
         if field.name != "rungs"  # each stands with what was found of it
     }
 
 
 def _rung(rung: RungFinding) -> Json:
-    found = _plain(rung)
+    found = plain(rung)
     assert isinstance(found, dict), rung.rung.name
     return {"state": rung.state, **found}
 
@@ -89,48 +89,48 @@ def _trial(result: Result) -> Json:
         "elapsed_s": measured.elapsed_s if measured else None,
         "stopped_by": measured.stopped_by if measured else None,
         "warm_up_s": measured.warm_up_s if measured else None,
-        "arrivals": _plain(measured.arrivals) if measured else None,
+        "arrivals": plain(measured.arrivals) if measured else None,
         "committed": measured.total.committed if measured else None,
         "committed_per_s": rate_of(result, measured).per_s
         if measured and measured.elapsed_s
         else None,
-        "counts": _plain(measured.transactions) if measured else None,
-        "driver": _plain(measured.driver) if measured else None,
-        "phases_s": _plain(result.phases_s),
-        "violations": _plain(result.violations),
-        "warnings": _plain(result.warnings),
+        "counts": plain(measured.transactions) if measured else None,
+        "driver": plain(measured.driver) if measured else None,
+        "phases_s": plain(result.phases_s),
+        "violations": plain(result.violations),
+        "warnings": plain(result.warnings),
     }
 
 
-def _plain(value: object) -> Json:
-    """Return a value of the findings as JSON has it."""
+def plain(value: object) -> Json:
+    """Return a value of the findings as JSON has it; what is not finite is null."""
     match value:
         case Interval():
             return _interval(value)
         case Enum():
-            return _plain(value.value)
+            return plain(value.value)
         case None | bool() | int() | str():
             return value
         case float():
             return value if math.isfinite(value) else None
         case Mapping():
-            return {str(key): _plain(one) for key, one in value.items()}
+            return {str(key): plain(one) for key, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [plain(one) for one in value]
         case _:
             assert is_dataclass(value), f"no JSON for {type(value).__name__}"
-            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+            return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _interval(interval: Interval) -> Json:
     is_below = interval.center == 0
     is_above = math.isinf(interval.center)
     return {
-        "low": _plain(interval.low),
-        "center": None if is_below else _plain(interval.center),
-        "high": _plain(interval.high),
+        "low": plain(interval.low),
+        "center": None if is_below else plain(interval.center),
+        "high": plain(interval.high),
         "confidence": interval.confidence,
         "method": interval.method,
-        "warnings": _plain(interval.warnings),
+        "warnings": plain(interval.warnings),
         "censored": "upper bound" if is_below else "lower bound" if is_above else None,
     }

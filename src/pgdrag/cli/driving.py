@@ -1,0 +1,237 @@
+"""What do commands that drive a server share: consent, what is shown meanwhile, and the result?"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pgdrag.cli.place import stderr, stdout
+from pgdrag.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
+from pgdrag.dsn import Server, reach
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.load import LoadProfile
+from pgdrag.report.bench import BenchRun, bench_blocks, bench_json
+from pgdrag.report.terminal import print_blocks
+from pgdrag.units import format_duration, format_rate
+
+LARGEST_SEED = 2**62
+# Where nobody watches, a line this often is enough.
+_LINE_EVERY_S = 5.0
+
+Listener = Callable[[Line], None]
+
+
+def reached(dsn: str | None, overrides: Mapping[str, str | int] | None = None) -> Server:
+    """Return the server that is meant, asking for a password where somebody can answer.
+
+    Raises:
+        UsageError: it cannot be meant.
+        ServerLost: it does not answer.
+    """
+    can_answer = sys.stdin.isatty() and sys.stderr.isatty()
+    ask = (lambda prompt: getpass.getpass(prompt)) if can_answer else None
+    return reach(dsn, overrides, ask_password=ask)
+
+
+def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
+    """Ask before a server is written to that looks as if others depend on it.
+
+    Args:
+        purpose: what is about to be done: "put load on it".
+        is_given: consent was given beforehand, by --yes.
+
+    Raises:
+        UsageError: nobody is there to answer, or the answer was no.
+    """
+    if is_given or not server.doubts:
+        return
+    why = " and ".join(server.doubts)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{server.name} looks as if others depend on it: {why}",
+            hint=f"Give --yes if pgdrag is to {purpose}.",
+        )
+    stderr().print(f"{server.name} looks as if others depend on it: {why}.", style="yellow")
+    if not typer.confirm(f"Shall pgdrag {purpose}?", err=True):
+        raise UsageError("nothing was done: the answer was no")
+
+
+def seed_of(text: str | None) -> int:
+    """Return the seed that `--random-seed` means: a number, or `time`, `rand` or nothing for any.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text is None or text in ("time", "rand"):
+        return random.SystemRandom().randrange(LARGEST_SEED)
+    if not text.isascii() or not text.isdigit() or int(text) > LARGEST_SEED:
+        raise UsageError(
+            f'"{text}" is no seed', hint=f"Give a whole number up to {LARGEST_SEED}, time or rand."
+        )
+    return int(text)
+
+
+def tell_result(run: BenchRun, *, json: bool) -> int:
+    """Print what came of a run; the answer is the command's exit status."""
+    if json:
+        print(bench_json(run), end="")
+    else:
+        print_blocks(bench_blocks(run), stdout())
+    if run.failed and json:
+        stderr().print(f"{run.failed:,} transactions failed.", style="red")
+    is_well = run.measured.total.committed > 0 and not run.failed
+    return EXIT_DONE if is_well else EXIT_FAILED_CHECK
+
+
+@contextmanager
+def showing_load(console: Console, *, is_quiet: bool) -> Iterator[Listener]:
+    """Show how far a load has come, with its rate and the time left."""
+    view = _LoadView()
+    with _showing(console, view, None if is_quiet else _LINE_EVERY_S):
+        yield view.listen
+
+
+@contextmanager
+def showing_run(
+    console: Console, load: LoadProfile, *, every_s: float | None
+) -> Iterator[Listener]:
+    """Show a run while it goes on: live on a terminal, a line every `every_s` (None: none) of it."""
+    view = _RunView(load, console, every_s)
+    with _showing(console, view, None):
+        yield view.listen
+
+
+@contextmanager
+def _showing(
+    console: Console, view: _LoadView | _RunView, line_every_s: float | None
+) -> Iterator[None]:
+    if console.is_terminal and os.environ.get("TERM") != "dumb":
+        with Live(view, console=console, refresh_per_second=4, transient=True):
+            yield
+        return
+    if line_every_s is not None and isinstance(view, _LoadView):
+        view.say_to(console, line_every_s)
+    yield
+
+
+@dataclass
+class _LoadView:
+    """The state of a load."""
+
+    phase: str = "connect"
+    done: int = 0
+    total: int = 0
+    began_s: float = 0.0
+    console: Console | None = None
+    every_s: float = 0.0
+    said_s: float = 0.0
+
+    def say_to(self, console: Console, every_s: float) -> None:
+        self.console, self.every_s = console, every_s
+
+    def listen(self, line: Line) -> None:
+        now_s = time.monotonic()
+        if isinstance(line, PhaseLine | ProgressLine):
+            name = line.name if isinstance(line, PhaseLine) else line.phase
+            if name != self.phase:
+                self.phase, self.began_s, self.done, self.total = name, now_s, 0, 0
+                self._say(now_s)
+        if isinstance(line, ProgressLine):
+            self.done, self.total = line.done, line.total
+            if now_s - self.said_s >= self.every_s:
+                self._say(now_s)
+
+    def __rich__(self) -> Text:
+        return Text(self.words(time.monotonic()))
+
+    def words(self, now_s: float) -> str:
+        """Return `populate: 45 %, 310,000 rows/s, 12 s left`."""
+        name = self.phase.replace("_", " ")
+        elapsed_s = now_s - self.began_s
+        if not self.done or not self.total or elapsed_s <= 0:
+            return f"{name} …"
+        left_s = elapsed_s * (self.total / self.done - 1)
+        if self.phase != "populate":
+            return f"{name}: {self.done} of {self.total}, {format_duration(round(left_s))} left"
+        share, per_s = self.done / self.total, self.done / elapsed_s
+        return f"{name}: {share:.0%}, {per_s:,.0f} rows/s, {format_duration(round(left_s))} left"
+
+    def _say(self, now_s: float) -> None:
+        if self.console is not None:
+            self.said_s = now_s
+            self.console.print(self.words(now_s))
+
+
+class _RunView:
+    """The state of a run."""
+
+    def __init__(self, load: LoadProfile, console: Console, every_s: float | None) -> None:
+        self.load = load
+        self.console = console
+        self.every_s = every_s
+        self.phase = "connect"
+        self.began_s = time.monotonic()
+        self.rate_per_s: float | None = None
+        self.failed = 0
+        self.window_s = 0.0
+        self.held: list[IntervalLine] = []
+
+    def listen(self, line: Line) -> None:
+        match line:
+            case PhaseLine():
+                self.phase, self.began_s, self.rate_per_s = line.name, time.monotonic(), None
+            case WarmingLine():
+                self.rate_per_s = line.committed / line.duration_s
+            case IntervalLine():
+                self.rate_per_s = line.committed / line.duration_s
+                self.failed += sum(x.failed for x in line.transactions.values())
+                self.window_s += line.duration_s
+                self._hold(line)
+
+    def __rich__(self) -> Text:
+        elapsed_s = time.monotonic() - self.began_s
+        expected_s = {"warm_up": self.load.warm_up_s, "run": self.load.measure_s}.get(self.phase)
+        name = {"warm_up": "warm-up", "run": "measuring"}.get(self.phase, self.phase)
+        text = f"{name} {elapsed_s:.0f} s"
+        if expected_s:
+            text += f" of {expected_s:g} s"
+        if self.rate_per_s is not None:
+            text += f" · {format_rate(self.rate_per_s)}"
+        if self.failed:
+            text += f" · {self.failed:,} failed"
+        return Text(text)
+
+    def _hold(self, line: IntervalLine) -> None:
+        if self.every_s is None:
+            return
+        self.held.append(line)
+        # Intervals are of a second, give or take what a clock does.
+        if sum(x.duration_s for x in self.held) >= self.every_s - 0.5:
+            self.console.print(progress_words(self.held, self.window_s))
+            self.held = []
+
+
+def progress_words(lines: list[IntervalLine], window_s: float) -> str:
+    """Return one line of progress: `5.0 s: 5,120/s, latency mean 0.69 ms, p99 2.1 ms, 0 failed`."""
+    counts = [x for line in lines for x in line.transactions.values()]
+    seconds = sum(line.duration_s for line in lines)
+    committed, failed = sum(x.committed for x in counts), sum(x.failed for x in counts)
+    text = f"{window_s:.1f} s: {format_rate(committed / seconds)}"
+    latencies = [x.latency for x in counts if x.latency is not None and x.latency.count]
+    if latencies:
+        number = sum(x.count for x in latencies)
+        mean_us = sum(x.mean_us * x.count for x in latencies) / number
+        worst_us = max(x.p99_us for x in latencies)
+        text += f", latency mean {format_duration(mean_us / 1e6)}, worst p99 {format_duration(worst_us / 1e6)}"
+    return f"{text}, {failed:,} failed, {lines[-1].sessions} sessions"

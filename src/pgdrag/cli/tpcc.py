@@ -1,0 +1,294 @@
+"""`pgdrag tpcc load`, `check` and `run`: TPC-C on a server of yours, on BenchBase's schema."""
+
+from __future__ import annotations
+
+import json as json_module
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from pgdrag.bench import (
+    CHECK_TIMEOUT_S,
+    Work,
+    drop_tables,
+    existing_tables,
+    load_tables,
+    run_work,
+    tpcc_warehouses,
+)
+from pgdrag.cli import bench_options as options
+from pgdrag.cli.driving import (
+    LARGEST_SEED,
+    reached,
+    require_consent,
+    seed_of,
+    showing_load,
+    showing_run,
+    tell_result,
+)
+from pgdrag.cli.place import stderr, stdout
+from pgdrag.datasets import DATASET_SEED
+from pgdrag.driver import Driver, find_driver
+from pgdrag.dsn import Server
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.exclusive import measuring_alone
+from pgdrag.plan import WorkloadSpec
+from pgdrag.units import format_bytes, format_duration
+from pgdrag.workloads.tpcc import Tpcc
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Load, check and run TPC-C on a server of yours, on BenchBase's schema.",
+)
+
+TABLES = (
+    "warehouse",
+    "item",
+    "stock",
+    "district",
+    "customer",
+    "history",
+    "oorder",
+    "new_order",
+    "order_line",
+)
+# TPC-C 3.3.2: what the conditions demand.
+CONDITIONS = {
+    "3.3.2.1": "w_ytd of a warehouse is the sum of d_ytd of its districts",
+    "3.3.2.2": "d_next_o_id - 1 of a district is its highest o_id and no_o_id",
+    "3.3.2.3": "the no_o_id of a district have no gaps",
+    "3.3.2.4": "the sum of o_ol_cnt of a district is the number of its order lines",
+    "3.3.2.5": "an order is in new_order if and only if it has no carrier",
+    "3.3.2.6": "o_ol_cnt of an order is the number of its lines",
+    "3.3.2.7": "an order line has a delivery date if and only if its order has a carrier",
+    "3.3.2.8": "w_ytd of a warehouse is the sum of its h_amount",
+    "3.3.2.9": "d_ytd of a district is the sum of its h_amount",
+    "3.3.2.10": "c_balance is what was delivered, less what was paid",
+    "3.3.2.11": "orders less new_order is 2,100 more than what was delivered",
+    "3.3.2.12": "c_balance and c_ytd_payment together are what was delivered",
+}
+
+Dsn = Annotated[
+    str,
+    typer.Argument(
+        help="A connection string, a postgresql:// URI or a database's name; PG* variables and "
+        "~/.pgpass say the rest"
+    ),
+]
+
+
+class Statements(StrEnum):
+    """How statements are sent."""
+
+    SIMPLE = "simple"
+    EXTENDED = "extended"
+    PREPARED = "prepared"
+    PIPELINED = "pipelined"
+
+
+class Terminals(StrEnum):
+    """Which warehouse and district each client works for."""
+
+    BENCHBASE = "benchbase"
+    SPECIFICATION = "specification"
+
+
+class Isolation(StrEnum):
+    """Transaction isolation level."""
+
+    READ_COMMITTED = "read committed"
+    REPEATABLE_READ = "repeatable read"
+    SERIALIZABLE = "serializable"
+
+
+@app.command()
+def load(
+    dsn: Dsn,
+    warehouses: Annotated[
+        int,
+        typer.Option(
+            "--warehouses", "-w", metavar="N", min=1, max=100_000, help="About 110 MB each"
+        ),
+    ],
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=256,
+            help="Connections that load at once (default: one a processor, at most 8)",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=LARGEST_SEED, help="Same seed, same rows, however many load"),
+    ] = DATASET_SEED,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Drop tables of these names that are there")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No lines of progress")] = False,
+    yes: options.Yes = False,
+) -> int:
+    """Make TPC-C's nine tables and fill them, with all keys and constraints."""
+    server = reached(dsn)
+    there = existing_tables(server, TABLES)
+    if there and not replace:
+        raise UsageError(
+            f"{server.name} has tables of these names: {', '.join(there)}",
+            hint="Name another database, or give --replace to drop them, with all rows in them.",
+        )
+    require_consent(server, "load TPC-C there", is_given=yes)
+    if there:
+        drop_tables(server, there)
+    talk = stderr()
+    with showing_load(talk, is_quiet=quiet) as listen:
+        loaded = load_tables(
+            server,
+            Tpcc(warehouses=warehouses).job(),
+            seed=seed,
+            parallelism=parallel,
+            listen=listen,
+        )
+    per_min = 60 * warehouses / loaded.elapsed_s
+    talk.print(
+        f"Loaded {warehouses:,} {_plural('warehouse', warehouses)} in {format_duration(loaded.elapsed_s)}: "
+        f"{loaded.rows:,} rows, {format_bytes(loaded.bytes)} sent, {per_min:,.1f} warehouses/min."
+    )
+    phases = ", ".join(
+        f"{name.replace('_', ' ')} {format_duration(seconds)}"
+        for name, seconds in sorted(loaded.phases_s.items(), key=lambda x: -x[1])
+    )
+    talk.print(f"Of this: {phases}.")
+    return EXIT_DONE
+
+
+@app.command()
+def check(
+    dsn: Dsn,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+) -> int:
+    """Check the specification's consistency conditions 1 to 12; nothing is written."""
+    server = reached(dsn)
+    found = _conditions(server)
+    is_consistent = not any(found.values())
+    if json:
+        conditions = [
+            {"condition": name, "demands": CONDITIONS.get(name, ""), "violation": broken or None}
+            for name, broken in found.items()
+        ]
+        whole = {"server": server.name, "consistent": is_consistent, "conditions": conditions}
+        print(json_module.dumps(whole, indent=2, ensure_ascii=False))
+    else:
+        _print_conditions(found)
+    return EXIT_DONE if is_consistent else EXIT_FAILED_CHECK
+
+
+@app.command()
+def run(
+    dsn: Dsn,
+    client: options.Clients = None,
+    jobs: options.Jobs = 1,
+    time: options.Duration = None,
+    warm_up: options.WarmUp = options.DEFAULT_WARM_UP_S,
+    statements: Annotated[
+        Statements,
+        typer.Option(help="How statements are sent; pipelined: independent ones in one flight"),
+    ] = Statements.PREPARED,
+    rate: options.Rate = None,
+    arrivals: options.ArrivalsKind = None,
+    latency_limit: options.LatencyLimit = None,
+    max_tries: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1000,
+            help="Attempts at a transaction that meets a serialization failure or deadlock",
+        ),
+    ] = 3,
+    sessions: options.Sessions = None,
+    isolation: Annotated[
+        Isolation, typer.Option(help="Transaction isolation level")
+    ] = Isolation.READ_COMMITTED,
+    terminals: Annotated[
+        Terminals,
+        typer.Option(help="Spread over the warehouses as BenchBase does, or ten a warehouse"),
+    ] = Terminals.BENCHBASE,
+    wait_scale: Annotated[
+        float,
+        typer.Option(
+            metavar="FACTOR",
+            min=0,
+            max=10,
+            help="Keying and think times of the specification, times this; 0: none, 1: as specified",
+        ),
+    ] = 0.0,
+    check_after: Annotated[
+        bool,
+        typer.Option("--check", help="Check the conditions after the run, as pgdrag tpcc check"),
+    ] = False,
+    progress: options.Progress = None,
+    random_seed: options.RandomSeed = None,
+    json: options.Json = False,
+    yes: options.Yes = False,
+) -> int:
+    """Run TPC-C's five transactions on tables that are there, and say how fast they were."""
+    profile = options.load_of(
+        clients=client,
+        jobs=jobs,
+        duration_s=time,
+        warm_up_s=warm_up,
+        rate_per_s=rate,
+        arrivals=arrivals,
+        latency_limit_ms=latency_limit,
+        sessions=sessions,
+    )
+    seed = seed_of(random_seed)
+    server = reached(dsn)
+    workload = Tpcc(
+        warehouses=tpcc_warehouses(server),
+        isolation=isolation.value,
+        statements=statements.value,
+        terminals=terminals.value,
+        wait_scale=wait_scale,
+        max_tries=max_tries,
+    )
+    require_consent(server, "run TPC-C there", is_given=yes)
+    warehouses = f"{workload.warehouses:,} {_plural('warehouse', workload.warehouses)}"
+    what = f"TPC-C, {warehouses}, {statements.value} statements, {isolation.value}"
+    spec = WorkloadSpec("tpcc", workload.model_dump(mode="json"))
+    work = Work(what, spec, workload.job())
+    with measuring_alone(), showing_run(stderr(), profile, every_s=progress) as listen:
+        found = run_work(server, work, profile, seed=seed, listen=listen)
+    status = tell_result(found, json=json)
+    if check_after:
+        conditions = _conditions(server)
+        violated = [f"{name}: {broken}" for name, broken in conditions.items() if broken]
+        stderr().print(*(violated or ["All consistency conditions hold."]), sep="\n")
+        status = EXIT_FAILED_CHECK if violated else status
+    return status
+
+
+def _conditions(server: Server) -> dict[str, str]:
+    workload = Tpcc(warehouses=tpcc_warehouses(server))
+    driver = Driver(find_driver())
+    return driver.conditions(server.target, workload.job(), timeout_s=CHECK_TIMEOUT_S)
+
+
+def _print_conditions(found: dict[str, str]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("condition", "holds", "what it demands, or what is wrong"):
+        table.add_column(column, overflow="fold")
+    for name, broken in found.items():
+        if broken:
+            table.add_row(name, "✗ violated", broken, style="red")
+        else:
+            table.add_row(name, "✓ ok", CONDITIONS.get(name, ""))
+    stdout().print(table)
+
+
+def _plural(word: str, number: int) -> str:
+    return word if number == 1 else f"{word}s"

@@ -1,0 +1,330 @@
+"""What came of one run outside of an experiment (`pgdrag bench`, `pgdrag tpcc run`)? For people and as JSON.
+
+There is nothing to compare it with: the interval is that of this one window, and says nothing of
+what a second run would give.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import pgdrag
+from pgdrag.analysis.findings import DriverFinding, Interval, NewOrders, StepFinding
+from pgdrag.analysis.innocence import driver_finding, driver_words
+from pgdrag.analysis.new_orders import new_orders
+from pgdrag.analysis.rates import TrialRate, rate_interval, trend
+from pgdrag.analysis.steps import step_findings
+from pgdrag.analysis.wording import percent_words
+from pgdrag.load import Closed, LoadProfile, Open
+from pgdrag.plan import Arrivals, Host, Latency, Measurement, Result
+from pgdrag.report.cells import NOTHING, bounds_words
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    KeyValues,
+    Note,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.json import plain
+from pgdrag.units import format_duration, format_number, format_rate
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """One run on one server.
+
+    Attributes:
+        server: where it is, for people.
+        what: what was run: "pgbench scripts, scale 10, prepared statements".
+        result: its one trial, whose treatment is the server as it is.
+        host: the machine that the driver ran on.
+        notes: what else was done to the server, and what to know of the run.
+    """
+
+    server: str
+    what: str
+    result: Result
+    host: Host
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> Measurement:
+        """What was counted in the window."""
+        assert self.result.measurement is not None, "a run that ended without an error"
+        return self.result.measurement
+
+    @property
+    def load(self) -> LoadProfile:
+        """How hard it was driven."""
+        return self.result.trial.load
+
+    @property
+    def committed_per_s(self) -> Interval:
+        """Committed transactions per second over the whole window, with what chance there is in it."""
+        return rate_interval(_rate(self.measured))
+
+    @property
+    def steps(self) -> tuple[StepFinding, ...]:
+        """Throughput of each step, where the load changed."""
+        return step_findings([(self.result, self.measured)])
+
+    @property
+    def driver(self) -> DriverFinding:
+        """What the load driver used."""
+        found = driver_finding([(self.result, self.measured)])
+        assert found is not None, "there is one trial"
+        return found
+
+    @property
+    def new_orders(self) -> NewOrders | None:
+        """New-Orders per minute of TPC-C."""
+        pair = (self.result, self.measured)
+        return new_orders(self.result.trial.workload, self.committed_per_s, [pair])
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What to bear in mind with the numbers; sentences."""
+        found = [*self.committed_per_s.warnings, *self.driver.doubts]
+        drift = None if self.load.steps else trend(self.measured.samples)
+        if drift is not None and drift.matters:
+            found.append(
+                f"throughput changed by {drift.change * 100:+.0f} % within the window: it was not steady, and "
+                "its mean depends on when it began; warm up longer"
+            )
+        if self.measured.stopped_by == "clients":
+            found.append("the run ended early: no client could go on")
+        return tuple(f"{text[0].upper()}{text[1:]}." for text in found)
+
+    @property
+    def failed(self) -> int:
+        """Transactions that gave up on an error."""
+        return self.measured.total.failed
+
+
+def bench_blocks(run: BenchRun) -> Sequence[Block]:
+    """Return what is printed."""
+    return tuple(_blocks(run))
+
+
+def bench_json(run: BenchRun) -> str:
+    """Return the same, and all that is exact, as JSON."""
+    measured, trial = run.measured, run.result.trial
+    found = {
+        "pgdrag": pgdrag.__version__,
+        "server": run.server,
+        "server_version": run.result.server_version,
+        "host": run.host,
+        "started_unix_s": run.result.started_unix_s,
+        "seed": trial.seed,
+        "workload": {"kind": trial.workload.kind, **trial.workload.parameters},
+        "load": trial.load,
+        "elapsed_s": measured.elapsed_s,
+        "warm_up_s": measured.warm_up_s,
+        "stopped_by": measured.stopped_by,
+        "committed_per_s": run.committed_per_s,
+        "new_orders": run.new_orders,
+        "steps": run.steps,
+        "total": measured.total,
+        "transactions": {
+            name: {**asdict(counts), "latency": measured.latency.get(name)}
+            for name, counts in measured.transactions.items()
+        },
+        "latency_counts_from": _counts_from(run.load),
+        "arrivals": measured.arrivals,
+        "errors": [
+            {"transaction": kind, "sqlstate": state, "message": text, "count": count}
+            for kind, state, text, count in measured.errors
+        ],
+        "driver": run.driver,
+        "samples": measured.samples,
+        "phases_s": run.result.phases_s,
+        "notes": run.notes,
+        "doubts": run.doubts,
+    }
+    return json.dumps(plain(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _blocks(run: BenchRun) -> Iterator[Block]:
+    yield Paragraph(f"{run.what} on {run.server}, PostgreSQL {run.result.server_version}")
+    yield Paragraph(load_words(run.load, run.result.trial.seed), Tone.MUTED)
+    yield _headline(run)
+    yield _transactions(run.measured)
+    yield Paragraph(_MEANINGS[_counts_from(run.load)], Tone.MUTED)
+    yield from _other_ends(run.measured)
+    if run.measured.arrivals is not None:
+        yield _arrivals(run.measured.arrivals)
+    if run.steps:
+        yield _steps(run.steps)
+    yield KeyValues((("Load driver", Cell(driver_words(run.driver))),))
+    yield from _failures(run.measured)
+    if run.notes:
+        yield Note("Notes", run.notes)
+    if run.doubts:
+        yield Note("Doubts", run.doubts, Tone.DOUBT)
+
+
+def load_words(load: LoadProfile, seed: int) -> str:
+    """Return `8 clients, closed loop; 20 s after 5 s of warm-up; seed 42`."""
+    pacing = load.pacing
+    match pacing:
+        case Closed():
+            pace = "closed loop"
+        case Open():
+            kind = "Poisson" if pacing.arrivals == "poisson" else "even"
+            pace = f"{format_number(pacing.rate_per_s)} {kind} arrivals/s"
+        case _:
+            pace = f"BenchBase's rate limit of {format_rate(pacing.rate_per_s)}"
+    clients = "1 client" if load.connections == 1 else f"{load.connections:,} clients"
+    if load.steps:
+        clients = f"{load.steps[0].sessions} to {load.steps[-1].sessions} of {clients}"
+    threads = f" on {load.threads} threads" if load.threads > 1 else ""
+    window = format_duration(load.measure_s)
+    warm_up = f" after {format_duration(load.warm_up_s)} of warm-up" if load.warm_up_s else ""
+    return f"{clients}{threads}, {pace}; {window}{warm_up}; seed {seed}"
+
+
+def _headline(run: BenchRun) -> Block:
+    rate, measured = run.committed_per_s, run.measured
+    counted = f"{measured.total.committed:,} in {format_duration(measured.elapsed_s)}"
+    if not rate.center:
+        return Paragraph(
+            f"Nothing was committed in {format_duration(measured.elapsed_s)}.", Tone.BAD
+        )
+    interval = f"{percent_words(rate.confidence)} interval {bounds_words(rate, format_number)}"
+    orders = run.new_orders
+    tail = f"; {format_number(orders.per_min.center)} {orders.label}" if orders else ""
+    text = f"{format_rate(rate.center)} committed ({interval}): {counted}{tail}"
+    return Paragraph(text, is_lead=True)
+
+
+def _transactions(measured: Measurement) -> Block:
+    numbers = ("Committed", "/s", "Mean", "p50", "p95", "p99", "Max")
+    columns = (Column("Transaction"), *(Column(title, Align.RIGHT) for title in numbers))
+    rows = tuple(
+        (
+            Cell(name, is_strong=True),
+            Cell(f"{counts.committed:,}"),
+            Cell(format_number(counts.committed / measured.elapsed_s)),
+            *_latency_cells(measured.latency.get(name)),
+        )
+        for name, counts in measured.transactions.items()
+    )
+    return Table("Transactions by type", columns, rows)
+
+
+def _latency_cells(latency: Latency | None) -> tuple[Cell, ...]:
+    if latency is None or not latency.count:
+        return (NOTHING,) * 5
+    times = (latency.mean_us, latency.p50_us, latency.p95_us, latency.p99_us, latency.max_us)
+    return tuple(Cell(format_duration(us / 1e6)) for us in times)
+
+
+# What ends otherwise than by COMMIT within the limit.
+_OTHER_ENDS = (
+    ("rolled_back", "Rolled back by design"),
+    ("failed", "Failed"),
+    ("retried", "Retried attempts"),
+    ("over_limit", "Over the limit"),
+    ("skipped", "Skipped"),
+    ("dropped", "Dropped"),
+)
+
+
+def _other_ends(measured: Measurement) -> Iterator[Block]:
+    """Return the ways to end that some transaction took, a column each; nothing where none did."""
+    types = measured.transactions
+    shown = [x for x in _OTHER_ENDS if any(getattr(counts, x[0]) for counts in types.values())]
+    if not shown:
+        return
+    columns = (Column("Transaction"), *(Column(title, Align.RIGHT) for _, title in shown))
+    rows = tuple(
+        (Cell(name, is_strong=True), *(Cell(f"{getattr(counts, key):,}") for key, _ in shown))
+        for name, counts in types.items()
+    )
+    yield Table("How others ended", columns, rows)
+
+
+_MEANINGS = {
+    "begin": "Latency is service time: each client waits for its answer before it asks again, so the "
+    "wait of work that was never sent is not in it.",
+    "due": "Latency is response time: it counts from the moment at which an arrival was due, so its wait "
+    "for a free client is in it.",
+    "taken": "Latency counts from the moment at which a client took an arrival out of the queue.",
+}
+
+
+def _counts_from(load: LoadProfile) -> str:
+    match load.pacing:
+        case Closed():
+            return "begin"
+        case Open():
+            return "due"
+        case _:
+            return "taken"
+
+
+def _arrivals(arrivals: Arrivals) -> Block:
+    pairs = [("Arrivals", Cell(f"{arrivals.scheduled:,}"))]
+    for title, count, meaning in (
+        ("Late", arrivals.late, "no client was free when they were due"),
+        ("Skipped", arrivals.skipped, "over the latency limit before a client was free"),
+        ("Dropped", arrivals.dropped, "too many were waiting"),
+    ):
+        if count:
+            share = count / max(1, arrivals.scheduled)
+            pairs.append((title, Cell(f"{count:,} ({_share_words(share)}): {meaning}")))
+    waits = [
+        f"{name} {format_duration(us / 1e6)}"
+        for name, us in (("p50", arrivals.queue_us_p50), ("p99", arrivals.queue_us_p99), ("max", arrivals.queue_us_max))
+        if us is not None
+    ]  # fmt: skip
+    if waits:
+        longest = f"; at most {arrivals.max_queue:,} at once" if arrivals.max_queue else ""
+        pairs.append(("Wait until begun", Cell(", ".join(waits) + longest)))
+    return KeyValues(tuple(pairs))
+
+
+def _steps(steps: Sequence[StepFinding]) -> Block:
+    columns = (Column("From"), Column("Sessions", Align.RIGHT), Column("Committed", Align.RIGHT))
+    rows = tuple(
+        (
+            Cell(format_duration(step.at_s)),
+            Cell(str(step.sessions)),
+            NOTHING
+            if step.tps is None
+            else Cell(format_rate(step.tps.center), bounds_words(step.tps, format_number)),
+        )
+        for step in steps
+    )
+    return Table("Throughput of each step", columns, rows)
+
+
+def _failures(measured: Measurement) -> Iterator[Block]:
+    total = measured.total
+    if not total.failed:
+        return
+    by_state = {state: text for _, state, text, _ in reversed(measured.errors)}
+    told = [
+        f"{count:,} × {state}" + (f": {by_state[state]}" if state in by_state else "")
+        for state, count in sorted(total.failed_by_sqlstate.items(), key=lambda x: -x[1])
+    ]
+    share = total.failed / max(1, total.scheduled)
+    title = f"{total.failed:,} transactions failed ({_share_words(share)} of those begun)"
+    yield Note(title, tuple(told), Tone.BAD)
+
+
+def _share_words(share: float) -> str:
+    """Return `83 %` or `0.04 %`: what happens seldom must not read as never."""
+    return (
+        percent_words(share) if share >= 0.1 else f"{format_number(share * 100, significant=2)} %"
+    )
+
+
+def _rate(measured: Measurement) -> TrialRate:
+    return TrialRate(1, measured.total.committed, measured.elapsed_s, measured.samples)

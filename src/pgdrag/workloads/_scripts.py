@@ -1,0 +1,175 @@
+"""Which pgbench scripts does a person mean? Built-in ones by name, others by file, with weights.
+
+What the driver is told is the text: it reads no files.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+LARGEST_SCRIPT_BYTES = 1_000_000
+LARGEST_WEIGHT = 2**31 - 1
+
+
+class ScriptProblem(Exception):
+    """A script that cannot be had.
+
+    Attributes:
+        hint: what to do, or None.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A script that pgbench has, too, and under the same name."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """One script of a run; transactions are counted under its name.
+
+    Attributes:
+        weight: how often it is drawn, as a share of the sum of all weights.
+        is_builtin: it wants pgbench's tables.
+    """
+
+    name: str
+    text: str
+    weight: int = 1
+    is_builtin: bool = False
+
+
+_ACCOUNT = "\\set aid random(1, 100000 * :scale)\n"
+_DRAWN = (
+    f"{_ACCOUNT}"
+    "\\set bid random(1, 1 * :scale)\n"
+    "\\set tid random(1, 10 * :scale)\n"
+    "\\set delta random(-5000, 5000)\n"
+)
+_READ_BALANCE = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+_ADD = "UPDATE pgbench_{0} SET {1} = {1} + :delta WHERE {2} = :{2};\n"
+_NOTE = (
+    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) "
+    "VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\n"
+)
+_ADD_TO_ACCOUNT = _ADD.format("accounts", "abalance", "aid")
+_ADD_TO_TELLER = _ADD.format("tellers", "tbalance", "tid")
+_ADD_TO_BRANCH = _ADD.format("branches", "bbalance", "bid")
+
+BUILTINS = {
+    builtin.name: builtin
+    for builtin in (
+        Builtin(
+            "tpcb-like",
+            "TPC-B (sort of): three updates, a read and an insert",
+            f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_ADD_TO_TELLER}{_ADD_TO_BRANCH}{_NOTE}END;\n",
+        ),
+        Builtin(
+            "simple-update",
+            "the same without tellers and branches, whose rows are contended",
+            f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_NOTE}END;\n",
+        ),
+        Builtin("select-only", "one read by primary key", f"{_ACCOUNT}{_READ_BALANCE}"),
+    )
+}
+
+
+def split_weight(option: str) -> tuple[str, int]:
+    """Return `script@3` as ("script", 3); without a weight it is 1.
+
+    Raises:
+        ScriptProblem: what follows the last "@" is no weight.
+    """
+    name, at, digits = option.rpartition("@")
+    if not at:
+        return option, 1
+    if not name:
+        raise ScriptProblem(f'"{option}" has a weight, but no name before the "@"')
+    if not digits.isascii() or not digits.isdigit() or int(digits) > LARGEST_WEIGHT:
+        raise ScriptProblem(
+            f'weight "{digits}" of script "{name}" is not a whole number from 0 to {LARGEST_WEIGHT:,}',
+            'A file whose own name has an "@" needs a weight after it: name@2.sql@1.',
+        )
+    return name, int(digits)
+
+
+def builtin_script(option: str) -> Script:
+    """Return the built-in script that a name, or the start of one, means, with its weight.
+
+    Raises:
+        ScriptProblem: there is none such, or more than one.
+    """
+    name, weight = split_weight(option)
+    found = [x for x in BUILTINS.values() if x.name.startswith(name)] if name else []
+    if len(found) == 1:
+        return Script(found[0].name, found[0].text, weight, is_builtin=True)
+    if found:
+        raise ScriptProblem(
+            f'"{name}" is the start of several built-in scripts: {", ".join(x.name for x in found)}'
+        )
+    close = difflib.get_close_matches(name, BUILTINS, n=1)
+    nearest = f'Did you mean "{close[0]}"? ' if close else ""
+    raise ScriptProblem(
+        f'no built-in script is named "{name}"',
+        f"{nearest}There are {', '.join(BUILTINS)}; a file is named by -f, or by its path.",
+    )
+
+
+def file_script(option: str, directory: Path = Path()) -> Script:
+    """Return the script in a file, `FILE` or `FILE@WEIGHT`, relative to `directory`.
+
+    Raises:
+        ScriptProblem: it cannot be read.
+    """
+    name, weight = split_weight(option)
+    path = directory / name
+    try:
+        if path.stat().st_size > LARGEST_SCRIPT_BYTES:
+            raise ScriptProblem(f'script file "{path}" is larger than any script, 1 MB')
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ScriptProblem(f'could not read script file "{path}": {reason}') from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ScriptProblem(f"{path}:{line}: the text is not UTF-8") from None
+    return Script(path.name, text, weight)
+
+
+def any_script(option: str, directory: Path) -> Script:
+    """Return what an experiment file's word means: a file if it looks like one or is there.
+
+    Raises:
+        ScriptProblem: it is neither a file nor a built-in script.
+    """
+    name, _ = split_weight(option)
+    if "/" in name or "." in name or (directory / name).is_file():
+        return file_script(option, directory)
+    return builtin_script(option)
+
+
+def with_own_names(scripts: Sequence[Script]) -> tuple[Script, ...]:
+    """Return the scripts with different names: `a.sql`, `a.sql (2)`; transactions are told by them.
+
+    Raises:
+        ScriptProblem: no script has a weight over 0.
+    """
+    if scripts and not any(script.weight for script in scripts):
+        raise ScriptProblem("all scripts have the weight 0: none would ever run")
+    taken: dict[str, int] = {}
+    named = []
+    for script in scripts:
+        taken[script.name] = number = taken.get(script.name, 0) + 1
+        named.append(script if number == 1 else replace(script, name=f"{script.name} ({number})"))
+    return tuple(named)

@@ -1,0 +1,179 @@
+"""`pgdrag bench` as a person runs it: on a server of theirs, and on one made for the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
+from pgdrag.workloads._scripts import BUILTINS
+
+SHORT = ("-T", "1", "--warm-up", "0.2", "--random-seed", "7")
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Iterator[Cluster]:
+    """One running cluster for the tests of this file."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure({"fsync": "off", "autovacuum": "off"})
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def tables(server: Cluster) -> Cluster:
+    """The same, with pgbench's tables at scale 1, as pgbench itself makes them."""
+    program, where = server.binaries.bin_dir / "pgbench", dsn(server)
+    subprocess.run([program, "-i", "-q", where], check=True, capture_output=True)
+    return server
+
+
+def dsn(cluster: Cluster) -> str:
+    return f"host={cluster.socket_directory} port={cluster.port} user=pgdrag dbname=pgdrag"
+
+
+def pgdrag(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    ours = {name: os.environ[name] for name in os.environ if name.startswith("PGDRAG_")}
+    process = subprocess.run(
+        [sys.executable, "-m", "pgdrag", *map(str, arguments)],
+        env={**kept, **ours, "PGDRAG_MACHINE": "tests", "COLUMNS": "120", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode, process.stdout, process.stderr
+
+
+def bench_json(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
+    status, out, err = pgdrag("bench", *SHORT, "--json", *arguments)
+    assert out, err
+    return status, json.loads(out)
+
+
+def test_a_run_prints_rate_percentiles_and_the_drivers_cost(tables: Cluster) -> None:
+    status, out, err = pgdrag(
+        "bench", "-c", "2", "-b", "tpcb@3", "-S", *SHORT, "-P", "1", dsn(tables)
+    )
+    assert status == 0, err
+    for words in ("/s committed (95 % interval", "tpcb-like", "select-only", "p99", "a transaction", "seed 7"):  # fmt: skip
+        assert words in out
+    assert "1.0 s: " in err
+
+
+def test_json_counts_what_the_server_has(tables: Cluster) -> None:
+    arguments = ("-c", "2", "-N", "-M", "prepared", "--warm-up", "0", dsn(tables))
+    status, found = bench_json(*arguments)
+    assert status == 0
+    committed = found["transactions"]["simple-update"]["committed"]
+    with tables.connect() as connection:
+        ((rows,),) = connection.execute("SELECT count(*) FROM pgbench_history").fetchall()
+    # The load goes on between warm-up and window, and what was in flight may have been committed.
+    assert 0 < committed <= rows
+    assert found["workload"]["scale"] == 1
+    assert found["workload"]["statements"] == "prepared"
+
+
+def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
+    status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
+    assert status == 0
+    assert found["load"]["pacing"] == {"kind": "open", "rate_per_s": 100, "arrivals": "poisson", "backlog_limit": 10000}  # fmt: skip
+    assert found["arrivals"]["scheduled"] == found["total"]["scheduled"]
+    assert found["latency_counts_from"] == "due"
+
+
+def test_a_ramp_works_step_by_step(tables: Cluster) -> None:
+    status, out, err = pgdrag(
+        "bench", "-S", "--sessions", "1..3+2/1s", "--warm-up", "0", dsn(tables)
+    )
+    assert status == 0, err
+    assert "1 to 3 of 3 clients" in out
+    assert "Throughput" not in err
+
+
+def test_a_script_of_ones_own_has_its_variables(tables: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "mine.sql"
+    script.write_text("\\set n :low + 1\nSELECT 1 / (:n - 5);\n")
+    status, found = bench_json("-f", script, "-D", "low=5", dsn(tables))
+    assert status == 0
+    assert found["transactions"]["mine.sql"]["committed"] > 0
+
+
+def test_a_run_with_failures_says_so_and_ends_with_1(tables: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "fails.sql"
+    script.write_text("SELECT 1 / (:client_id - :client_id);\n")
+    status, out, err = pgdrag("bench", "-f", script, *SHORT, dsn(tables))
+    assert status == 1, err
+    assert "22012: division by zero" in out
+    assert "Nothing was committed" in out
+
+
+def test_a_mistake_in_a_script_is_shown_where_it_is(tables: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "bad.sql"
+    script.write_text("SELECT 1;\n\\set a 1 +\nSELECT :a;\n")
+    status, out, err = pgdrag("bench", "-f", script, *SHORT, dsn(tables))
+    assert (status, out) == (2, "")
+    assert 'script "bad.sql", line 2' in err
+    assert "\\set a 1 +" in err
+
+
+def test_a_shell_command_needs_leave(tables: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "shell.sql"
+    script.write_text("\\setshell n echo 5\nSELECT 1 / :n;\n")
+    status, _, err = pgdrag("bench", "-f", script, *SHORT, dsn(tables))
+    assert status == 2
+    assert "shell" in err
+    status, _, err = pgdrag("bench", "-f", script, *SHORT, "--allow-shell", dsn(tables))
+    assert status == 0, err
+
+
+def test_tables_that_are_missing_are_told_with_the_remedy(server: Cluster) -> None:
+    status, _, err = pgdrag(
+        "bench", *SHORT, dsn(server).replace("dbname=pgdrag", "dbname=postgres")
+    )
+    assert status == 2
+    assert "has no table pgbench_branches" in err
+    assert "pgdrag bench -i" in err
+
+
+def test_a_server_with_other_sessions_is_asked_about(tables: Cluster) -> None:
+    with tables.connect():
+        status, _, err = pgdrag("bench", "-S", *SHORT, dsn(tables))
+        assert status == 2
+        assert "it has 1 other session" in err
+        assert "--yes" in err
+        status, _, err = pgdrag("bench", "-S", *SHORT, "--yes", dsn(tables))
+        assert status == 0, err
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+    status, _, err = pgdrag("bench", "-h", tmp_path, "-d", "nothing")
+    assert status == 2
+    assert "could not connect" in err
+
+
+def test_the_environment_names_the_server(tables: Cluster) -> None:
+    where = {"PGHOST": str(tables.socket_directory), "PGPORT": str(tables.port), "PGUSER": "pgdrag", "PGDATABASE": "pgdrag"}  # fmt: skip
+    status, out, err = pgdrag("bench", "-S", *SHORT, **where)
+    assert status == 0, err
+    assert "committed" in out
+
+
+def test_the_builtin_scripts_are_pgbenchs_own(binaries: Binaries) -> None:
+    program = binaries.bin_dir / "pgbench"
+    for name, builtin in BUILTINS.items():
+        shown = subprocess.run([program, f"--show-script={name}"], capture_output=True, text=True)
+        text = (shown.stdout + shown.stderr).partition("\n")[2]
+        assert text.strip() == builtin.text.strip()

@@ -1,0 +1,118 @@
+"""`pgdrag tpcc` as a person runs it: load, check, run, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Iterator[Cluster]:
+    """One running cluster for the tests of this file."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure({"fsync": "off"})
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def loaded(server: Cluster) -> Cluster:
+    """The same with one warehouse."""
+    status, out, err = tpcc("load", dsn(server), "--warehouses", "1", "--parallel", "2")
+    assert (status, out) == (0, ""), err
+    assert "Loaded 1 warehouse in" in err
+    return server
+
+
+def dsn(cluster: Cluster, database: str = "pgdrag") -> str:
+    return f"host={cluster.socket_directory} port={cluster.port} user=pgdrag dbname={database}"
+
+
+def tpcc(*arguments: str) -> tuple[int, str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    ours = {name: os.environ[name] for name in os.environ if name.startswith("PGDRAG_")}
+    process = subprocess.run(
+        [sys.executable, "-m", "pgdrag", "tpcc", *arguments],
+        env={**kept, **ours, "PGDRAG_MACHINE": "tests", "COLUMNS": "120"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode, process.stdout, process.stderr
+
+
+def test_tables_that_are_there_are_not_touched(loaded: Cluster) -> None:
+    status, _, err = tpcc("load", dsn(loaded), "--warehouses", "1")
+    assert status == 2
+    assert "has tables of these names: warehouse, item" in err
+    assert "--replace" in err
+
+
+def test_a_loaded_dataset_is_consistent_and_stays_so_in_a_run(loaded: Cluster) -> None:
+    status, out, err = tpcc(
+        "run", dsn(loaded), "-c", "4", "-T", "2", "--warm-up", "0.5", "--check", "--json"
+    )
+    assert status == 0, err
+    assert "All consistency conditions hold." in err
+    found = json.loads(out)
+    assert set(found["transactions"]) == {
+        "new_order", "payment", "order_status", "delivery", "stock_level",
+    }  # fmt: skip
+    assert found["total"]["committed"] > 0
+    assert found["new_orders"]["label"] == "new orders/min"
+    assert found["workload"]["warehouses"] == 1
+
+
+@pytest.mark.parametrize("statements", ["simple", "extended", "pipelined"])
+def test_statements_are_sent_as_asked(loaded: Cluster, statements: str) -> None:
+    status, out, err = tpcc(
+        "run", dsn(loaded), "-T", "1", "--warm-up", "0", "--statements", statements
+    )
+    assert status == 0, err
+    assert f"{statements} statements" in out
+
+
+def test_each_condition_is_listed_and_a_violated_one_fails(loaded: Cluster) -> None:
+    status, out, _ = tpcc("check", dsn(loaded))
+    assert status == 0
+    assert out.count("✓ ok") == 12
+    with loaded.connect() as connection:
+        connection.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+        try:
+            status, out, _ = tpcc("check", dsn(loaded), "--json")
+        finally:
+            connection.execute("UPDATE warehouse SET w_ytd = w_ytd - 1")
+    assert status == 1
+    found = json.loads(out)
+    violated = [x["condition"] for x in found["conditions"] if x["violation"]]
+    assert violated == ["3.3.2.1", "3.3.2.8"]
+    assert found["consistent"] is False
+    assert all(x["demands"] for x in found["conditions"])
+
+
+def test_a_database_without_tables_is_told_with_the_remedy(server: Cluster) -> None:
+    for command in ("check", "run"):
+        status, _, err = tpcc(command, dsn(server, "postgres"))
+        assert status == 2
+        assert "has no TPC-C tables" in err
+        assert "pgdrag tpcc load" in err
+
+
+def test_replacing_drops_what_was_there(loaded: Cluster) -> None:
+    with loaded.connect() as connection:
+        connection.execute("DELETE FROM history")
+    status, _, err = tpcc("load", dsn(loaded), "-w", "1", "--replace", "--quiet")
+    assert status == 0, err
+    assert tpcc("check", dsn(loaded))[0] == 0

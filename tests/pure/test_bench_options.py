@@ -1,0 +1,203 @@
+"""pgbench's options mean what they mean to pgbench, and those that do not go together are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pgdrag.cli import app
+from pgdrag.cli.bench_options import (
+    Arrivals,
+    init_steps_of,
+    load_of,
+    ramp_of,
+    scripts_of,
+    variables_of,
+)
+from pgdrag.cli.driving import LARGEST_SEED, seed_of
+from pgdrag.errors import PgdragError, UsageError
+from pgdrag.load import Closed, LoadProfile, Open, Step
+
+PLAIN: dict[str, Any] = {
+    "clients": None,
+    "jobs": 1,
+    "duration_s": None,
+    "warm_up_s": 5.0,
+    "rate_per_s": None,
+    "arrivals": None,
+    "latency_limit_ms": None,
+    "sessions": None,
+}
+
+
+def load(**given: Any) -> LoadProfile:
+    return load_of(**{**PLAIN, **given})
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def refusal(*arguments: str) -> PgdragError:
+    with pytest.raises(PgdragError) as found:
+        CliRunner().invoke(app, list(arguments), standalone_mode=False, catch_exceptions=False)
+    return found.value
+
+
+def test_without_options_one_client_asks_as_fast_as_it_can() -> None:
+    expected = LoadProfile(
+        connections=1, warm_up_s=5, measure_s=20, budget_s=20, pacing=Closed(), min_commits=0
+    )
+    assert load() == expected
+
+
+def test_a_rate_is_an_open_loop_of_independent_arrivals() -> None:
+    assert load(rate_per_s=100.0).pacing == Open(100.0, "poisson")
+    assert load(rate_per_s=100.0, arrivals=Arrivals.UNIFORM).pacing == Open(100.0, "uniform")
+
+
+def test_a_latency_limit_is_in_milliseconds() -> None:
+    assert load(latency_limit_ms=1.5).latency_limit_us == 1500
+
+
+def test_there_are_never_more_threads_than_clients() -> None:
+    assert load(clients=2, jobs=8).threads == 2
+
+
+def test_a_ramp_says_how_many_clients_and_how_long() -> None:
+    found = load(sessions="5..7/60s", rate_per_s=10.0)
+    steps = (Step(0, 5, 10.0), Step(60, 6, 10.0), Step(120, 7, 10.0))
+    assert found.steps == steps
+    assert (found.connections, found.measure_s) == (7, 180)
+
+
+@pytest.mark.parametrize(
+    ("text", "sessions", "step_s"),
+    [
+        ("5..5/1min", [5], 60),
+        ("10..35+10/30s", [10, 20, 30, 35], 30),
+        ("3 .. 1 / 500ms", [3, 2, 1], 0.5),
+        ("1..4/90", [1, 2, 3, 4], 90),
+    ],
+)
+def test_a_ramp_goes_from_one_number_to_the_other(
+    text: str, sessions: list[int], step_s: float
+) -> None:
+    steps, length_s = ramp_of(text)
+    assert [step.sessions for step in steps] == sessions
+    assert length_s == step_s
+    assert [step.at_s for step in steps] == [n * step_s for n in range(len(sessions))]
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "5..22", "5-22/60s", "0..5/1s", "1..20000/1s", "1..5000/1s", "5..9+0/1s", "5..9/0s", "5..9/1y"]
+)  # fmt: skip
+def test_what_is_no_ramp_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as found:
+        ramp_of(text)
+    assert found.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"arrivals": Arrivals.UNIFORM}, "spreads a rate"),
+        ({"sessions": "5..9/1s", "clients": 4}, "says itself"),
+        ({"sessions": "5..9/1s", "duration_s": 4.0}, "says itself"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        load(**given)
+
+
+def test_scripts_come_from_names_and_files(tmp_path: Path) -> None:
+    file = tmp_path / "mine.sql"
+    file.write_text("SELECT 1;\n")
+    found = scripts_of(
+        [f"{file}@7"], ["tpcb@2"], select_only=True, skip_some_updates=True
+    )  # fmt: skip
+    assert [(x.name, x.weight) for x in found] == [
+        ("tpcb-like", 2),
+        ("select-only", 1),
+        ("simple-update", 1),
+        ("mine.sql", 7),
+    ]
+    (default,) = scripts_of([], [], select_only=False, skip_some_updates=False)
+    assert default.name == "tpcb-like"
+
+
+def test_a_variable_may_hold_anything() -> None:
+    assert variables_of(["n=1", "text=a=b", "n=2", "empty="]) == {"n": "2", "text": "a=b", "empty": ""}  # fmt: skip
+    for wrong in ("n", "=1", "a b=1"):
+        with pytest.raises(UsageError, match="defines no variable"):
+            variables_of([wrong])
+
+
+def test_steps_of_initialization_are_pgbenchs() -> None:
+    assert init_steps_of("d t g v p", has_vacuum=True) == "dtgvp"
+    assert init_steps_of("dtgvp", has_vacuum=False) == "dtgp"
+    for wrong in ("dtx", ""):
+        with pytest.raises(UsageError, match="no step of initialization"):
+            init_steps_of(wrong, has_vacuum=True)
+
+
+def test_a_seed_is_a_number_or_drawn() -> None:
+    assert seed_of("42") == 42
+    assert seed_of("time") != seed_of("rand")
+    assert 0 <= seed_of(None) < LARGEST_SEED
+    for wrong in ("-1", "x", str(2**63)):
+        with pytest.raises(UsageError, match="is no seed"):
+            seed_of(wrong)
+
+
+def test_a_run_without_a_server_offers_one_of_its_own() -> None:
+    found = refusal("bench")
+    assert "nothing names one" in found.message
+    assert "--throw-away" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["-i", "-c", "4", "db"], "--client"),
+        (["-i", "--json", "db"], "--json"),
+        (["-F", "90", "db"], "--fillfactor"),
+        (["--throw-away", "--tablespace", "fast"], "--tablespace"),
+        (["--throw-away", "db"], "a server's name"),
+        (["--postgres", "15", "db"], "--postgres"),
+    ],
+)
+def test_an_option_of_another_mode_is_named(arguments: list[str], option: str) -> None:
+    found = refusal("bench", *arguments)
+    assert "is not for" in found.message
+    assert option.lower() in found.message.lower()
+
+
+def test_every_option_belongs_to_a_mode() -> None:
+    from pgdrag.cli.bench import _MODES
+
+    group: Any = typer.main.get_command(app)
+    known = {parameter.name for parameter in group.commands["bench"].params} - {"help"}
+    assert known == {name for _, names in _MODES.values() for name in names}
+
+
+def test_the_database_is_named_once() -> None:
+    assert "named twice" in refusal("bench", "db", "-d", "other").message
+
+
+def test_an_unknown_builtin_is_told_before_any_server_is_asked() -> None:
+    found = refusal("bench", "-b", "slect-only", "host=/nowhere")
+    assert 'Did you mean "select-only"?' in (found.hint or "")
+
+
+def test_builtins_are_listed() -> None:
+    found = CliRunner().invoke(app, ["bench", "-b", "list"])
+    assert found.exit_code == 0
+    assert "select-only" in found.stdout

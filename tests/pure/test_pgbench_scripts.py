@@ -1,0 +1,92 @@
+"""Scripts are named as pgbench names them, and what cannot be meant is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdrag.workloads._scripts import (
+    BUILTINS,
+    Script,
+    ScriptProblem,
+    any_script,
+    builtin_script,
+    file_script,
+    split_weight,
+    with_own_names,
+)
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("a.sql", ("a.sql", 1)),
+        ("a.sql@7", ("a.sql", 7)),
+        ("a@b.sql@0", ("a@b.sql", 0)),
+    ],
+)
+def test_a_weight_follows_the_last_at_sign(option: str, expected: tuple[str, int]) -> None:
+    assert split_weight(option) == expected
+
+
+@pytest.mark.parametrize("option", ["a.sql@", "a.sql@x", "a.sql@-1", "a@b.sql", "a@2147483648"])
+def test_what_follows_the_at_sign_must_be_a_weight(option: str) -> None:
+    with pytest.raises(ScriptProblem, match="is not a whole number"):
+        split_weight(option)
+
+
+def test_a_weight_needs_a_name() -> None:
+    with pytest.raises(ScriptProblem, match="no name"):
+        split_weight("@3")
+
+
+def test_the_start_of_a_name_is_enough_where_it_is_of_one_script() -> None:
+    assert builtin_script("se@3").name == "select-only"
+    with pytest.raises(ScriptProblem, match="several"):
+        builtin_script("s")
+
+
+@pytest.mark.parametrize("name", ["slect-only", "", "SELECT-ONLY"])
+def test_an_unknown_builtin_is_told_with_those_there_are(name: str) -> None:
+    with pytest.raises(ScriptProblem, match="no built-in script") as found:
+        builtin_script(name)
+    assert "tpcb-like" in (found.value.hint or "")
+
+
+def test_the_nearest_builtin_is_offered() -> None:
+    with pytest.raises(ScriptProblem) as found:
+        builtin_script("slect-only@2")
+    assert 'Did you mean "select-only"?' in (found.value.hint or "")
+
+
+def test_a_file_is_read_relative_to_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    assert file_script("a.sql@2", tmp_path) == Script("a.sql", "SELECT 1;\n", 2)
+    (tmp_path / "plain").write_text("SELECT 2;\n")
+    assert any_script("plain", tmp_path).text == "SELECT 2;\n"
+    assert any_script("tpcb-like", tmp_path).is_builtin
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ScriptProblem, match=r'script file ".*b.sql": no such file'):
+        any_script("b.sql", tmp_path)
+    with pytest.raises(ScriptProblem, match="is a directory"):
+        file_script(".", tmp_path)
+    (tmp_path / "latin.sql").write_bytes(b"SELECT 1;\nSELECT '\xe9';\n")
+    with pytest.raises(ScriptProblem, match=r"latin.sql:2: the text is not UTF-8"):
+        file_script("latin.sql", tmp_path)
+
+
+def test_scripts_of_one_name_are_told_apart() -> None:
+    named = with_own_names([Script("a", "1"), Script("b", "2"), Script("a", "3")])
+    assert [script.name for script in named] == ["a", "b", "a (2)"]
+
+
+def test_weights_that_are_all_zero_are_refused() -> None:
+    with pytest.raises(ScriptProblem, match="weight 0"):
+        with_own_names([Script("a", "1", 0)])
+
+
+def test_every_builtin_is_described() -> None:
+    assert all(x.title and x.text.endswith(";\n") for x in BUILTINS.values())
