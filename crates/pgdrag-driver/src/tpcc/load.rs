@@ -55,6 +55,8 @@ struct Load {
     rows_done: AtomicU64,
     copied_bytes: AtomicU64,
     is_stopped: AtomicBool,
+    /// The first error of any session; what follows it are its consequences.
+    failure: Mutex<Option<Error>>,
 }
 
 /// Stops the threads at their next step if the load is given up.
@@ -86,6 +88,7 @@ pub async fn load(
         rows_done: AtomicU64::new(0),
         copied_bytes: AtomicU64::new(0),
         is_stopped: AtomicBool::new(false),
+        failure: Mutex::new(None),
     });
     let mut phases = Phases::new(&load, rows, progress, began);
     work_off(target, parallelism, &load, &mut phases).await?;
@@ -128,26 +131,28 @@ async fn work_off(
     let _stop = StopOnDrop(Arc::clone(load));
     let start = |_| {
         let (target, load) = (target.clone(), Arc::clone(load));
-        thread::spawn(move || load.work(&target).inspect_err(|_| load.stop()))
+        thread::spawn(move || load.work(&target).unwrap_or_else(|error| load.fail(error)))
     };
     let mut workers: Vec<_> = (0..connections.min(TABLES.len())).map(start).collect();
-    let mut failed = None;
+    let mut failed_at = None;
     while !workers.is_empty() {
         tokio::time::sleep(LOOK_EVERY).await;
         for worker in workers.extract_if(.., |worker| worker.is_finished()) {
-            let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            failed = failed.or(result.err().map(|error| (error, Instant::now())));
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
-        match &failed {
-            None => phases.look(),
+        if load.is_stopped.load(Ordering::Relaxed) {
             // The others are in the middle of a COPY, an index, or a wait for a lock.
-            Some((_, since)) if since.elapsed() < GIVE_UP_WITHIN => {
-                let _ = tokio::time::timeout(GIVE_UP_WITHIN, target.cancel_all()).await;
+            let since: &mut Instant = failed_at.get_or_insert_with(Instant::now);
+            if since.elapsed() > GIVE_UP_WITHIN {
+                break;
             }
-            Some(_) => break,
+            let _ = tokio::time::timeout(GIVE_UP_WITHIN, target.cancel_all()).await;
+        } else {
+            phases.look();
         }
     }
-    failed.map_or(Ok(()), |(error, _)| Err(error))
+    let failure = load.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    failure.map_or(Ok(()), Err)
 }
 
 impl Load {
@@ -181,6 +186,11 @@ impl Load {
             }
         }
         None
+    }
+
+    fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop();
     }
 
     fn stop(&self) {
