@@ -11,6 +11,7 @@
 //! - `tally`, [`samples`], [`shares`]: what is counted
 //! - [`clock`], `timer`, [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are
+//! - [`pgbench_tables`], `copy_rows`, `copy_in`, `looking`: how tables are filled and looked at
 //! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
 //!   session with the server
 
@@ -24,6 +25,7 @@ pub mod clock;
 mod connecting;
 pub mod connection;
 mod copy_in;
+mod copy_rows;
 mod crew;
 mod crowd;
 pub mod error;
@@ -31,8 +33,10 @@ mod exchange;
 pub mod flight;
 mod intervals;
 pub mod job;
+mod looking;
 pub mod output;
 pub mod pacing;
+pub mod pgbench_tables;
 pub mod process;
 pub mod run;
 pub mod samples;

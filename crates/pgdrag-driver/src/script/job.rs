@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::pgbench_tables::Tables;
+
 /// Scripts, and how they are run; see the driver's contract.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,7 +23,7 @@ pub struct PgbenchJob {
     /// Whether scripts may run programs of this machine.
     pub allow_shell: bool,
     /// How to make the tables; given exactly when the action is `load`.
-    pub tables: Option<TablesJob>,
+    pub tables: Option<Tables>,
 }
 
 /// One script.
@@ -48,44 +50,13 @@ pub enum Statements {
     Prepared,
 }
 
-/// How `pgbench -i` makes its tables.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TablesJob {
-    /// The steps, a letter each, in their order.
-    pub steps: String,
-    /// The fill factor of the tables that are updated.
-    pub fillfactor: u32,
-    /// Partitions of `pgbench_accounts`; 0: none.
-    pub partitions: u32,
-    /// How they are divided.
-    pub partition_method: PartitionMethod,
-    /// Where the tables are.
-    pub tablespace: Option<String>,
-    /// Where the indexes are.
-    pub index_tablespace: Option<String>,
-    /// Whether the tables are unlogged.
-    pub unlogged: bool,
-    /// Whether foreign keys are made.
-    pub foreign_keys: bool,
-}
-
-/// How accounts are divided into partitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionMethod {
-    /// By ranges of their numbers.
-    Range,
-    /// By a hash of their numbers.
-    Hash,
-}
-
 impl PgbenchJob {
     /// Refuses what cannot be run or loaded; the error is one line that names the key.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.scale == 0 {
             return Err(r#"key "workload.scale" must be at least 1, not 0"#.into());
         }
+        self.tables.as_ref().map_or(Ok(()), |tables| tables.check(self.scale))?;
         for (index, script) in self.scripts.iter().enumerate() {
             if script.name.is_empty() {
                 return Err(format!(r#"key "workload.scripts[{index}].name" must not be empty"#));

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use pgbench_script::{Choice, Generator, Programs, Protocol, Value, is_variable_name};
 
-pub use self::job::{PartitionMethod, PgbenchJob, ScriptJob, Statements, TablesJob};
+pub use self::job::{PgbenchJob, ScriptJob, Statements};
 pub use self::terminal::Terminal;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::job::Action;
+use crate::pgbench_tables;
 use crate::target::Target;
 use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
 
@@ -100,16 +101,25 @@ impl Workload for Scripts {
 }
 
 impl Dataset for Scripts {
-    async fn load(&self, _: &Target, _: usize, _: OnProgress<'_>) -> Result<LoadSummary, Error> {
-        Err(Error::Fatal("cannot make pgbench's tables: use pgbench -i".into()))
+    async fn load(
+        &self,
+        target: &Target,
+        _parallelism: usize,
+        progress: OnProgress<'_>,
+    ) -> Result<LoadSummary, Error> {
+        let job = &self.shared.job;
+        let tables = job.tables.as_ref().ok_or_else(|| {
+            Error::Fatal(r#"key "workload.tables" must be given when "action" is "load""#.into())
+        })?;
+        pgbench_tables::load(tables, job.scale, target, progress).await
     }
 
-    async fn check(&self, _: &mut Connection) -> Result<Vec<Violation>, Error> {
-        Err(Error::Fatal("cannot check pgbench's tables".into()))
+    async fn check(&self, conn: &mut Connection) -> Result<Vec<Violation>, Error> {
+        pgbench_tables::check(self.shared.job.scale, conn).await
     }
 
     fn conditions(&self) -> Vec<String> {
-        Vec::new()
+        pgbench_tables::conditions()
     }
 }
 

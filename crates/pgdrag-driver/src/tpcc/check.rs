@@ -7,6 +7,7 @@
 use super::mark;
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::looking;
 use crate::workload::Violation;
 
 /// One consistency condition of the specification.
@@ -20,39 +21,13 @@ pub struct Condition {
     pub sql: &'static str,
 }
 
-/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
-const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
-
-/// Sent before the conditions.
-///
-/// The server may have been set up to be slow. What the trial did to the planner and to memory is
-/// undone for this session, else the check of a slow trial could take hours: whatever any session may set,
-/// and the server's own files, command line or catalog have set. What a client must agree with the
-/// server about, and what names objects, stays. Every condition looks at whole tables, so the plan wanted is
-/// always the same: read them in order and hash, without indexes, which may be bloated, and which would
-/// hide a row that they have lost.
-const PREPARE: &str = "\
-    SELECT set_config(name, boot_val, false) FROM pg_settings
-        WHERE context = 'user' AND boot_val IS NOT NULL AND setting <> boot_val
-            AND source IN ('environment variable', 'configuration file', 'command line', 'global',
-                'database', 'user', 'database user')
-            AND name NOT IN ('search_path', 'role', 'client_encoding', 'DateStyle', 'IntervalStyle', 'TimeZone',
-                'timezone_abbreviations', 'default_text_search_config', 'temp_tablespaces',
-                'default_tablespace')
-            AND name NOT LIKE 'lc\\_%' AND name NOT LIKE '%.%';
-    SET enable_nestloop = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
-    SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
-    SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
-
 /// Returns the conditions that do not hold, in one read-only snapshot.
 pub async fn check(conn: &mut Connection) -> Result<Vec<Violation>, Error> {
-    conn.simple(NO_TIME_LIMIT).await?;
     mark::expect_whole(conn).await?;
-    conn.simple(PREPARE).await?;
-    conn.simple("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    looking::begin(conn).await?;
     let mut violations = Vec::new();
     for condition in &CONDITIONS {
-        let count = condition.violations(conn).await?;
+        let count = looking::count(conn, condition.name, condition.sql).await?;
         if count > 0 {
             violations.push(Violation {
                 condition: condition.name.to_owned(),
@@ -63,16 +38,6 @@ pub async fn check(conn: &mut Connection) -> Result<Vec<Violation>, Error> {
     }
     conn.simple("COMMIT").await?;
     Ok(violations)
-}
-
-impl Condition {
-    async fn violations(&self, conn: &mut Connection) -> Result<u64, Error> {
-        let rows = conn.simple_rows(self.sql).await?;
-        let count = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
-        count.ok_or_else(|| {
-            Error::Protocol(format!("condition {} answered {rows:?}, not a count", self.name))
-        })
-    }
 }
 
 /// TPC-C 3.3.2.1 to 3.3.2.12.

@@ -13,11 +13,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::copy_rows::CopyRows;
 use super::mark;
 use super::schema::{TABLES, Table};
 use super::steps::{Next, PHASES, Step, Steps, Work};
 use crate::connection::{Connection, CopyIn, Target};
+use crate::copy_rows::CopyRows;
 use crate::error::Error;
 use crate::workload::{LoadSummary, OnProgress, Progress};
 

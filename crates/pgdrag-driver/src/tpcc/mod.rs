@@ -14,7 +14,6 @@
 //! - A job may ask for the specification's terminals, keying and think times instead of BenchBase's.
 
 mod check;
-mod copy_rows;
 mod customer;
 mod delivery;
 mod inputs;

@@ -4,10 +4,10 @@
 //! writes it, in whichever order, writes the same bytes. Sizes are BenchBase's; its random strings are
 //! one character shorter than the length drawn, so that its `char(24)` holds 23 letters and a space.
 
-use super::copy_rows::CopyRows;
 use super::inputs::DISTRICTS;
 use super::random::{Purpose, Stream, line_count};
 use super::rows::{self, Block};
+use crate::copy_rows::CopyRows;
 
 /// TPC-C 4.3.3.1: items, and stock rows of a warehouse.
 pub const ITEMS: i32 = 100_000;

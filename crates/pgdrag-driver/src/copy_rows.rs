@@ -36,6 +36,10 @@ impl CopyRows {
         value::put_int4(&mut self.bytes, value);
     }
 
+    pub fn int8(&mut self, value: i64) {
+        value::put_int8(&mut self.bytes, value);
+    }
+
     pub fn float8(&mut self, value: f64) {
         value::put_float8(&mut self.bytes, value);
     }
