@@ -113,6 +113,7 @@ impl Variables {
     }
 
     /// The value of a variable.
+    #[inline]
     pub fn value(&self, slot: Slot) -> Result<Value, EvalError> {
         match &self.contents[slot.0] {
             Content::Unset => Err(EvalError::Undefined(self.names.name(slot).to_owned())),
