@@ -32,9 +32,9 @@ def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> It
 
 @pytest.fixture(scope="module")
 def tables(server: Cluster) -> Cluster:
-    """The same, with pgbench's tables at scale 1, as pgbench itself makes them."""
-    program, where = server.binaries.bin_dir / "pgbench", dsn(server)
-    subprocess.run([program, "-i", "-q", where], check=True, capture_output=True)
+    """The same, with pgbench's tables at scale 1, which a first test of them has made."""
+    status, _, err = pgdrag("bench", "-i", dsn(server))
+    assert status == 0, err
     return server
 
 
@@ -61,6 +61,22 @@ def bench_json(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
     status, out, err = pgdrag("bench", *SHORT, "--json", *arguments)
     assert out, err
     return status, json.loads(out)
+
+
+def test_tables_are_made_at_a_scale(server: Cluster) -> None:
+    status, out, err = pgdrag(
+        "bench", "-i", "-s", "2", "-F", "90", "--partitions", "3", dsn(server)
+    )
+    assert (status, out) == (0, ""), err
+    assert "scale 2" in err
+    with server.connect() as connection:
+        assert connection.execute("SELECT count(*) FROM pgbench_accounts").fetchall() == [
+            (200_000,)
+        ]
+        (count,) = connection.execute(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = 'pgbench_accounts'::regclass"
+        ).fetchall()
+        assert count == (3,)
 
 
 def test_a_run_prints_rate_percentiles_and_the_drivers_cost(tables: Cluster) -> None:
@@ -169,6 +185,16 @@ def test_the_environment_names_the_server(tables: Cluster) -> None:
     status, out, err = pgdrag("bench", "-S", *SHORT, **where)
     assert status == 0, err
     assert "committed" in out
+
+
+def test_one_command_makes_a_server_and_gives_a_number(open_directory: Path) -> None:
+    scratch = open_directory / "throw-away"
+    status, out, err = pgdrag(
+        "bench", "--throw-away", "-s", "1", *SHORT, PGDRAG_SCRATCH=str(scratch)
+    )
+    assert status == 0, err
+    assert "on a throw-away server" in out
+    assert not list((scratch / "clusters").iterdir())
 
 
 def test_the_builtin_scripts_are_pgbenchs_own(binaries: Binaries) -> None:

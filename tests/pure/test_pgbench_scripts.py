@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from pgdrag.workloads._scripts import (
     BUILTINS,
@@ -16,6 +17,7 @@ from pgdrag.workloads._scripts import (
     split_weight,
     with_own_names,
 )
+from pgdrag.workloads.pgbench import Pgbench
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,41 @@ def test_scripts_of_one_name_are_told_apart() -> None:
 def test_weights_that_are_all_zero_are_refused() -> None:
     with pytest.raises(ScriptProblem, match="weight 0"):
         with_own_names([Script("a", "1", 0)])
+
+
+def test_an_experiments_scripts_are_read_once_and_kept_as_text(tmp_path: Path) -> None:
+    file = tmp_path / "mine.sql"
+    file.write_text("SELECT 1;\n")
+    table = {"scripts": ["mine.sql@2", "select-only"], "variables": {"n": 5}}
+    found = Pgbench.model_validate(table, context={"directory": str(tmp_path)})
+    file.unlink()
+    again = Pgbench.model_validate(found.model_dump(mode="json"))
+    assert again == found
+    assert again.transactions == ("mine.sql", "select-only")
+    job = again.job()
+    assert job["variables"] == {"n": "5"}
+    assert [x["weight"] for x in job["scripts"]] == [2, 1]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"scripts": []}, "at least one script"),
+        ({"scripts": ["nothing.sql"]}, "no such file"),
+        ({"scripts": ["tpcb"], "scale": 0}, "greater than or equal to 1"),
+        ({"variables": {"a b": "1"}}, "pattern"),
+        ({"variables": {"a": True}}, "string"),
+        ({"statements": "pipelined"}, "prepared"),
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused(table: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        Pgbench.model_validate(table)
+
+
+def test_only_what_makes_the_tables_keys_the_dataset() -> None:
+    assert Pgbench().dataset() == Pgbench(scripts=("select-only",), max_tries=5).dataset()  # type: ignore[arg-type]
+    assert Pgbench().dataset() != Pgbench(fillfactor=90).dataset()
 
 
 def test_every_builtin_is_described() -> None:

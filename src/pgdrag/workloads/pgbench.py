@@ -1,15 +1,228 @@
-"""What is the driver told of pgbench's scripts and tables?"""
+"""pgbench's scripts, its own and yours, on its tables: the driver runs its script language."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+import psycopg
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
-from pgdrag.workloads._scripts import Script
+from pgdrag.errors import DriverError
+from pgdrag.workloads import Workload
+from pgdrag.workloads._scripts import (
+    LARGEST_WEIGHT,
+    Script,
+    ScriptProblem,
+    any_script,
+    with_own_names,
+)
 
+if TYPE_CHECKING:
+    from pgdrag.driver import Driver, Target
+    from pgdrag.workloads import Listener
+
+# Measured on PostgreSQL 18 with primary keys, after VACUUM; the rest is an empty cluster.
+BYTES_PER_SCALE = 16_000_000
+BYTES_WITHOUT_TABLES = 60_000_000
 LARGEST_SCALE = 20_000  # from 21,475 on an account's number is no integer any more
+
+_NAME_FORM = r"^[A-Za-z0-9_]+$"
+
+
+class ScriptTable(BaseModel):
+    """A script: its text, a name to count its transactions under, and how often it is drawn."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        description="Its transactions are counted under this name"
+    )
+    text: str = Field(description="The script, as in a file of pgbench's")
+    weight: Annotated[int, Field(ge=0, le=LARGEST_WEIGHT)] = Field(
+        default=1, description="How often it is drawn, as a share of all weights"
+    )
+
+
+def _script(value: object, info: ValidationInfo) -> object:
+    """Read a word of an experiment file, whose directory the context names."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return _table(any_script(value, Path((info.context or {}).get("directory", ""))))
+    except ScriptProblem as problem:
+        hint = f". {problem.hint}" if problem.hint else ""
+        raise ValueError(f"{problem}{hint}") from None
+
+
+def _table(script: Script) -> dict[str, Any]:
+    return {"name": script.name, "text": script.text, "weight": script.weight}
+
+
+ScriptEntry = Annotated[
+    ScriptTable,
+    BeforeValidator(_script),
+    WithJsonSchema({"anyOf": [{"type": "string"}, ScriptTable.model_json_schema()]}),
+]
+Variable = Annotated[str, BeforeValidator(lambda x: str(x) if _is_number(x) else x)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Pgbench(Workload):
+    """Scripts in pgbench's language."""
+
+    name = "pgbench"
+    summary = "pgbench's scripts: tpcb-like, simple-update, select-only, and yours"
+
+    alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
+
+    scripts: tuple[ScriptEntry, ...] = Field(
+        default=("tpcb-like",),
+        validate_default=True,
+        json_schema_extra={"minItems": 1},
+        description='Files, relative to the experiment file, or built-in scripts, each with "@weight" if it has one',
+    )
+    scale: Annotated[int, Field(ge=1, le=LARGEST_SCALE)] = Field(
+        default=1, description="Of pgbench's tables: 100,000 accounts and about 16 MB each"
+    )
+    statements: Literal["simple", "extended", "prepared"] = Field(
+        default="simple", description="How statements are sent (pgbench's -M)"
+    )
+    variables: dict[Annotated[str, Field(pattern=_NAME_FORM)], Variable] = Field(
+        default_factory=dict, description="Variables of the scripts (pgbench's -D)"
+    )
+    max_tries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=1,
+        description="Attempts at a transaction that meets a serialization failure or deadlock; 0: no limit",
+    )
+    allow_shell: bool = Field(default=False, description=r"Let scripts run programs by \shell")
+    fillfactor: Annotated[int, Field(ge=10, le=100)] = Field(
+        default=100, description="Of the tables"
+    )
+    partitions: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=0, description="Of pgbench_accounts; 0: it is not partitioned"
+    )
+    partition_method: Literal["range", "hash"] = Field(
+        default="range", description="How pgbench_accounts is partitioned"
+    )
+    unlogged: bool = Field(default=False, description="Make unlogged tables")
+    foreign_keys: bool = Field(default=False, description="Make foreign keys between the tables")
+    setup: str = Field(
+        default="", description="SQL that is run once on the loaded tables, in one transaction"
+    )
+
+    @classmethod
+    def words(cls, parameters: Mapping[str, object]) -> str:
+        """Return the parameters with the scripts' names in the place of their texts."""
+        scripts = parameters.get("scripts")
+        if not isinstance(scripts, list):
+            return super().words(parameters)
+        names = [f"{x['name']}@{x['weight']}" for x in scripts if isinstance(x, dict)]
+        return super().words({**parameters, "scripts": " ".join(names)})
+
+    @property
+    def transactions(self) -> tuple[str, ...]:
+        """The names of the scripts."""
+        return tuple(script.name for script in self.scripts)
+
+    @field_validator("scripts", mode="after")
+    @classmethod
+    def _have_own_names(cls, scripts: tuple[ScriptTable, ...]) -> tuple[ScriptTable, ...]:
+        if not scripts:
+            raise ValueError("at least one script is needed")
+        try:
+            named = with_own_names([Script(x.name, x.text, x.weight) for x in scripts])
+        except ScriptProblem as problem:
+            raise ValueError(str(problem)) from None
+        return tuple(ScriptTable(**_table(script)) for script in named)
+
+    def dataset(self) -> Mapping[str, object]:
+        """Return what makes the tables."""
+        return {
+            "kind": self.name,
+            "data_version": 1,
+            "scale": self.scale,
+            "tables": self._tables().job(),
+            "setup": self.setup,
+        }
+
+    def dataset_bytes(self) -> int:
+        """Return about how many bytes the tables take, without what `setup` adds."""
+        return BYTES_WITHOUT_TABLES + BYTES_PER_SCALE * self.scale * 100 // self.fillfactor
+
+    def populate(
+        self,
+        driver: Driver,
+        target: Target,
+        *,
+        seed: int,
+        parallelism: int,
+        timeout_s: float,
+        listen: Listener,
+    ) -> None:
+        """Make and fill pgbench's tables, then run `setup`.
+
+        Raises:
+            DriverError: the tables could not be made, or `setup` is wrong.
+        """
+        super().populate(
+            driver, target, seed=seed, parallelism=parallelism, timeout_s=timeout_s, listen=listen
+        )
+        if self.setup:
+            _run_setup(self.setup, target)
+
+    def job(self) -> dict[str, object]:
+        """Return the driver's `workload` object."""
+        return pgbench_job(
+            tuple(Script(x.name, x.text, x.weight) for x in self.scripts),
+            scale=self.scale,
+            statements=self.statements,
+            variables=self.variables,
+            max_tries=self.max_tries,
+            allow_shell=self.allow_shell,
+            tables=self._tables(),
+        )
+
+    def _tables(self) -> Tables:
+        return Tables(
+            fillfactor=self.fillfactor,
+            partitions=self.partitions,
+            partition_method=self.partition_method,
+            unlogged=self.unlogged,
+            foreign_keys=self.foreign_keys,
+        )
+
+
+def _run_setup(sql: str, target: Target) -> None:
+    try:
+        with psycopg.connect(
+            host=target.host,
+            port=target.port,
+            user=target.user,
+            dbname=target.database,
+            password=target.password,
+            application_name="pgdrag setup",
+        ) as connection:
+            # Without parameters a text may hold several statements; they are one transaction.
+            connection.execute(sql)
+    except psycopg.Error as error:
+        raise DriverError(
+            f"the workload's setup failed: {error.diag.message_primary or str(error).strip()}",
+            detail=error.diag.message_detail,
+            hint="Mend setup in the experiment file; no statement may need to run outside of a transaction.",
+        ) from error
 
 
 class Tables(BaseModel):
@@ -54,5 +267,4 @@ def pgbench_job(
     }
 
 
-def _table(script: Script) -> dict[str, Any]:
-    return {"name": script.name, "text": script.text, "weight": script.weight}
+__all__ = ["Pgbench", "Tables", "pgbench_job"]
