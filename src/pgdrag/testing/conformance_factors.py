@@ -97,5 +97,5 @@ def read_back_without_applying(example: Example, bench: ServerBench) -> list[App
 
 
 def _cluster(bench: ServerBench) -> Cluster:
-    workload = next(iter(all_workloads().values()))()
+    workload = next(iter(all_workloads().values())).example()
     return bench.snapshot(workload, ignore).restore(bench.scratch, bench.binaries).cluster
