@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
@@ -20,10 +21,7 @@ READ_BACK_SQL = """
     SELECT name, reset_val, unit, vartype, boot_val FROM pg_settings WHERE lower(name) = ANY (%s)
 """
 # A treatment's own time-outs must not end the look at it; `reset_val` still shows them.
-NO_TIMEOUT_SQL = """
-    SELECT set_config(name, '0', false) FROM pg_settings
-     WHERE name IN ('statement_timeout', 'transaction_timeout')
-"""
+NO_TIMEOUT_SQL = ("SET statement_timeout = 0", "SET transaction_timeout = 0")
 TRIES = 20
 
 
@@ -80,13 +78,20 @@ class Setting(Factor):
 
 
 def _without_timeout(connection: psycopg.Connection) -> None:
+    for command in NO_TIMEOUT_SQL:
+        # transaction_timeout is unknown before PostgreSQL 17.
+        with contextlib.suppress(psycopg.errors.UndefinedObject):
+            _execute_in_the_end(connection, command)
+
+
+def _execute_in_the_end(connection: psycopg.Connection, command: LiteralString) -> None:
     for _ in range(TRIES - 1):
         try:
-            connection.execute(NO_TIMEOUT_SQL)
+            connection.execute(command)
         except psycopg.errors.QueryCanceled:
             continue  # even this takes longer than a time-out of 1 ms, sometimes
         return
-    connection.execute(NO_TIMEOUT_SQL)
+    connection.execute(command)
 
 
 def _problem(level: Level, here: Here) -> Problem | None:
