@@ -1,4 +1,4 @@
-"""What is pgdrag's load driver told? Jobs of its contract, version 2; see docs/reference/driver-contract.md.
+"""What is pgdrag's load driver told? Jobs of its contract; see docs/reference/driver-contract.md.
 
 The driver is started directly: the CPU time is that of the process that makes the load, as with the peers.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.clients import BenchmarkError, Command
 from benchmarks.stage import Stage
+from pgdrag.driver import Target, driver_job
 
-CONTRACT = 2
 CONNECT_TIMEOUT_S = 60.0
 MIX = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}
 
@@ -133,21 +133,6 @@ def _job(
     *,
     over_tcp: bool,
 ) -> dict[str, object]:
-    return {
-        "contract": CONTRACT,
-        "action": action,
-        "server": {
-            "host": stage.tcp_host if over_tcp else stage.host,
-            "port": stage.port,
-            "user": stage.user,
-            "database": database,
-            "password": stage.password,
-            "application_name": "pgdrag",
-            "connect_timeout_s": CONNECT_TIMEOUT_S,
-        },
-        "die_with_parent": True,
-        "seed": seed,
-        "workload": dict(workload),
-        "run": None,
-        "load": None,
-    }
+    host = stage.tcp_host if over_tcp else stage.host
+    target = Target(host, stage.port, stage.user, database, stage.password)
+    return driver_job(action, target, workload, seed, connect_timeout_s=CONNECT_TIMEOUT_S)

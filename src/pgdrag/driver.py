@@ -121,7 +121,7 @@ class Driver:
         Raises:
             DriverError: the server refused, or the driver failed or took longer than `timeout_s`.
         """
-        job = _job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
+        job = driver_job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
         with self._conversation(job, listen) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.rows is not None, "a load's done line has rows"
@@ -143,7 +143,7 @@ class Driver:
         One process, and one stream of transactions, from the first to the last. Whoever leaves
         the block earlier ends it: what runs on the server is cancelled.
         """
-        job = _job("run", target, workload, seed) | {"run": _run(load)}
+        job = driver_job("run", target, workload, seed) | {"run": _run(load)}
         with self._conversation(job, listen) as talk:
             yield Driving(talk, load)
 
@@ -184,7 +184,7 @@ class Driver:
         Raises:
             DriverError: the check could not be carried out.
         """
-        with self._conversation(_job("check", target, workload, 0), _ignore) as talk:
+        with self._conversation(driver_job("check", target, workload, 0), _ignore) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.violations is not None, "a check's done line has violations"
         broken = {v.condition: f"{v.message} ({v.count})" for v in done.violations}
@@ -236,7 +236,15 @@ class Driving:
         return measurement_of(self._talk.until(DoneLine, timeout_s, note), intervals)
 
 
-def _job(action: str, target: Target, workload: Mapping[str, object], seed: int) -> dict[str, Any]:
+def driver_job(
+    action: str,
+    target: Target,
+    workload: Mapping[str, object],
+    seed: int,
+    *,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+) -> dict[str, Any]:
+    """Return a job of the contract, which lacks only what `run` or `load` needs of its own."""
     return {
         "contract": CONTRACT,
         "action": action,
@@ -247,7 +255,7 @@ def _job(action: str, target: Target, workload: Mapping[str, object], seed: int)
             "database": target.database,
             "password": target.password,
             "application_name": "pgdrag",
-            "connect_timeout_s": CONNECT_TIMEOUT_S,
+            "connect_timeout_s": connect_timeout_s,
         },
         "die_with_parent": True,
         "seed": seed,

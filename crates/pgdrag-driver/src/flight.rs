@@ -41,13 +41,7 @@ impl<'a> Flight<'a> {
         statement: &Statement,
         params: &mut Params,
     ) -> Result<&mut Self, Error> {
-        if params.count != statement.parameters() {
-            return Err(params.misfit(statement.parameters()));
-        }
-        let queued = self.put(statement, &params.bytes, false);
-        // Empty whatever happened: values left behind would join those of the next execution.
-        params.clear();
-        queued.map(|()| self)
+        self.queue(statement, params, false)
     }
 
     /// Like [`Flight::execute`], and asks for the columns, see [`Answer::columns`].
@@ -58,12 +52,7 @@ impl<'a> Flight<'a> {
         statement: &Statement,
         params: &mut Params,
     ) -> Result<&mut Self, Error> {
-        if params.count != statement.parameters() {
-            return Err(params.misfit(statement.parameters()));
-        }
-        let queued = self.put(statement, &params.bytes, true);
-        params.clear();
-        queued.map(|()| self)
+        self.queue(statement, params, true)
     }
 
     /// Queues a statement once for each group of values, as JDBC's batches do; `params` is empty
@@ -146,6 +135,21 @@ impl<'a> Flight<'a> {
     pub async fn rollback(mut self) -> Result<Answers<'a>, Error> {
         self.put_control(|controls| &controls.rollback)?;
         self.send().await
+    }
+
+    fn queue(
+        &mut self,
+        statement: &Statement,
+        params: &mut Params,
+        is_described: bool,
+    ) -> Result<&mut Self, Error> {
+        if params.count != statement.parameters() {
+            return Err(params.misfit(statement.parameters()));
+        }
+        let queued = self.put(statement, &params.bytes, is_described);
+        // Empty whatever happened: values left behind would join those of the next execution.
+        params.clear();
+        queued.map(|()| self)
     }
 
     fn put(

@@ -37,10 +37,13 @@ class _Ramp(_Strict):
     step_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
         description="Length of a step, seconds"
     )
+    first: float
+    to: float
+    by: float
 
     def values(self) -> list[float]:
         """Return the value of each step."""
-        raise NotImplementedError
+        return _values(self.first, self.to, self.by)
 
 
 class SessionRamp(_Ramp):
@@ -50,10 +53,6 @@ class SessionRamp(_Ramp):
     to: Sessions = Field(description="Sessions of the last step")
     by: Sessions = Field(default=1, description="How many more, or fewer, each step has")
 
-    def values(self) -> list[float]:
-        """Return the sessions of each step."""
-        return _values(self.first, self.to, self.by)
-
 
 class RateRamp(_Ramp):
     """Transactions offered per second, one step after the other."""
@@ -61,10 +60,6 @@ class RateRamp(_Ramp):
     first: Rate = Field(alias="from", description="Transactions per second of the first step")
     to: Rate = Field(description="Transactions per second of the last step")
     by: Rate = Field(description="How many more, or fewer, each step offers")
-
-    def values(self) -> list[float]:
-        """Return the rate of each step."""
-        return _values(self.first, self.to, self.by)
 
 
 @dataclass(frozen=True)
