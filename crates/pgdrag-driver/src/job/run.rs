@@ -1,0 +1,174 @@
+//! What is the driver told of a run: how long, with how many clients, and when transactions arrive?
+
+use serde::Deserialize;
+
+use super::{check_at_least_one, check_duration, check_not_negative};
+
+/// Arrivals that may wait: 80 MB of them.
+const WAITING_MAX: u32 = 10_000_000;
+
+/// How to put load on the server.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunJob {
+    /// Number of clients, one connection each.
+    pub connections: u32,
+    /// Worker threads.
+    pub threads: u32,
+    /// Load before the window, which is not counted.
+    pub warm_up_s: f64,
+    /// Whether the caller says when the window opens, after the warm-up.
+    pub handshake: bool,
+    /// Length of the window.
+    pub duration_s: f64,
+    /// With fewer commits than this at the end of `duration_s`, the window goes on.
+    pub min_commits: u64,
+    /// The window never goes on beyond this.
+    pub budget_s: f64,
+    /// Length of a sample.
+    pub interval_s: f64,
+    /// How long to wait for cancelled work before its sockets are closed.
+    pub grace_s: f64,
+    /// When transactions arrive.
+    pub pacing: Pacing,
+    /// How many clients work at a time, and the rate; empty: all of them, at the pacing's rate.
+    pub steps: Vec<StepJob>,
+    /// An arrival that is later than this is skipped, a commit that took longer is counted.
+    pub latency_limit_us: Option<u64>,
+}
+
+/// When transactions arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Pacing {
+    /// Each client begins the next one when the last has ended.
+    Closed,
+    /// From a schedule, whatever the server does; latency counts from there.
+    Open {
+        /// Arrivals per second.
+        rate_per_s: f64,
+        /// The distribution of their gaps.
+        arrivals: Arrivals,
+        /// Of more arrivals that wait the oldest is dropped.
+        backlog_limit: u32,
+    },
+    /// As BenchBase does: equal gaps, one queue; latency counts from when a client took it.
+    Benchbase {
+        /// Arrivals per second.
+        rate_per_s: f64,
+        /// What finds this many waiting is dropped.
+        queue_limit: u32,
+    },
+}
+
+/// The distribution of the gaps between arrivals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+}
+
+/// What holds from a moment of the window on.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepJob {
+    /// Seconds after the opening; what holds at 0 holds in the warm-up as well.
+    pub at_s: f64,
+    /// Clients that work.
+    pub sessions: u32,
+    /// Arrivals per second; null: the pacing's.
+    pub rate_per_s: Option<f64>,
+}
+
+impl RunJob {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_at_least_one("run.connections", self.connections)?;
+        check_at_least_one("run.threads", self.threads)?;
+        check_duration("run.duration_s", self.duration_s)?;
+        check_duration("run.budget_s", self.budget_s)?;
+        check_duration("run.interval_s", self.interval_s)?;
+        check_not_negative("run.warm_up_s", self.warm_up_s)?;
+        check_not_negative("run.grace_s", self.grace_s)?;
+        if self.budget_s < self.duration_s {
+            return Err(format!(
+                r#"key "run.budget_s" must be at least run.duration_s ({}), not {}"#,
+                self.duration_s, self.budget_s
+            ));
+        }
+        if self.interval_s < 0.01 {
+            return Err(format!(
+                r#"key "run.interval_s" must be at least 0.01, not {}"#,
+                self.interval_s
+            ));
+        }
+        if self.latency_limit_us == Some(0) {
+            return Err(r#"key "run.latency_limit_us" must be at least 1 or null, not 0"#.into());
+        }
+        self.pacing.check()?;
+        self.check_steps()
+    }
+
+    fn check_steps(&self) -> Result<(), String> {
+        let mut earliest_s = 0.0;
+        for (index, step) in self.steps.iter().enumerate() {
+            let key = |name: &str| format!("run.steps[{index}].{name}");
+            check_not_negative(&key("at_s"), step.at_s)?;
+            if (index == 0 && step.at_s != 0.0) || (index > 0 && step.at_s <= earliest_s) {
+                let rule = if index == 0 { "be 0" } else { "be above the one before" };
+                return Err(format!(r#"key "{}" must {rule}, not {}"#, key("at_s"), step.at_s));
+            }
+            earliest_s = step.at_s;
+            if step.sessions > self.connections {
+                return Err(format!(
+                    r#"key "{}" must be at most run.connections ({}), not {}"#,
+                    key("sessions"),
+                    self.connections,
+                    step.sessions
+                ));
+            }
+            match step.rate_per_s {
+                Some(rate) if self.pacing == Pacing::Closed => {
+                    return Err(format!(
+                        r#"key "{}" must be null in a closed loop, not {rate}"#,
+                        key("rate_per_s")
+                    ));
+                }
+                // Nothing arrives during a pause.
+                Some(0.0) | None => {}
+                Some(rate) => check_rate(&key("rate_per_s"), rate)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pacing {
+    fn check(self) -> Result<(), String> {
+        let (rate, key, limit) = match self {
+            Self::Closed => return Ok(()),
+            Self::Open { rate_per_s, backlog_limit, .. } => {
+                (rate_per_s, "backlog_limit", backlog_limit)
+            }
+            Self::Benchbase { rate_per_s, queue_limit } => (rate_per_s, "queue_limit", queue_limit),
+        };
+        check_rate("run.pacing.rate_per_s", rate)?;
+        if (1..=WAITING_MAX).contains(&limit) {
+            Ok(())
+        } else {
+            Err(format!(
+                r#"key "run.pacing.{key}" must be between 1 and {WAITING_MAX}, not {limit}"#
+            ))
+        }
+    }
+}
+
+fn check_rate(key: &str, rate: f64) -> Result<(), String> {
+    if (1e-6..=1e6).contains(&rate) {
+        Ok(())
+    } else {
+        Err(format!(r#"key "{key}" must be between 0.000001 and 1000000, not {rate}"#))
+    }
+}
