@@ -200,9 +200,10 @@ impl<T: Terminal> Client<T> {
 
     /// Tries the drawn transaction until it ends.
     async fn transaction(&mut self, transaction: usize, since: Moment) -> Result<Ended, Error> {
+        let timers = &self.bench.timers;
         let mut tries = 1;
         loop {
-            let error = match self.terminal.attempt(&mut self.connection).await {
+            let error = match self.terminal.attempt(&mut self.connection, timers).await {
                 Ok(ended) => return Ok(ended),
                 Err(error) => error,
             };

@@ -9,7 +9,7 @@
 //!   transactions are due, and which client takes them
 //! - `worker`, `connecting`, `crowd`, `clients`, `canceller`: a thread, and what each of its clients does
 //! - `tally`, [`samples`], [`shares`]: what is counted
-//! - [`clock`], `timer`, [`process`]: time, waiting, and what the driver itself uses
+//! - [`clock`], [`timer`], [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are
 //! - [`pgbench_tables`], `copy_rows`, `copy_in`, `looking`: how tables are filled and looked at
 //! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
@@ -49,7 +49,7 @@ pub mod steps;
 mod stream;
 mod tally;
 pub mod target;
-mod timer;
+pub mod timer;
 pub mod tpcc;
 pub mod values;
 pub mod window;

@@ -27,7 +27,7 @@ impl AsRawFd for Descriptor {
 }
 
 /// The waiters of one thread.
-pub(crate) struct Timers {
+pub struct Timers {
     clock: Clock,
     timer: AsyncFd<Descriptor>,
     waiting: RefCell<BTreeMap<Key, Waker>>,
@@ -40,7 +40,7 @@ type Key = (Moment, u64);
 
 impl Timers {
     /// A timer of this thread, whose runtime must be entered.
-    pub(crate) fn new(clock: Clock) -> io::Result<Self> {
+    pub fn new(clock: Clock) -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = Descriptor(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
         // SAFETY: the descriptor is owned by what is registered, and stays the same for all its life.
@@ -56,13 +56,18 @@ impl Timers {
     }
 
     /// Waits until `moment`; the task of [`Timers::serve`] must be running.
-    pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep<'_> {
+    pub fn sleep_until(&self, moment: Moment) -> Sleep<'_> {
         self.tickets.set(self.tickets.get() + 1);
         Sleep { timers: self, key: (moment, self.tickets.get()), is_waiting: false }
     }
 
+    /// Waits at least so long from now on, as [`Timers::sleep_until`] does.
+    pub fn sleep(&self, length: Duration) -> Sleep<'_> {
+        self.sleep_until(self.clock.now() + length)
+    }
+
     /// Wakes whoever's moment has come, for ever.
-    pub(crate) async fn serve(&self) -> io::Result<std::convert::Infallible> {
+    pub async fn serve(&self) -> io::Result<std::convert::Infallible> {
         loop {
             let mut ready = self.timer.readable().await?;
             // Reads the number of expirations, which only makes the timer unreadable again.
@@ -104,7 +109,7 @@ impl Timers {
 }
 
 /// Waits for a moment; dropped, it waits no more.
-pub(crate) struct Sleep<'a> {
+pub struct Sleep<'a> {
     timers: &'a Timers,
     key: Key,
     is_waiting: bool,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::{Connection, Error, Target};
+use crate::timer::Timers;
 
 /// How far a phase of loading has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,13 @@ pub trait Terminal: 'static {
     fn draw(&mut self) -> usize;
 
     /// Tries the transaction that was drawn, once, from BEGIN to COMMIT.
-    fn attempt(&mut self, conn: &mut Connection) -> impl Future<Output = Result<Ended, Error>>;
+    ///
+    /// Where it has to wait for a moment, `timers` does it to the microsecond.
+    fn attempt(
+        &mut self,
+        conn: &mut Connection,
+        timers: &Timers,
+    ) -> impl Future<Output = Result<Ended, Error>>;
 
     /// How long the user takes to enter the transaction that was drawn: before it, outside of latency.
     fn keying(&mut self) -> Duration {

@@ -11,7 +11,7 @@ use pgdrag_driver::connection::Params;
 use pgdrag_driver::job::Action;
 use pgdrag_driver::script::{PgbenchJob, Scripts};
 use pgdrag_driver::workload::{Terminal, Workload};
-use support::{Server, run};
+use support::{Server, run, timers};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -103,13 +103,14 @@ fn a_script_of_prepared_statements_allocates_nothing() {
         .expect("a sound job");
         let scripts = Scripts::new(&job, Action::Run, 7).expect("a sound script");
         let mut terminal = scripts.terminal(0, 1, &mut conn).await.expect("a terminal");
+        let timers = timers();
         let mut allocated = 0;
         for n in 0..50 {
             if n == 10 {
                 allocated = ALLOCATIONS.get();
             }
             terminal.draw();
-            terminal.attempt(&mut conn).await.expect("committed");
+            terminal.attempt(&mut conn, &timers).await.expect("committed");
         }
         assert_eq!(ALLOCATIONS.get() - allocated, 0);
     });

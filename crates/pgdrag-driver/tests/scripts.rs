@@ -6,6 +6,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use pgbench_script::BUILTINS;
 use pgdrag_driver::connection::Error;
 use pgdrag_driver::job::{Action, RunJob};
@@ -110,6 +114,24 @@ fn every_command_works_in_every_mode_that_has_it() {
             assert!((committed..=committed + 2).contains(&logged), "{mode}: {committed}, {logged}");
         }
         assert_eq!(one_number(&mut conn, "SELECT count(*) FROM log WHERE value <> 42").await, 0);
+    });
+}
+
+#[test]
+fn a_sleep_is_never_shorter_than_it_says() {
+    run(async {
+        let claim = "a_sleep_is_never_shorter_than_it_says";
+        let Some(server) = Server::start(claim).await else { return };
+        let text = "\\set us 300\n\\sleep :us us\nSELECT 1;\n\\startpipeline\nSELECT 2;\n\\sleep 1 ms\n\\endpipeline\n";
+        let done =
+            done(&server, 3, scripts("prepared", &[("sleeps", text, 1)])).await.expect("a run");
+        let encoded =
+            done["transactions"]["sleeps"]["latency"]["encoded"].as_str().expect("commits");
+        let bytes = STANDARD.decode(encoded).expect("base64");
+        let latencies: Histogram<u32> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
+        // Below 2,048 the histogram has every microsecond.
+        assert!(latencies.min() >= 1300, "{} µs", latencies.min());
     });
 }
 

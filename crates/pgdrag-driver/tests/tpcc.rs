@@ -11,7 +11,7 @@ use pgdrag_driver::error::Error;
 use pgdrag_driver::job::TpccJob;
 use pgdrag_driver::tpcc::Tpcc;
 use pgdrag_driver::workload::{Dataset, Ended, LoadSummary, Progress, Terminal, Workload};
-use support::{Server, one_number as number, one_text as single, run};
+use support::{Server, one_number as number, one_text as single, run, timers};
 
 const SEED: u64 = 20_260_101;
 
@@ -161,7 +161,7 @@ async fn client_commits(
         }
         let name = Tpcc::TRANSACTIONS[terminal.draw()];
         loop {
-            match terminal.attempt(&mut conn).await {
+            match terminal.attempt(&mut conn, &timers()).await {
                 Ok(Ended::Committed) => *committed.entry(name).or_insert(0) += 1,
                 Ok(Ended::RolledBack) => {}
                 Err(error) if error.is_retriable() => {
@@ -214,7 +214,7 @@ async fn ends(tpcc: &Tpcc, target: &Target, count: usize) -> Vec<(usize, Ended)>
         let transaction = terminal.draw();
         ends.push((
             transaction,
-            terminal.attempt(&mut conn).await.expect("no other session is there"),
+            terminal.attempt(&mut conn, &timers()).await.expect("no other session is there"),
         ));
         assert!(!conn.is_in_transaction());
     }
@@ -379,7 +379,7 @@ fn a_customer_that_is_missing_is_an_error_that_names_it_and_nothing_is_committed
             let tpcc = tpcc_in_mode("read committed", mode, [0, 1, 0, 0, 0]);
             let mut terminal = tpcc.terminal(0, 1, &mut conn).await.expect("terminal opens");
             terminal.draw();
-            let Err(Error::Workload(message)) = terminal.attempt(&mut conn).await else {
+            let Err(Error::Workload(message)) = terminal.attempt(&mut conn, &timers()).await else {
                 panic!("a payment of nobody")
             };
             let is_named = message.starts_with("customer ") && message.ends_with("does not exist");

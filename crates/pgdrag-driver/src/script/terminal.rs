@@ -8,6 +8,7 @@ use pgwire::value::Format;
 use super::{Draws, Shared, Statements, shell};
 use crate::connection::{Answer, Answers, Connection, Flight, Params, Protocol, Row, Statement};
 use crate::error::Error;
+use crate::timer::Timers;
 use crate::workload::{self, Ended};
 
 /// One client: its place in a script, and what its connection has prepared.
@@ -87,9 +88,9 @@ impl Terminal {
     }
 
     /// Does a step that has nothing to do with the server.
-    async fn locally(&mut self, step: Step) -> Result<(), Error> {
+    async fn locally(&mut self, step: Step, timers: &Timers) -> Result<(), Error> {
         match step {
-            Step::Sleep(length) => tokio::time::sleep(length).await,
+            Step::Sleep(length) => timers.sleep(length).await,
             Step::Shell(number) => self.shell(number).await?,
             other => unreachable!("the scripts' compiler has checked that {other:?} comes here"),
         }
@@ -125,7 +126,7 @@ impl Terminal {
     }
 
     /// Collects statements, and sends them together.
-    async fn pipeline(&mut self, conn: &mut Connection) -> Result<(), Error> {
+    async fn pipeline(&mut self, conn: &mut Connection, timers: &Timers) -> Result<(), Error> {
         let is_missing = |number: &usize| self.statements[*number].is_none();
         let mut missing = self.client.pipeline_statements().find(is_missing);
         while let Some(number) = missing {
@@ -140,7 +141,7 @@ impl Terminal {
                 Step::Sql(number) => self.put(&mut flight, number)?,
                 Step::SyncPipeline => drop(flight.sync()),
                 Step::EndPipeline => return flight.send().await.map(drop),
-                other => self.locally(other).await?,
+                other => self.locally(other, timers).await?,
             }
         }
     }
@@ -273,7 +274,7 @@ impl workload::Terminal for Terminal {
         script
     }
 
-    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
+    async fn attempt(&mut self, conn: &mut Connection, timers: &Timers) -> Result<Ended, Error> {
         if std::mem::replace(&mut self.has_begun, true) {
             self.client.again();
         }
@@ -292,8 +293,8 @@ impl workload::Terminal for Terminal {
                     return Ok(Ended::Committed);
                 }
                 Step::Sql(number) => self.sql(conn, number).await?,
-                Step::StartPipeline => self.pipeline(conn).await?,
-                other => self.locally(other).await?,
+                Step::StartPipeline => self.pipeline(conn, timers).await?,
+                other => self.locally(other, timers).await?,
             }
         }
     }

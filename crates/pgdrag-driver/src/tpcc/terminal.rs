@@ -11,6 +11,7 @@ use super::{
 use crate::connection::{Connection, Params, Protocol};
 use crate::error::Error;
 use crate::job::{Isolation, StatementMode, Terminals, TpccJob};
+use crate::timer::Timers;
 use crate::workload::{self, Ended};
 
 /// One client: where it stands, its stream of chance, and its prepared statements.
@@ -138,7 +139,7 @@ impl workload::Terminal for Terminal {
         transaction
     }
 
-    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
+    async fn attempt(&mut self, conn: &mut Connection, _: &Timers) -> Result<Ended, Error> {
         let (_, input) = self.drawn.as_ref().expect("a transaction is drawn before it is tried");
         if self.mode == StatementMode::Pipelined {
             self.statements.fly(input, conn, &mut self.scratch).await

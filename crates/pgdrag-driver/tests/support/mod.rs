@@ -14,7 +14,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use pgdrag_driver::clock::Clock;
 use pgdrag_driver::connection::{Connection, Target};
+use pgdrag_driver::timer::Timers;
 
 pub const PASSWORD: &str = "correct horse";
 
@@ -152,6 +154,11 @@ pub fn run(test: impl Future<Output = ()>) {
     let runtime = runtime.expect("a runtime");
     runtime.block_on(test);
     runtime.shutdown_background();
+}
+
+/// Timers for a terminal that never waits: nobody serves them.
+pub fn timers() -> Timers {
+    Timers::new(Clock::start()).expect("a timer")
 }
 
 pub async fn one_text(conn: &mut Connection, sql: &str) -> String {

@@ -7,6 +7,7 @@ use pgdrag_driver::connection::{Connection, Error, Target};
 use pgdrag_driver::job::RunJob;
 use pgdrag_driver::output::Output;
 use pgdrag_driver::run::{self, Answer, Order};
+use pgdrag_driver::timer::Timers;
 use pgdrag_driver::workload::{Ended, Terminal, Workload};
 use serde_json::{Value, json};
 
@@ -53,11 +54,11 @@ impl Terminal for Turns {
         self.drawn % self.script.names.len()
     }
 
-    async fn attempt(&mut self, conn: &mut Connection) -> Result<Ended, Error> {
+    async fn attempt(&mut self, conn: &mut Connection, timers: &Timers) -> Result<Ended, Error> {
         conn.begin();
         for sql in self.script.transactions[self.drawn % self.script.names.len()] {
             match *sql {
-                PAUSE => tokio::time::sleep(Duration::from_millis(500)).await,
+                PAUSE => timers.sleep(Duration::from_millis(500)).await,
                 MISTAKE => return Err(Error::Fatal("script is wrong".into())),
                 sql => conn.simple(sql).await?,
             }
