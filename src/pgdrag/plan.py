@@ -155,6 +155,25 @@ class Observation:
         assert self.resolution > 0, f"{self.name}: resolution {self.resolution}"
 
 
+CopyMethod = Literal["reflink", "copy"]
+
+
+@dataclass(frozen=True)
+class RestoreCost:
+    """What it took to give a trial a dataset as it was loaded.
+
+    Attributes:
+        seconds: until all was on the disk.
+        bytes: of all its files.
+        method: "reflink": blocks are shared with the snapshot until one of them is written; "copy":
+            every byte was written.
+    """
+
+    seconds: float
+    bytes: int
+    method: CopyMethod
+
+
 @dataclass(frozen=True)
 class Result:
     """What came of one trial.
@@ -163,6 +182,7 @@ class Result:
         reason: why it was not simply measured; "" where it was.
         measurement: None unless the measured window ran.
         phases_s: how long each part of the trial took, in seconds, in order.
+        restored: what its dataset took; None where none was restored.
         warnings: doubts to print beside the number.
     """
 
@@ -177,6 +197,7 @@ class Result:
     violations: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     phases_s: Mapping[str, float] = field(default_factory=dict)
+    restored: RestoreCost | None = None
 
 
 @dataclass(frozen=True)

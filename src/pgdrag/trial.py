@@ -18,7 +18,16 @@ from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLos
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, Here, Problem, all_factors
 from pgdrag.measurement import Measurement
-from pgdrag.plan import Applied, Level, Observation, Outcome, Result, Study, Trial
+from pgdrag.plan import (
+    Applied,
+    Level,
+    Observation,
+    Outcome,
+    RestoreCost,
+    Result,
+    Study,
+    Trial,
+)
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
@@ -123,6 +132,7 @@ class _Notes:
         self.violations: tuple[str, ...] = ()
         self.warnings: list[str] = []
         self.phases_s: dict[str, float] = {}
+        self.restored: RestoreCost | None = None
 
     @contextmanager
     def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
@@ -138,7 +148,9 @@ class _Notes:
         """Provide a cluster of the trial's own, with the dataset as it was loaded."""
         snapshot = self.bench.snapshot(self.workload, self.listen)
         with self.phase("restore"):
-            cluster = snapshot.restore(self.bench.scratch, self.bench.binaries).cluster
+            restored = snapshot.restore(self.bench.scratch, self.bench.binaries)
+        self.restored = restored.cost
+        cluster = restored.cluster
         try:
             yield cluster
         finally:
@@ -293,6 +305,7 @@ class _Notes:
             violations=self.violations,
             warnings=tuple(self.warnings),
             phases_s=self.phases_s,
+            restored=self.restored,
         )
 
     def _why(self, outcome: Outcome) -> str:

@@ -25,6 +25,7 @@ from pgdrag.plan import (
     Level,
     Observation,
     Outcome,
+    RestoreCost,
     Result,
     Rung,
     RunRecord,
@@ -397,7 +398,15 @@ def result(number: int, at: int, found: RungFinding, elapsed_s: float) -> Result
             found.samples,
             DRIVER,
         )
-    return Result(trial, found.outcome, 1.7e9, found.reason, "18.6", measurement=measured)
+    return Result(
+        trial,
+        found.outcome,
+        1.7e9,
+        found.reason,
+        "18.6",
+        measurement=measured,
+        restored=RestoreCost(round(0.8 + number / 10, 1), 1_320 << 20, "copy"),
+    )
 
 
 def sample_findings() -> Findings:

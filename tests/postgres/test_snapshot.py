@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +45,8 @@ def test_a_restored_cluster_has_the_rows_and_the_snapshot_keeps_them(
     snapshot = store.create("rows", with_rows(cluster, 1000), {"rows": 1000})
     for _ in range(2):
         restored = snapshot.restore(scratch, binaries)
-        assert restored.bytes == snapshot.bytes
-        assert restored.seconds > 0
+        assert restored.cost.bytes == snapshot.bytes
+        assert restored.cost.seconds > 0
         with restored.cluster as copy:
             copy.start()
             assert rows(copy) == 1000
@@ -158,63 +156,6 @@ def test_nobody_else_can_read_a_snapshot(empty_snapshot: Snapshot) -> None:
     found = [path.lstat() for path in [data, *data.rglob("*")]]
     assert all(each.st_mode & 0o077 == 0 for each in found)
     assert len({each.st_uid for each in found}) == 1
-
-
-@contextlib.contextmanager
-def mounted_disk(directory: Path, make: list[str]) -> Iterator[Path]:
-    """A file system that blocks can be shared on, in a file of 400 MB that takes no space."""
-    image, disk = directory / "disk.img", directory / "disk"
-    with image.open("wb") as file:
-        file.truncate(400 * 2**20)
-    disk.mkdir()
-    for command in ([*make, str(image)], ["mount", "-o", "loop", str(image), str(disk)]):
-        if shutil.which(command[0]) is None:
-            pytest.skip(f"there is no {command[0]} here")
-        if subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip(f"{command[0]} does not work here")
-    disk.chmod(0o711)
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
-        image.unlink()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_file_system_that_shares_blocks_copies_by_reflink(
-    open_directory: Path, binaries: Binaries
-) -> None:
-    make = ["mkfs.xfs", "-q", "-m", "reflink=1"]
-    with mounted_disk(open_directory, make) as disk:
-        scratch = Scratch.open(disk / "scratch")
-        with Cluster.create(scratch, binaries) as cluster:
-            cluster.initdb()
-            snapshot = SnapshotStore(scratch).create("shared", cluster, {})
-            used = shutil.disk_usage(disk).used
-            restored = snapshot.restore(scratch, binaries)
-            with restored.cluster as copy:
-                assert restored.method == "reflink"
-                assert shutil.disk_usage(disk).used - used < snapshot.bytes / 2
-                copy.start()
-
-
-def test_where_blocks_cannot_be_shared_the_bytes_are_copied(
-    empty_snapshot: Snapshot, scratch: Scratch, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> int:
-        raise OSError(95, "not supported")
-
-    # Neither sharing nor copying within the kernel.
-    monkeypatch.setattr("pgdrag.servers.copying.fcntl.ioctl", refuse)
-    monkeypatch.setattr("pgdrag.servers.copying.os.copy_file_range", refuse)
-    restored = empty_snapshot.restore(scratch, binaries)
-    with restored.cluster as copy:
-        assert restored.method == "copy"
-        for original in (empty_snapshot.directory / "data" / "base").rglob("*"):
-            if original.is_file():
-                same = copy.data_directory / original.relative_to(empty_snapshot.directory / "data")
-                assert same.read_bytes() == original.read_bytes()
-        copy.start()
 
 
 def test_a_snapshot_of_another_place_is_refused_by_version_alone(

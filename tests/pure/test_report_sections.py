@@ -11,7 +11,7 @@ from analysis_runs import LOAD, measurement, result, run_of, rung, setting, thre
 from pgdrag.analysis.ladder import find
 from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
 from pgdrag.measurement import Arrivals, Latency, Sample
-from pgdrag.plan import Applied, Outcome, Result, RunRecord
+from pgdrag.plan import Applied, Outcome, RestoreCost, Result, RunRecord
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
@@ -145,3 +145,26 @@ def test_a_title_that_fills_the_line_is_wrapped_and_not_cut():
     lines = terminal_text(find(replace(run, study=replace(run.study, title=title))), width=80)
     assert lines.split("\n\n")[0].split() == title.split()
     assert max(map(len, lines.splitlines())) <= 80
+
+
+def test_the_report_says_what_restoring_the_dataset_took():
+    costs = (RestoreCost(0.02, 300 << 20, "reflink"), RestoreCost(1.0, 200 << 20, "copy"))
+    results = [
+        *(replace(result("A0", 1000, number=n), restored=cost) for n, cost in enumerate(costs, 1)),
+        result("A0", 1000, number=3),
+    ]
+    text = render_markdown(find(run_of([rung("A0")], results)))
+    assert (
+        "restored before every trial from one snapshot: 300 MB, by reflink (blocks shared until they "
+        "are written) and by copying every byte, 510 ms each, at most 1 s" in text
+    )
+    rows = [line for line in text.splitlines() if "| **A0** | measured |" in line]
+    assert [row.split(" | ")[5] for row in rows] == [
+        "20 ms (300 MB by reflink)",
+        "1 s (200 MB by copy)",
+        "–",
+    ]
+
+
+def test_a_run_that_restored_nothing_does_not_speak_of_it():
+    assert "restored before" not in render_markdown(find(run_of([rung("A0")], [result("A0", 10)])))

@@ -12,7 +12,8 @@ The document is one object::
                     `RungFinding`
     trials          in the order run: outcome, reason, elapsed_s, arrivals (null in closed loop),
                     committed, committed_per_s (without bias: of an extended window one commit less,
-                    as it stopped at its last), driver (what the load driver used)
+                    as it stopped at its last), driver (what the load driver used), restored (what
+                    its dataset took: seconds, bytes, and method: "reflink" or "copy"; or null)
 
 An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
 open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
@@ -97,6 +98,7 @@ def _trial(result: Result) -> Json:
         "counts": plain(measured.transactions) if measured else None,
         "driver": plain(measured.driver) if measured else None,
         "phases_s": plain(result.phases_s),
+        "restored": plain(result.restored),
         "violations": plain(result.violations),
         "warnings": plain(result.warnings),
     }

@@ -14,11 +14,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pgdrag.errors import ServerError
-
-CopyMethod = Literal["reflink", "copy"]
+from pgdrag.plan import CopyMethod
 
 _FICLONE = 0x40049409  # linux/fs.h
 _CHUNK_BYTES = 1 << 30

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from pgdrag.errors import ServerError, StorageError
+from pgdrag.plan import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import (
     Copied,
-    CopyMethod,
     copy_data_directory,
     directory_bytes,
     flush_file_system,
@@ -47,12 +47,10 @@ _SPARE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Restored:
-    """A new cluster with a snapshot's content, not started; how long the copy took, and its size."""
+    """A new cluster with a snapshot's content, not started, and what that took."""
 
     cluster: Cluster
-    seconds: float
-    bytes: int
-    method: CopyMethod
+    cost: RestoreCost
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,8 @@ class Snapshot:
             except BaseException:
                 cluster.remove()
                 raise
-        return Restored(cluster, time.monotonic() - started, copied.bytes, copied.method)
+        seconds = round(time.monotonic() - started, 3)
+        return Restored(cluster, RestoreCost(seconds, copied.bytes, copied.method))
 
 
 class SnapshotStore:

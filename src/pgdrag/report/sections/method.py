@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.wording import counted
 from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
-from pgdrag.plan import Result, Study
+from pgdrag.plan import CopyMethod, RestoreCost, Result, Study
 from pgdrag.report.document import (
     Align,
     Block,
@@ -26,6 +26,11 @@ from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.units import format_bytes, format_duration, format_rate
 from pgdrag.workloads import Workload, all_workloads
+
+_METHODS: Mapping[CopyMethod, str] = {
+    "reflink": "by reflink (blocks shared until they are written)",
+    "copy": "by copying every byte",
+}
 
 
 class MethodSection(Section):
@@ -70,6 +75,7 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Replicates", str(study.replicates)),
         ("Order", _order(run.results)),
         ("Seed", str(run.seed)),
+        ("Dataset", _restore_words(findings.run.results)),
         ("Consistency check", _check_words(findings)),
         ("Published set-up", study.source.setup),
     ]
@@ -106,6 +112,18 @@ def _pacing_words(pacing: Pacing) -> str:
             return f"{format_rate(rate)} offered over all of them (open loop, {kind} arrivals)"
         case BenchBaseRate(rate_per_s=rate, queue_limit=most):
             return f"{format_rate(rate)} offered over all of them (BenchBase's rate limit, queue of {most:,})"
+
+
+def _restore_words(results: Sequence[Result]) -> str:
+    costs = [one.restored for one in results if one.restored is not None]
+    if not costs:
+        return ""
+    times_s = [cost.seconds for cost in costs]
+    mean = format_duration(sum(times_s) / len(times_s))
+    most = f", at most {format_duration(max(times_s))}" if len(times_s) > 1 else ""
+    how = " and ".join(dict.fromkeys(_METHODS[cost.method] for cost in costs))
+    size = format_bytes(max(cost.bytes for cost in costs))
+    return f"restored before every trial from one snapshot: {size}, {how}, {mean} each{most}"
 
 
 def _check_words(findings: Findings) -> str:
@@ -191,6 +209,7 @@ def _trials(results: Sequence[Result]) -> list[Block]:
         Column("Replicate", Align.RIGHT),
         Column("Treatment"),
         Column("Outcome"),
+        Column("Restore", Align.RIGHT),
         Column("Committed", Align.RIGHT),
         Column("Window", Align.RIGHT),
         Column("Rate", Align.RIGHT),
@@ -214,7 +233,14 @@ def _trial_cells(result: Result) -> tuple[Cell, ...]:
         Cell(str(trial.replicate)),
         Cell(trial.treatment.name, is_strong=True),
         Cell(result.outcome.value, result.reason),
+        _restore_cell(result.restored),
     )
+
+
+def _restore_cell(cost: RestoreCost | None) -> Cell:
+    if cost is None:
+        return Cell("–")
+    return Cell(format_duration(cost.seconds), f"{format_bytes(cost.bytes)} by {cost.method}")
 
 
 def _measured_cells(result: Result) -> tuple[Cell, ...]:
