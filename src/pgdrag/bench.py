@@ -80,6 +80,16 @@ def run_work(
     return BenchRun(server.name, work.what, result, this_host(Path.cwd()), notes)
 
 
+def check_scripts(job: Mapping[str, object]) -> None:
+    """Return if the driver understands a job's scripts; no server is needed for it.
+
+    Raises:
+        DriverError: one has a mistake, which is shown where it is.
+    """
+    with _shown_script_lines(job):
+        Driver(find_driver()).compile(job)
+
+
 def load_tables(
     server: Server,
     job: Mapping[str, object],

@@ -69,6 +69,10 @@ class Target:
     bin_dir: Path | None = None
 
 
+# A job names a server, also where none is needed.
+_NOWHERE = Target("/nowhere", 5432, "nobody", "nothing")
+
+
 @dataclass(frozen=True)
 class Load:
     """What a dataset took: rows, bytes sent, and seconds by phase."""
@@ -164,6 +168,15 @@ class Driver:
         with self.driving(target, workload, load, seed=seed, listen=listen) as driving:
             driving.warm_up()
             return driving.measure()
+
+    def compile(self, workload: Mapping[str, object]) -> None:
+        """Return if the workload's scripts have no mistake; nothing is connected to.
+
+        Raises:
+            DriverError: one has, and is named with its line; or the driver failed.
+        """
+        with self._conversation(driver_job("compile", _NOWHERE, workload, 0), _ignore) as talk:
+            talk.until(DoneLine, SLACK_S)
 
     def check(
         self, target: Target, workload: Mapping[str, object], *, timeout_s: float

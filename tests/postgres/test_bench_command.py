@@ -145,6 +145,26 @@ def test_a_mistake_in_a_script_is_shown_where_it_is(tables: Cluster, tmp_path: P
     assert "\\set a 1 +" in err
 
 
+def test_a_mistake_in_a_script_is_found_before_anything_is_made_or_emptied(
+    tables: Cluster, tmp_path: Path
+) -> None:
+    script = tmp_path / "bad.sql"
+    script.write_text("SELECT 1;\n\\sett a 1\n")
+    with tables.connect() as connection:
+        connection.execute("INSERT INTO pgbench_history (tid, bid) VALUES (1, 1)")
+    scratch = tmp_path / "scratch"
+    status, _, err = pgdrag(
+        "bench", "--throw-away", "-f", script, *SHORT, PGDRAG_SCRATCH=str(scratch)
+    )
+    assert (status, scratch.exists()) == (2, False), err
+    assert 'script "bad.sql", line 2' in err
+    status, _, err = pgdrag("bench", "-S", "-f", script, *SHORT, dsn(tables))
+    assert status == 2, err
+    with tables.connect() as connection:
+        ((rows,),) = connection.execute("SELECT count(*) FROM pgbench_history").fetchall()
+    assert rows > 0
+
+
 def test_a_shell_command_needs_leave(tables: Cluster, tmp_path: Path) -> None:
     script = tmp_path / "shell.sql"
     script.write_text("\\setshell n echo 5\nSELECT 1 / :n;\n")

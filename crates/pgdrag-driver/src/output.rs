@@ -275,6 +275,11 @@ impl<'a> Output<'a> {
         }));
     }
 
+    /// The last line of a job that was only compiled.
+    pub fn done_compile(&mut self) {
+        self.line(&json!({"type": "done", "t_s": self.t_s()}));
+    }
+
     /// The last line of whatever went wrong.
     pub fn error(&mut self, message: &str, sqlstate: Option<&str>) {
         self.line(&json!({

@@ -22,6 +22,7 @@ fn job(port: u16) -> Value {
         },
         "workload": {
             "kind": "tpcc", "warehouses": 1, "isolation": "read committed", "max_tries": 3,
+            "statements": "prepared", "terminals": "benchbase", "wait_scale": 0.0,
             "mix": {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4,
                     "stock_level": 4},
         },
@@ -81,6 +82,25 @@ fn wait_for_phase(driver: &mut Child, phase: &str) -> BufReader<std::process::Ch
         assert!(lines.read_line(&mut line).expect("lines") > 0, "the driver ended early");
     }
     lines
+}
+
+#[test]
+fn a_job_that_is_only_compiled_needs_no_server() {
+    // (the script, exit status, type of the last line)
+    for (text, status, last) in [("SELECT 1;", 0, "done"), ("\\set a 1 +", 2, "error")] {
+        let workload = json!({
+            "kind": "pgbench", "scripts": [{"name": "mine", "text": text, "weight": 1}],
+            "statements": "simple", "variables": {}, "scale": 1, "max_tries": 1,
+            "allow_shell": false, "tables": null,
+        });
+        let compile = with(with(job(1), "/action", json!("compile")), "/run", json!(null));
+        let (found, lines) = finish(start(&with(compile, "/workload", workload).to_string()));
+        let line = lines.last().expect("a line");
+        assert_eq!((found, line["type"].as_str()), (status, Some(last)), "{line}");
+        if status != 0 {
+            assert!(line["message"].as_str().expect("a text").contains("script \"mine\", line 1"));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.bench import (
     Work,
+    check_scripts,
     load_tables,
     pgbench_scale,
     run_work,
@@ -160,6 +161,8 @@ def bench(
         seed=seed_of(random_seed),
         progress_s=progress,
     )
+    # Before anything is made, vacuumed or asked.
+    check_scripts(_job(asked, scale or 1))
     if mode == "throw_away":
         run = _run_throw_away(asked, tables, scale or THROW_AWAY_SCALE, postgres)
     else:
@@ -229,16 +232,19 @@ def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> Be
         return _run(server, asked, scale or 1, tuple(notes))
 
 
-def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> BenchRun:
-    scripts, load = asked.scripts, asked.load
-    job = pgbench_job(
-        scripts,
+def _job(asked: _Asked, scale: int) -> dict[str, object]:
+    return pgbench_job(
+        asked.scripts,
         scale=scale,
         statements=asked.statements,
         variables=asked.variables,
         max_tries=asked.max_tries,
         allow_shell=asked.allow_shell,
     )
+
+
+def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> BenchRun:
+    scripts, load = asked.scripts, asked.load
     shown = {
         "scripts": [{"name": x.name, "weight": x.weight} for x in scripts],
         "scale": scale,
@@ -247,6 +253,6 @@ def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> B
     }
     names = ", ".join(x.name if len(scripts) == 1 else f"{x.name}@{x.weight}" for x in scripts)
     what = f"{names}, scale {scale:,}, {asked.statements} statements"
-    work = Work(what, WorkloadSpec("pgbench", shown), job)
+    work = Work(what, WorkloadSpec("pgbench", shown), _job(asked, scale))
     with showing_run(stderr(), load, every_s=asked.progress_s) as listen:
         return run_work(server, work, load, seed=asked.seed, listen=listen, notes=notes)

@@ -49,6 +49,8 @@ pub enum Action {
     Run,
     /// Check the tables' consistency, reading only.
     Check,
+    /// Look for mistakes in the job and its scripts, without a server.
+    Compile,
 }
 
 impl Action {
@@ -59,6 +61,7 @@ impl Action {
             Self::Load => "load",
             Self::Run => "run",
             Self::Check => "check",
+            Self::Compile => "compile",
         }
     }
 }

@@ -45,7 +45,7 @@ impl Scripts {
     ///
     /// The error is one line that names the script and the place, or the key.
     pub fn new(job: &PgbenchJob, action: Action, seed: u64) -> Result<Self, String> {
-        if action == Action::Run && job.scripts.is_empty() {
+        if matches!(action, Action::Run | Action::Compile) && job.scripts.is_empty() {
             return Err(r#"key "workload.scripts" must not be empty"#.into());
         }
         let protocol = match job.statements {
