@@ -25,6 +25,7 @@ fn tpcc_in_mode(isolation: &str, statements: &str, mix: [u32; 5]) -> Tpcc {
     let [new_order, payment, order_status, delivery, stock_level] = mix;
     let job: TpccJob = serde_json::from_value(serde_json::json!({
         "warehouses": 1, "isolation": isolation, "max_tries": 3, "statements": statements,
+        "terminals": "benchbase", "wait_scale": 0.0,
         "mix": {"new_order": new_order, "payment": payment, "order_status": order_status,
                 "delivery": delivery, "stock_level": stock_level},
     }))

@@ -20,18 +20,15 @@ pub struct TpccJob {
     /// Attempts in all at a transaction that fails with 40001 or 40P01, at least 1.
     pub max_tries: u32,
     /// How statements are sent.
-    #[serde(default)]
     pub statements: StatementMode,
     /// Where terminals stand.
-    #[serde(default)]
     pub terminals: Terminals,
     /// Keying and think times of the specification, times this; 0: none.
-    #[serde(default)]
     pub wait_scale: f64,
 }
 
 /// How a workload's statements are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatementMode {
     /// As text with the values in it, one round trip each.
@@ -39,18 +36,16 @@ pub enum StatementMode {
     /// Parsed anew for each execution, one round trip each.
     Extended,
     /// Prepared, one round trip each.
-    #[default]
     Prepared,
     /// Prepared; those that do not need each other's answers share a round trip.
     Pipelined,
 }
 
 /// Where TPC-C's terminals stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Terminals {
     /// Spread over the warehouses, each with a range of districts.
-    #[default]
     Benchbase,
     /// Ten a warehouse.
     Specification,
