@@ -9,7 +9,8 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.journal import SCHEMA, Journal
+from pgdrag.journal import Journal
+from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
 from pgdrag.load import BenchBaseRate, Closed, Pacing
 from pgdrag.measurement import Sample

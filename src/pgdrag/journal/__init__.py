@@ -1,108 +1,28 @@
 """What was run, and what came of it? Every run, trial, attempt and sample, durably, in one SQLite file.
 
 The road's only memory: a trial's result is on disk before the next trial begins, so that a run can
-go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is in it.
+go on where it stopped. How it is kept in a file, and which tables that has, is in `_file`.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
-from pgdrag.errors import JournalError, StorageError
+from pgdrag.errors import JournalError
 from pgdrag.exclusive import measuring_pid
+from pgdrag.journal._file import File
 from pgdrag.measurement import Sample
 from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
-
-# One entry a version of the file; `PRAGMA user_version` counts those that were carried out.
-SCHEMA = (
-    """
-    CREATE TABLE run (
-        run_id TEXT PRIMARY KEY,
-        experiment TEXT NOT NULL,
-        scale TEXT NOT NULL,
-        status TEXT NOT NULL,            -- running, done, interrupted, failed
-        study TEXT NOT NULL,             -- JSON
-        host TEXT NOT NULL,              -- JSON
-        server_wanted TEXT,              -- --postgres, or NULL for the embedded one
-        server_version TEXT NOT NULL,
-        pgdrag_version TEXT NOT NULL,
-        seed INTEGER NOT NULL,
-        started_unix_s REAL NOT NULL,
-        finished_unix_s REAL,
-        pid INTEGER                      -- of the pgdrag that runs it, or ran it last
-    );
-    CREATE TABLE trial (
-        run_id TEXT NOT NULL REFERENCES run,
-        number INTEGER NOT NULL,
-        block INTEGER NOT NULL,
-        replicate INTEGER NOT NULL,
-        treatment TEXT NOT NULL,         -- its name
-        trial TEXT NOT NULL,             -- JSON
-        PRIMARY KEY (run_id, number)
-    );
-    CREATE TABLE attempt (
-        run_id TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        attempt INTEGER NOT NULL,
-        started_unix_s REAL NOT NULL,
-        finished_unix_s REAL,            -- NULL: pgdrag ended in the middle of it
-        outcome TEXT,
-        reason TEXT,
-        committed INTEGER,
-        elapsed_s REAL,
-        result TEXT,                     -- JSON, without the samples
-        PRIMARY KEY (run_id, number, attempt),
-        FOREIGN KEY (run_id, number) REFERENCES trial
-    );
-    CREATE TABLE sample (
-        run_id TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        attempt INTEGER NOT NULL,
-        sample INTEGER NOT NULL,         -- from 1
-        t_s REAL NOT NULL,               -- its end, from the window's start
-        duration_s REAL NOT NULL,
-        committed INTEGER NOT NULL,
-        failed INTEGER NOT NULL,
-        p99_us REAL,
-        PRIMARY KEY (run_id, number, attempt, sample),
-        FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
-    );
-    """,
-    # A load has a pacing in the place of a rate, a sample the sessions that worked, and what the
-    # driver tells of itself has other names. Until now a rate had BenchBase's meaning.
-    """
-    ALTER TABLE sample ADD COLUMN sessions INTEGER;
-    UPDATE run SET study = json_set(study, '$.load.pacing', json_object(
-            'kind', 'benchbase', 'rate_per_s', json_extract(study, '$.load.rate_per_s'), 'queue_limit', 10000))
-     WHERE json_extract(study, '$.load.rate_per_s') IS NOT NULL;
-    UPDATE trial SET trial = json_set(trial, '$.load.pacing', json_object(
-            'kind', 'benchbase', 'rate_per_s', json_extract(trial, '$.load.rate_per_s'), 'queue_limit', 10000))
-     WHERE json_extract(trial, '$.load.rate_per_s') IS NOT NULL;
-    UPDATE attempt SET result = json_set(result, '$.trial.load.pacing', json_object(
-            'kind', 'benchbase', 'rate_per_s', json_extract(result, '$.trial.load.rate_per_s'),
-            'queue_limit', 10000))
-     WHERE json_extract(result, '$.trial.load.rate_per_s') IS NOT NULL;
-    UPDATE attempt SET result = json_set(result, '$.measurement.driver', json_object(
-            'user_cpu_s', json_extract(result, '$.measurement.driver.user_cpu_s'),
-            'system_cpu_s', json_extract(result, '$.measurement.driver.system_cpu_s'),
-            'threads', json_extract(result, '$.measurement.driver.threads'),
-            'stall_us_p99', json_extract(result, '$.measurement.driver.loop_lag_us_p99'),
-            'stall_us_max', json_extract(result, '$.measurement.driver.loop_lag_us_max')))
-     WHERE json_extract(result, '$.measurement.driver.loop_lag_us_p99') IS NOT NULL;
-    """,
-)
 
 _study = TypeAdapter(Study)
 _host = TypeAdapter(Host)
@@ -144,17 +64,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            self._migrate()
+        self._file = File(path)
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self._file.close()
 
     def begin_run(
         self,
@@ -169,10 +83,10 @@ class Journal:
         """Record a new run and return its id, such as "slow-42k-20261121-1103"."""
         now = time.time()
         stem = f"{study.name}-{time.strftime('%Y%m%d-%H%M', time.localtime(now))}"
-        with self._transaction():
-            taken = {row[0] for row in self._db.execute("SELECT run_id FROM run")}
+        with self._file.transaction() as db:
+            taken = {row[0] for row in db.execute("SELECT run_id FROM run")}
             run_id = next(x for x in _candidates(stem) if x not in taken)
-            self._db.execute(
+            db.execute(
                 "INSERT INTO run VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     run_id,
@@ -193,18 +107,18 @@ class Journal:
     def set_status(self, run_id: str, status: RunStatus) -> None:
         """Record how a run stands; anything but "running" is its end for now."""
         finished = None if status == "running" else time.time()
-        with self._transaction():
-            self._db.execute(
+        with self._file.transaction() as db:
+            db.execute(
                 "UPDATE run SET status = ?, finished_unix_s = ?, pid = ? WHERE run_id = ?",
                 (status, finished, os.getpid(), run_id),
             )
 
     def plan_trials(self, run_id: str, trials: Sequence[Trial]) -> None:
         """Record the trials of a block before the first of them begins; known ones stay as they are."""
-        with self._transaction():
+        with self._file.transaction() as db:
             for trial in trials:
                 text = _trial.dump_json(trial).decode()
-                self._db.execute(
+                db.execute(
                     "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)",
                     (
                         run_id,
@@ -215,7 +129,7 @@ class Journal:
                         text,
                     ),
                 )
-                (kept,) = self._db.execute(
+                (kept,) = db.execute(
                     "SELECT trial FROM trial WHERE run_id = ? AND number = ?",
                     (run_id, trial.number),
                 ).fetchone()
@@ -225,12 +139,12 @@ class Journal:
 
     def begin_attempt(self, run_id: str, number: int) -> int:
         """Record that a trial begins and return which attempt at it this is, from 1."""
-        with self._transaction():
-            (attempt,) = self._db.execute(
+        with self._file.transaction() as db:
+            (attempt,) = db.execute(
                 "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?",
                 (run_id, number),
             ).fetchone()
-            self._db.execute(
+            db.execute(
                 "INSERT INTO attempt (run_id, number, attempt, started_unix_s) VALUES (?, ?, ?, ?)",
                 (run_id, number, attempt, time.time()),
             )
@@ -244,8 +158,8 @@ class Journal:
             replace(result, measurement=replace(measurement, samples=())) if measurement else result
         )
         key = (run_id, result.trial.number, attempt)
-        with self._transaction():
-            self._db.execute(
+        with self._file.transaction() as db:
+            db.execute(
                 "UPDATE attempt SET finished_unix_s = ?, outcome = ?, reason = ?, committed = ?, "
                 "elapsed_s = ?, result = ? WHERE run_id = ? AND number = ? AND attempt = ?",
                 (
@@ -258,7 +172,7 @@ class Journal:
                     *key,
                 ),
             )
-            self._db.executemany(
+            db.executemany(
                 "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (*key, number, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us, s.sessions)
@@ -268,7 +182,7 @@ class Journal:
 
     def results(self, run_id: str) -> dict[int, Result]:
         """Return the newest finished result of each trial, by its number."""
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT number, attempt, result FROM attempt "
             "WHERE run_id = ? AND result IS NOT NULL ORDER BY number, attempt",
             (run_id,),
@@ -293,7 +207,7 @@ class Journal:
         Raises:
             JournalError: there is no such run, or it cannot be read.
         """
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT study, host, server_version, pgdrag_version, seed, started_unix_s, "
             "finished_unix_s, status, pid FROM run WHERE run_id = ?",
             (run_id,),
@@ -304,7 +218,7 @@ class Journal:
                 hint='Run "pgdrag runs" to see them.',
             )
         row = rows[0]
-        planned = self._rows("SELECT count(*) FROM trial WHERE run_id = ?", (run_id,))[0][0]
+        planned = self._file.rows("SELECT count(*) FROM trial WHERE run_id = ?", (run_id,))[0][0]
         try:
             study, host = _study.validate_json(row[0]), _host.validate_json(row[1])
             results = self.results(run_id)
@@ -330,18 +244,18 @@ class Journal:
 
     def server_wanted(self, run_id: str) -> str | None:
         """Return the `--postgres` that a run was started with."""
-        ((wanted,),) = self._rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
+        ((wanted,),) = self._file.rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
         return None if wanted is None else str(wanted)
 
     def attempts(self, run_id: str) -> list[tuple[int, int, str | None]]:
         """Return (trial, attempt, outcome) of every attempt; outcome None: it was cut off."""
-        return self._rows(
+        return self._file.rows(
             "SELECT number, attempt, outcome FROM attempt WHERE run_id = ? ORDER BY 1, 2", (run_id,)
         )
 
     def summaries(self) -> list[RunSummary]:
         """Return all runs, newest first."""
-        rows = self._rows(
+        rows = self._file.rows(
             """
             SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
                    finished_unix_s,
@@ -382,53 +296,13 @@ class Journal:
     def _with_samples(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
         if result.measurement is None:
             return result
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT t_s, duration_s, committed, failed, p99_us, sessions FROM sample "
             "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
             (run_id, number, attempt),
         )
         samples = tuple(Sample(*row) for row in rows)
         return replace(result, measurement=replace(result.measurement, samples=samples))
-
-    def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._explained():
-            return self._db.execute(sql, values).fetchall()
-
-    def _migrate(self) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > len(SCHEMA):
-            raise JournalError(
-                f"journal {self.path} has version {version}, newer than {len(SCHEMA)}",
-                hint="Use the newer pgdrag that wrote it, or another PGDRAG_HOME.",
-            )
-        for number, script in enumerate(SCHEMA[version:], start=version + 1):
-            self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                if self._db.in_transaction:  # a full disk has ended it already
-                    self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.IntegrityError:
-            raise  # a defect of pgdrag, not of the file
-        except sqlite3.DatabaseError as error:
-            raise _explanation(error, self.path) from error
-        except OSError as error:
-            raise StorageError(
-                f"could not write {error.filename or self.path}: {error.strerror}",
-                hint="Make room there, or name another directory in PGDRAG_HOME.",
-            ) from error
 
 
 def _true_status(status: RunStatus, pid: int | None) -> RunStatus:
@@ -442,21 +316,3 @@ def _candidates(stem: str) -> Iterator[str]:
     while True:
         yield f"{stem}-{number}"
         number += 1
-
-
-def _explanation(error: sqlite3.DatabaseError, path: Path) -> JournalError | StorageError:
-    text = str(error)
-    if "full" in text or "readonly" in text or "unable to open" in text or "disk I/O" in text:
-        return StorageError(
-            f"could not write journal {path}: {text}",
-            hint="Make room there, or name another directory in PGDRAG_HOME.",
-        )
-    if "locked" in text:
-        return JournalError(
-            f"journal {path} is locked by another process",
-            hint="Wait until that pgdrag has ended.",
-        )
-    return JournalError(
-        f"could not use journal {path}: {text}",
-        hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",
-    )
