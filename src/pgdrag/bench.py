@@ -17,8 +17,9 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from pgdrag.conversation import Listener
 from pgdrag.datasets import LOAD_TIMEOUT_S, target
-from pgdrag.driver import Driver, Listener, Load, find_driver
+from pgdrag.driver import Driver, Load, find_driver
 from pgdrag.dsn import Server, reach
 from pgdrag.errors import DriverError, ServerLost, UsageError
 from pgdrag.host import this_host

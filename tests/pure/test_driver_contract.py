@@ -236,8 +236,11 @@ def test_a_driver_that_dies_leaves_its_last_words(tmp_path: Path, before: list[o
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONNECT_TIMEOUT_S", "SLACK_S", "GRACE_S", "THREADS_GIVEN_UP_S"):
+    for name in ("CONNECT_TIMEOUT_S", "SLACK_S"):
         monkeypatch.setattr(f"pgdrag.driver.{name}", 0.1)
+    for name in ("GRACE_S", "THREADS_GIVEN_UP_S"):
+        monkeypatch.setattr(f"pgdrag.driver.{name}", 0.1)
+        monkeypatch.setattr(f"pgdrag.conversation.{name}", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
