@@ -67,12 +67,13 @@ def run_command(
     over_tcp: bool = False,
 ) -> Command:
     """Return the driver as a client that runs `workload` in a closed loop."""
-    run = {
+    run: dict[str, object] = {
         "connections": connections,
         "threads": threads,
         "warm_up_s": 0,
         "handshake": False,
         "duration_s": duration_s,
+        "transactions": None,
         "min_commits": 0,
         "budget_s": duration_s,
         "interval_s": 1.0,

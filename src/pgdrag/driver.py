@@ -262,6 +262,7 @@ def _run(load: LoadProfile) -> dict[str, Any]:
         "warm_up_s": load.warm_up_s,
         "handshake": True,
         "duration_s": load.measure_s,
+        "transactions": load.transactions,
         "min_commits": load.min_commits,
         "budget_s": load.budget_s,
         "interval_s": INTERVAL_S,

@@ -74,6 +74,8 @@ class LoadProfile:
         threads: worker threads of the load driver.
         latency_limit_us: transactions that take longer are counted; in open loop an arrival that is
             later than this is skipped. None: no limit.
+        transactions: each client ends so many in the window, which ends with the last of them, or after
+            `measure_s`; None: as many as there is time for.
         steps: how sessions and rate change, the first at 0 (and in the warm-up); none: all connections
             work at the pacing's rate throughout.
     """
@@ -87,6 +89,7 @@ class LoadProfile:
     threads: int = 1
     latency_limit_us: int | None = None
     steps: tuple[Step, ...] = ()
+    transactions: int | None = None
 
     @property
     def rate_per_s(self) -> float | None:

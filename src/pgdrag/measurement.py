@@ -122,7 +122,7 @@ class Measurement:
 
     Attributes:
         elapsed_s: the window as it was, in seconds.
-        stopped_by: "deadline", "commits" (extended until it had enough), "budget" (extended as far
+        stopped_by: "deadline", "transactions" (each client ended its number), "commits" (extended until it had enough), "budget" (extended as far
             as allowed), "signal" or "clients" (none could go on).
         transactions: counts by transaction type.
         errors: first message of each error class: (transaction type, SQLSTATE, message, count).

@@ -102,6 +102,25 @@ def test_json_counts_what_the_server_has(tables: Cluster) -> None:
     assert found["workload"]["statements"] == "prepared"
 
 
+def test_each_client_runs_its_transactions_as_pgbenchs_do(
+    tables: Cluster, binaries: Binaries
+) -> None:
+    arguments = ("-N", "-c", "2", "-t", "60")
+    theirs = subprocess.run(
+        [binaries.bin_dir / "pgbench", *arguments, dsn(tables)], capture_output=True, text=True
+    )
+    assert "number of transactions actually processed: 120/120" in theirs.stdout, theirs.stderr
+    status, out, err = pgdrag("bench", "--warm-up", "0.2", "--json", *arguments, dsn(tables))
+    assert status == 0, err
+    found = json.loads(out)
+    assert (found["stopped_by"], found["load"]["transactions"]) == ("transactions", 60)
+    assert found["total"]["scheduled"] == found["total"]["committed"] == 120
+    assert sum(sample["committed"] for sample in found["samples"]) == 120
+    status, out, err = pgdrag("bench", "--warm-up", "0", "-S", "-t", "1", dsn(tables))
+    assert status == 0, err
+    assert "1 client, closed loop; 1 transaction;" in out
+
+
 def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
     status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
     assert status == 0

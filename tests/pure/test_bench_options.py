@@ -108,6 +108,8 @@ def test_what_is_no_ramp_is_refused(text: str) -> None:
     ("given", "words"),
     [
         ({"arrivals": Arrivals.UNIFORM}, "spreads a rate"),
+        ({"transactions": 5, "duration_s": 1.0}, "--transactions says itself"),
+        ({"transactions": 5, "sessions": "1..2/1s"}, "--transactions says itself"),
         ({"sessions": "5..9/1s", "clients": 4}, "says itself"),
         ({"sessions": "5..9/1s", "duration_s": 4.0}, "says itself"),
     ],

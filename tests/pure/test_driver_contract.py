@@ -137,6 +137,7 @@ def test_the_job_carries_the_whole_load_and_the_window_is_asked_for(tmp_path: Pa
         "warm_up_s": 3,
         "handshake": True,
         "duration_s": 4,
+        "transactions": None,
         "min_commits": 6,
         "budget_s": 5,
         "pacing": {"kind": "open", "rate_per_s": 100.0, "arrivals": "uniform", "backlog_limit": 7},

@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 use crate::clock::{Clock, Moment};
 use crate::connection::{CancelToken, Connection, Error, Target, connect_within};
 use crate::pacing::{Backlog, Turn};
-use crate::tally::{Origin, Slot, Tally};
+use crate::tally::{Next, Origin, Slot, Tally};
 use crate::timer::Timers;
 use crate::workload::{Ended, Terminal};
 
@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     /// Attempts in all; 0: no limit.
     pub(crate) max_tries: u32,
     pub(crate) latency_limit: Option<Duration>,
+    /// That each client runs within the window.
+    pub(crate) transactions: Option<u64>,
     /// Whether latency counts from the moment at which an arrival was due.
     pub(crate) counts_from_due: bool,
     pub(crate) interval: Duration,
@@ -133,11 +135,11 @@ impl<T: Terminal> Client<T> {
             let (latency, lag) = (now.since(since), self.bench.lag(now));
             let end =
                 |tally: &mut Tally| tally.end(self.slot, transaction, &result, now, latency, lag);
-            if !end(&mut self.bench.tally.borrow_mut()) {
-                return;
-            }
+            let next = end(&mut self.bench.tally.borrow_mut());
             match result {
+                _ if next == Next::Stop => return,
                 Err(error) if error.is_fatal() => return self.give_up(error),
+                _ if next == Next::Rest => return,
                 Err(error) if !error.is_retriable() || self.connection.is_broken() => {
                     self.bench.timers.sleep_until(began + pause.next()).await;
                     if !self.reconnect(&mut pause).await {
@@ -252,6 +254,8 @@ impl<T: Terminal> Client<T> {
     /// This client cannot go on; where the workload itself is wrong, nobody can.
     fn give_up(&self, error: Error) {
         self.bench.live.set(self.bench.live.get() - 1);
+        let now = self.bench.terms.clock.now();
+        self.bench.tally.borrow().lose_client(self.slot, now);
         if error.is_fatal() {
             self.bench.fatal.borrow_mut().get_or_insert(error);
         } else {

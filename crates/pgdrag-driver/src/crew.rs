@@ -61,6 +61,7 @@ impl Crew {
             grace: Duration::from_secs_f64(job.grace_s),
             max_tries: workload.max_tries(),
             latency_limit: job.latency_limit_us.map(Duration::from_micros),
+            transactions: job.transactions,
             counts_from_due: matches!(job.pacing, Pacing::Open { .. }),
             interval,
             clock,

@@ -25,6 +25,17 @@ pub(crate) enum Slot {
     Running(usize),
 }
 
+/// What a client does after a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It goes on.
+    GoOn,
+    /// It rests: it has run as many as it was to run.
+    Rest,
+    /// The window was over before the transaction ended.
+    Stop,
+}
+
 /// What the coordinator may look at while the warm-up lasts.
 #[derive(Debug, Default)]
 pub(crate) struct Warmed {
@@ -97,6 +108,8 @@ pub(crate) struct Tally {
     pub(crate) in_flight: Vec<u64>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) warmed: Arc<Warmed>,
+    /// By slot: transactions that the client may still run.
+    left: Vec<u64>,
     window: Arc<Window>,
     latency_limit: Option<Duration>,
     is_open: bool,
@@ -109,6 +122,7 @@ impl Tally {
         window: Arc<Window>,
         types: usize,
         clients: usize,
+        transactions: Option<u64>,
         latency_limit: Option<Duration>,
     ) -> Self {
         Self {
@@ -117,6 +131,7 @@ impl Tally {
             in_flight: vec![0; types],
             slots: vec![Slot::Idle; clients],
             warmed: Arc::default(),
+            left: vec![transactions.unwrap_or(u64::MAX); clients],
             window,
             latency_limit,
             is_open: false,
@@ -207,7 +222,7 @@ impl Tally {
         place != Place::After
     }
 
-    /// A client's transaction ended at `now`; false if the window was over by then.
+    /// A client's transaction ended at `now`.
     pub(crate) fn end(
         &mut self,
         slot: usize,
@@ -216,7 +231,7 @@ impl Tally {
         now: Moment,
         latency: Duration,
         lag: Duration,
-    ) -> bool {
+    ) -> Next {
         let place = self.look(now);
         let is_commit = matches!(result, Ok(Ended::Committed));
         let is_within = match place {
@@ -228,7 +243,7 @@ impl Tally {
         if !is_within {
             // What ended after the window, however it ended, was in flight at its end.
             self.in_flight[transaction] += u64::from(self.is_open);
-            return false;
+            return Next::Stop;
         }
         self.insight.send_lag.saturating_record(whole_us(lag));
         match result {
@@ -239,19 +254,31 @@ impl Tally {
             Ok(Ended::RolledBack) => self.recorder.of(transaction).rolled_back += 1,
             Err(error) => self.recorder.failed(transaction, error),
         }
-        true
+        self.left[slot] -= 1;
+        if self.left[slot] > 0 {
+            return Next::GoOn;
+        }
+        self.window.client_is_through(now);
+        Next::Rest
     }
 
-    fn end_of_warm_up(&mut self, slot: usize, result: &Result<Ended, Error>) -> bool {
+    /// A client cannot go on.
+    pub(crate) fn lose_client(&self, slot: usize, now: Moment) {
+        if self.left[slot] > 0 {
+            self.window.client_is_lost(now);
+        }
+    }
+
+    fn end_of_warm_up(&mut self, slot: usize, result: &Result<Ended, Error>) -> Next {
         self.slots[slot] = Slot::Idle;
         let ended = match result {
             Ok(Ended::Committed) => &self.warmed.committed,
-            Ok(Ended::RolledBack) => return true,
+            Ok(Ended::RolledBack) => return Next::GoOn,
             Err(_) => &self.warmed.failed,
         };
         // This thread alone writes it.
         ended.store(ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        true
+        Next::GoOn
     }
 
     /// A timer fired so late.

@@ -2,9 +2,10 @@
 //!
 //! Clients compare their own clock with the window, so that a commit is either within it or not,
 //! whoever learns of the end first. Both ends are declared ahead of time, with one exception: where
-//! a slow server gets more time until enough has committed, that last commit itself is the end.
+//! a slow server gets more time until enough has committed, that last commit itself is the end; and
+//! where each client runs a number of transactions, the last transaction is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,16 @@ pub enum Place {
     After,
 }
 
+/// How far the clients are that run a number of transactions each.
+#[derive(Debug)]
+struct Shares {
+    clients_left: AtomicU64,
+    /// When the last of the others was through.
+    through: AtomicU64,
+    /// Whether one could not go on before it was through.
+    is_partial: AtomicBool,
+}
+
 /// What the threads of a run share about its window.
 #[derive(Debug)]
 pub struct Window {
@@ -42,6 +53,8 @@ pub struct Window {
     commits: AtomicU64,
     /// When the last commit came that was needed.
     enough: AtomicU64,
+    /// Where each client runs a number of transactions.
+    shares: Option<Shares>,
     /// Up to here arrivals have been counted in an extension, which therefore does not end before.
     claimed: Mutex<Moment>,
     /// Told when a commit moves the end.
@@ -60,6 +73,7 @@ impl Window {
             ends: AtomicU64::new(UNKNOWN),
             commits: AtomicU64::new(0),
             enough: AtomicU64::new(if job.min_commits == 0 { 0 } else { UNKNOWN }),
+            shares: job.transactions.map(|_| Shares::of(job.connections)),
             claimed: Mutex::default(),
             moved: Notify::new(),
         }
@@ -122,11 +136,32 @@ impl Window {
         ordinal <= self.min_commits || now <= regular_end
     }
 
+    /// A client is through with its transactions; with the last client the window ends.
+    pub fn client_is_through(&self, now: Moment) {
+        let Some(shares) = &self.shares else { return };
+        shares.through.fetch_max(now.0, Ordering::AcqRel);
+        if shares.clients_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let claimed = self.lock_claimed();
+            let through = Moment(shares.through.load(Ordering::Acquire));
+            self.end_by(through.max(*claimed));
+            self.moved.notify_one();
+        }
+    }
+
+    /// A client cannot go on; nobody waits for the rest of its transactions.
+    pub fn client_is_lost(&self, now: Moment) {
+        if let Some(shares) = &self.shares {
+            shares.is_partial.store(true, Ordering::Release);
+        }
+        self.client_is_through(now);
+    }
+
     /// The latest moment, `now` at most, before which the window will not end: up to there arrivals
     /// may be counted. It has opened.
     #[must_use]
     pub fn claim(&self, now: Moment) -> Moment {
-        if self.extension().is_none_or(|extension| now <= extension) {
+        let is_ahead = self.extension().is_none_or(|extension| now <= extension);
+        if is_ahead && self.shares.is_none() {
             // Such an end is declared ahead of time.
             return self.end().map_or(now, |end| now.min(end));
         }
@@ -155,6 +190,12 @@ impl Window {
     /// Why a window that was not stopped from outside has ended.
     #[must_use]
     pub fn stopped_by(&self) -> &'static str {
+        if let Some(shares) = &self.shares
+            && shares.clients_left.load(Ordering::Acquire) == 0
+        {
+            let is_partial = shares.is_partial.load(Ordering::Acquire);
+            return if is_partial { "clients" } else { "transactions" };
+        }
         let enough = self.enough.load(Ordering::Relaxed);
         let (Some(opening), Some(end)) = (self.opening(), self.end()) else { return "signal" };
         if enough == UNKNOWN {
@@ -163,6 +204,16 @@ impl Window {
             "commits"
         } else {
             "deadline"
+        }
+    }
+}
+
+impl Shares {
+    fn of(clients: u32) -> Self {
+        Self {
+            clients_left: AtomicU64::new(clients.into()),
+            through: AtomicU64::new(0),
+            is_partial: AtomicBool::new(false),
         }
     }
 }
@@ -188,6 +239,7 @@ mod tests {
             ends: AtomicU64::new(UNKNOWN),
             commits: AtomicU64::new(0),
             enough: AtomicU64::new(if min_commits == 0 { 0 } else { UNKNOWN }),
+            shares: None,
             claimed: Mutex::default(),
             moved: Notify::new(),
         };
@@ -251,6 +303,26 @@ mod tests {
         assert_eq!(window.extension(), Some(OPENING + S(10)));
         assert!(window.admit_commit(OPENING + S(59)));
         assert_eq!((length(&window), window.stopped_by()), (S(60), "budget"));
+    }
+
+    #[test]
+    fn the_last_client_that_is_through_ends_the_window_whichever_tells_of_it_first() {
+        let window = Window { shares: Some(Shares::of(3)), ..window(60, 0) };
+        window.client_is_through(OPENING + S(3));
+        window.client_is_through(OPENING + S(5));
+        assert_eq!((length(&window), window.stopped_by()), (S(10), "deadline"));
+        assert_eq!(window.claim(OPENING + S(2)), OPENING + S(2));
+        window.client_is_through(OPENING + S(4));
+        assert_eq!((length(&window), window.stopped_by()), (S(5), "transactions"));
+        assert_eq!(window.claim(OPENING + S(6)), OPENING + S(5));
+    }
+
+    #[test]
+    fn arrivals_that_were_counted_keep_the_window_of_the_last_client_open() {
+        let window = Window { shares: Some(Shares::of(1)), ..window(60, 0) };
+        assert_eq!(window.claim(OPENING + S(7)), OPENING + S(7));
+        window.client_is_lost(OPENING + S(6));
+        assert_eq!((length(&window), window.stopped_by()), (S(7), "clients"));
     }
 
     #[test]

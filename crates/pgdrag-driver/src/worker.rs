@@ -168,7 +168,8 @@ impl<W: Workload> Post<W> {
             Box::new(move |batch| drop(events.send(Event::Batch(batch))));
         let recorder = Recorder::new(self.terms.interval, types, self.spare.clone(), hand_over);
         let (window, limit) = (Arc::clone(&start.window), self.terms.latency_limit);
-        let tally = Tally::new(recorder, window, types, ready.len(), limit);
+        let tally =
+            Tally::new(recorder, window, types, ready.len(), self.terms.transactions, limit);
         Bench {
             terms: Arc::clone(&self.terms),
             backlog: start.backlog.clone(),

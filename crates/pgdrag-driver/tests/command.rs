@@ -30,6 +30,7 @@ fn job(port: u16) -> Value {
             "connections": 2, "threads": 1, "warm_up_s": 0.0, "handshake": false,
             "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0,
             "grace_s": 1.0, "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
+            "transactions": null,
         },
         "load": null,
     })
@@ -119,6 +120,11 @@ fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
         (
             with(job(1), "/run/budget_s", json!(0.5)).to_string(),
             r#""run.budget_s" must be at least"#,
+        ),
+        (
+            with(with(job(1), "/run/transactions", json!(5)), "/run/min_commits", json!(1))
+                .to_string(),
+            r#"keys "run.transactions" and "run.min_commits" cannot both be given"#,
         ),
         (
             with(

@@ -104,6 +104,57 @@ fn arrivals_beyond_the_latency_limit_are_skipped() {
 }
 
 #[test]
+fn each_client_runs_its_transactions_and_the_last_one_ends_the_window() {
+    run(async {
+        let test = "each_client_runs_its_transactions";
+        let Some((server, mut conn)) = server_with_table(test).await else { return };
+        for (changes, kind) in [
+            (json!({}), "closed loop"),
+            (json!({"pacing": open(500.0, 1000)}), "open loop"),
+            (json!({"warm_up_s": 0.2}), "closed loop with warm-up"),
+        ] {
+            conn.simple("truncate t").await.expect("emptied");
+            let mut changes = changes;
+            changes["transactions"] = json!(25);
+            changes["duration_s"] = json!(100.0);
+            changes["budget_s"] = json!(100.0);
+            let lines = lines(server.target(), INSERT, &job(&changes)).await;
+            assert_sums(&lines);
+            let done = lines.last().expect("lines");
+            assert_eq!(done["stopped_by"], "transactions", "{kind}: {done}");
+            assert_eq!(total(done, "insert", "committed"), 100, "{kind}: {done}");
+            if kind == "closed loop" {
+                assert_eq!(total(done, "insert", "scheduled"), 100, "{done}");
+                assert_eq!(one_number(&mut conn, "select count(*) from t").await, 100);
+                let most =
+                    "select max(n) from (select count(*) as n from t group by pid) as counts";
+                assert_eq!(one_number(&mut conn, most).await, 25);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_failure_is_one_of_a_clients_transactions_and_the_deadline_holds_nevertheless() {
+    run(async {
+        let Some(server) = Server::start("a_failure_is_one_of_a_clients").await else { return };
+        let fails = Script { names: &["fails"], transactions: &[&["select 1 / 0"]] };
+        let job = |transactions: u64| {
+            job(&json!({"transactions": transactions, "duration_s": 1.0, "budget_s": 1.0}))
+        };
+        for (transactions, stopped_by) in [(3, "transactions"), (1_000_000, "deadline")] {
+            let lines = lines(server.target(), fails, &job(transactions)).await;
+            assert_sums(&lines);
+            let done = lines.last().expect("lines");
+            assert_eq!(done["stopped_by"], stopped_by, "{done}");
+            if transactions == 3 {
+                assert_eq!(total(done, "fails", "failed"), 12, "{done}");
+            }
+        }
+    });
+}
+
+#[test]
 fn steps_set_how_many_sessions_work() {
     run(async {
         let test = "steps_set_how_many_sessions_work";

@@ -30,6 +30,7 @@ DEFAULT_DURATION_S = 20.0
 DEFAULT_WARM_UP_S = 5.0
 MOST_CLIENTS = 10_000
 MOST_STEPS = 1000
+LONGEST_S = 604_800.0
 
 
 class Protocol(StrEnum):
@@ -82,7 +83,8 @@ Yes = Annotated[
 ]
 Clients = Annotated[int | None, typer.Option("--client", "-c", metavar="N", min=1, max=MOST_CLIENTS, help="Clients, one connection each (default: 1)")]  # fmt: skip
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Threads of the load driver")]  # fmt: skip
-Duration = Annotated[float | None, typer.Option("--time", "-T", metavar="SECONDS", min=0.1, max=604_800, help="Length of the measured window (default: 20, or the length of --sessions)")]  # fmt: skip
+Duration = Annotated[float | None, typer.Option("--time", "-T", metavar="SECONDS", min=0.1, max=LONGEST_S, help="Length of the measured window (default: 20, or the length of --sessions)")]  # fmt: skip
+Transactions = Annotated[int | None, typer.Option("--transactions", "-t", metavar="N", min=1, max=2**31 - 1, help="Transactions of each client in the window, which ends with the last of them; in place of --time")]  # fmt: skip
 WarmUp = Annotated[float, typer.Option("--warm-up", metavar="SECONDS", min=0, max=86_400, help="Load before the window, over the same connections, which does not count")]  # fmt: skip
 Rate = Annotated[float | None, typer.Option("--rate", "-R", metavar="TPS", min=0.001, max=10_000_000, help="Transactions to begin per second over all clients, on a schedule (default: no pause)")]  # fmt: skip
 ArrivalsKind = Annotated[Arrivals | None, typer.Option("--arrivals", help="With --rate: independent arrivals, or even ones (default: poisson)")]  # fmt: skip
@@ -205,6 +207,7 @@ def load_of(
     arrivals: Arrivals | None,
     latency_limit_ms: float | None,
     sessions: str | None,
+    transactions: int | None = None,
 ) -> LoadProfile:
     """Return the load that options ask for.
 
@@ -224,7 +227,14 @@ def load_of(
             "--sessions says itself how many clients work, and for how long",
             hint="Leave out --client and --time.",
         )
+    if transactions is not None and (steps or duration_s is not None):
+        raise UsageError(
+            "--transactions says itself how long the run is",
+            hint="Leave out --time and --sessions.",
+        )
     measure_s = len(steps) * step_s if steps else duration_s or DEFAULT_DURATION_S
+    if transactions is not None:
+        measure_s = LONGEST_S
     connections = max((step.sessions for step in steps), default=clients or 1)
     return LoadProfile(
         connections=connections,
@@ -236,6 +246,7 @@ def load_of(
         threads=min(jobs, connections),
         latency_limit_us=None if latency_limit_ms is None else round(latency_limit_ms * 1000),
         steps=steps,
+        transactions=transactions,
     )
 
 

@@ -201,7 +201,8 @@ class _RunView:
 
     def __rich__(self) -> Text:
         elapsed_s = time.monotonic() - self.began_s
-        expected_s = {"warm_up": self.load.warm_up_s, "run": self.load.measure_s}.get(self.phase)
+        window_s = self.load.measure_s if self.load.transactions is None else None
+        expected_s = {"warm_up": self.load.warm_up_s, "run": window_s}.get(self.phase)
         name = {"warm_up": "warm-up", "run": "measuring"}.get(self.phase, self.phase)
         text = f"{name} {elapsed_s:.0f} s"
         if expected_s:

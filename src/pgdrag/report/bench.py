@@ -99,6 +99,8 @@ class BenchRun:
             )
         if self.measured.stopped_by == "clients":
             found.append("the run ended early: no client could go on")
+        if self.load.transactions is not None and self.measured.stopped_by == "deadline":
+            found.append("the run ended before each client had run its transactions")
         return tuple(f"{text[0].upper()}{text[1:]}." for text in found)
 
     @property
@@ -185,6 +187,9 @@ def load_words(load: LoadProfile, seed: int) -> str:
         clients = f"{load.steps[0].sessions} to {load.steps[-1].sessions} of {clients}"
     threads = f" on {load.threads} threads" if load.threads > 1 else ""
     window = format_duration(load.measure_s)
+    if load.transactions is not None:
+        each = "" if load.connections == 1 else " a client"
+        window = f"{load.transactions:,} transaction{'s' * (load.transactions > 1)}{each}"
     warm_up = f" after {format_duration(load.warm_up_s)} of warm-up" if load.warm_up_s else ""
     return f"{clients}{threads}, {pace}; {window}{warm_up}; seed {seed}"
 
@@ -327,4 +332,7 @@ def _share_words(share: float) -> str:
 
 
 def _rate(measured: Measurement) -> TrialRate:
-    return TrialRate(1, measured.total.committed, measured.elapsed_s, measured.samples)
+    # Such a window ends with its last transaction.
+    is_inverse = measured.stopped_by == "transactions"
+    committed = measured.total.committed
+    return TrialRate(1, committed, measured.elapsed_s, measured.samples, is_inverse)

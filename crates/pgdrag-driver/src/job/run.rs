@@ -21,6 +21,8 @@ pub struct RunJob {
     pub handshake: bool,
     /// Length of the window.
     pub duration_s: f64,
+    /// Each client runs so many transactions, and the window ends with the last; null: no limit.
+    pub transactions: Option<u64>,
     /// With fewer commits than this at the end of `duration_s`, the window goes on.
     pub min_commits: u64,
     /// The window never goes on beyond this.
@@ -108,7 +110,26 @@ impl RunJob {
             return Err(r#"key "run.latency_limit_us" must be at least 1 or null, not 0"#.into());
         }
         self.pacing.check()?;
+        self.check_transactions()?;
         self.check_steps()
+    }
+
+    fn check_transactions(&self) -> Result<(), String> {
+        let Some(transactions) = self.transactions else { return Ok(()) };
+        if transactions == 0 {
+            return Err(r#"key "run.transactions" must be at least 1 or null, not 0"#.into());
+        }
+        // Either would let a client wait that has some left.
+        for (key, is_given) in
+            [("min_commits", self.min_commits > 0), ("steps", !self.steps.is_empty())]
+        {
+            if is_given {
+                return Err(format!(
+                    r#"keys "run.transactions" and "run.{key}" cannot both be given"#
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_steps(&self) -> Result<(), String> {
