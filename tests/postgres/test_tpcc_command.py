@@ -116,3 +116,10 @@ def test_replacing_drops_what_was_there(loaded: Cluster) -> None:
     status, _, err = tpcc("load", dsn(loaded), "-w", "1", "--replace", "--quiet")
     assert status == 0, err
     assert tpcc("check", dsn(loaded))[0] == 0
+
+
+def test_keying_and_think_times_do_not_go_with_a_rate() -> None:
+    status, out, err = tpcc("run", "dbname=none", "--rate", "5", "--wait-scale", "0.5")
+    assert (status, out) == (2, "")
+    assert "--wait-scale must be 0 where arrivals follow a rate, not 0.5" in err
+    assert "leave out the rate or the waits" in err

@@ -134,3 +134,26 @@ def test_the_check_can_be_switched_off_at_a_scale() -> None:
     text = TEXT.replace("[scales.demo]", "[scales.all]\n[scales.demo]\ncheck = false")
     experiment = parse_experiment(text, Path("my.toml"))
     assert [experiment.study(name).is_checked for name in ("all", "demo")] == [True, False]
+
+
+@pytest.mark.parametrize("load", ["rate_per_s = 5", 'pacing = "benchbase"\nrate_per_s = 5'])
+@pytest.mark.parametrize(
+    ("own", "over", "line", "table"),
+    [("wait_scale = 0.5", "", 5, "workload"), ("", "wait_scale = 0.5", 11, "scales.demo.workload")],
+)
+def test_keying_and_think_times_do_not_go_with_a_rate(
+    load: str, own: str, over: str, line: int, table: str
+) -> None:
+    text = TEXT.replace('kind = "tpcc"', f'kind = "tpcc"\n{own}') + load
+    text = text.replace("[scales.demo.load]", f"[scales.demo.workload]\n{over}\n[scales.demo.load]")
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(text, Path("my.toml"))
+    assert (
+        f'my.toml:{line}: "wait_scale" in [{table}] must be 0 where arrivals follow a rate, not 0.5'
+        in str(raised.value)
+    )
+
+
+def test_keying_and_think_times_go_with_the_closed_loop() -> None:
+    text = TEXT.replace('kind = "tpcc"', 'kind = "tpcc"\nwait_scale = 0.5')
+    assert parse_experiment(text, Path("my.toml")).study("demo").load.pacing == Closed()

@@ -154,6 +154,24 @@ fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
             with(job(1), "/workload/mix/payment", json!(-1)).to_string(),
             r#"key "workload.mix" must"#,
         ),
+        (
+            with(
+                with(job(1), "/workload/wait_scale", json!(0.5)),
+                "/run/pacing",
+                json!({"kind": "open", "rate_per_s": 9, "arrivals": "poisson", "backlog_limit": 1}),
+            )
+            .to_string(),
+            r#"key "workload.wait_scale" must be 0 unless run.pacing is closed, not 0.5"#,
+        ),
+        (
+            with(
+                with(job(1), "/workload/wait_scale", json!(1)),
+                "/run/pacing",
+                json!({"kind": "benchbase", "rate_per_s": 9, "queue_limit": 1}),
+            )
+            .to_string(),
+            r#"key "workload.wait_scale" must be 0 unless"#,
+        ),
         (with(job(1), "/workload", json!({"kind": "x"})).to_string(), "unknown variant `x`"),
         (with(job(1), "/seed", json!(-1)).to_string(), "invalid value: integer `-1`, expected u64"),
         (

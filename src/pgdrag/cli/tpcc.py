@@ -247,6 +247,8 @@ def run(
         sessions=sessions,
     )
     seed = seed_of(random_seed)
+    if objection := Tpcc(wait_scale=wait_scale).objection(profile):
+        raise UsageError(f"--wait-scale {objection.message}", hint=objection.hint)
     server = reached(dsn)
     workload = Tpcc(
         warehouses=tpcc_warehouses(server),

@@ -40,7 +40,7 @@ from pgdrag.factors import all_factors
 from pgdrag.load import LoadProfile
 from pgdrag.plan import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.units import to_base_integer
-from pgdrag.workloads import all_workloads
+from pgdrag.workloads import Workload, all_workloads
 
 DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
 OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
@@ -166,6 +166,7 @@ class _Reader:
         scale = table.scales[scale_name]
         load, mistakes = load_profile(scale.load, ("scales", scale_name, "load"))
         self._mistakes += mistakes
+        self._check_workload(workload, load, scale_name)
         rungs = self._rungs(table, scale, ("scales", scale_name))
         self._check_connections(rungs, load, scale_name)
         return Study(
@@ -183,6 +184,15 @@ class _Reader:
             design_parameters=_parameters(design),
             is_checked=scale.check,
         )
+
+    def _check_workload(
+        self, workload: BaseModel | None, load: LoadProfile, scale_name: str
+    ) -> None:
+        found = workload.objection(load) if isinstance(workload, Workload) else None
+        if found is not None:
+            message = f'"{found.parameter}" in {in_table(("workload",))} {found.message}'
+            mistake = Mistake(("workload", found.parameter), message, found.hint)
+            self._mistakes.append(self._placed(mistake, ("scales", scale_name, "workload")))
 
     def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
         """Return [workload] or [design] at a scale: the file's table with the scale's laid over it.

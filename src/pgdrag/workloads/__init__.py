@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -40,6 +41,21 @@ class Driving(Protocol):
             DriverError: nothing could be counted.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why a workload cannot be driven by a load.
+
+    Attributes:
+        parameter: the workload's own that does not go with it.
+        message: what follows its name: "must be 0 …".
+        hint: what to do about it, in sentences.
+    """
+
+    parameter: str
+    message: str
+    hint: str
 
 
 class Workload(BaseModel, ABC):
@@ -81,6 +97,10 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def job(self) -> dict[str, object]:
         """Return the `workload` object of the driver's job."""
+
+    def objection(self, load: LoadProfile) -> Objection | None:
+        """Return why these parameters make no sense under this load; None where they do."""
+        return None
 
     def populate(
         self,

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pgdrag.workloads import Workload
+from pgdrag.load import Closed, LoadProfile
+from pgdrag.workloads import Objection, Workload
 
 # Measured on PostgreSQL 18 with all indexes, after VACUUM ANALYZE.
 BYTES_PER_WAREHOUSE = 110_000_000
@@ -74,6 +75,16 @@ class Tpcc(Workload):
     def dataset_bytes(self) -> int:
         """Return about how many bytes the loaded tables and indexes take."""
         return BYTES_WITHOUT_WAREHOUSES + BYTES_PER_WAREHOUSE * self.warehouses
+
+    def objection(self, load: LoadProfile) -> Objection | None:
+        """Refuse keying and think times where a schedule says when transactions arrive."""
+        if self.wait_scale == 0 or isinstance(load.pacing, Closed):
+            return None
+        return Objection(
+            "wait_scale",
+            f"must be 0 where arrivals follow a rate, not {self.wait_scale:g}",
+            "Terminals that key and think set the pace themselves: leave out the rate or the waits.",
+        )
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""

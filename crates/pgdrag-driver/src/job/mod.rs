@@ -159,7 +159,10 @@ impl Job {
             return Err(r#"key "load" must be given exactly when "action" is "load""#.into());
         }
         self.workload.check()?;
-        self.run.as_ref().map_or(Ok(()), RunJob::check)?;
+        if let Some(run) = &self.run {
+            run.check()?;
+            self.workload.check_pacing(run.pacing)?;
+        }
         self.load.as_ref().map_or(Ok(()), LoadJob::check)
     }
 }
@@ -192,6 +195,13 @@ impl WorkloadJob {
         match self {
             Self::Tpcc(tpcc) => tpcc.check(),
             Self::Pgbench(pgbench) => pgbench.check(),
+        }
+    }
+
+    fn check_pacing(&self, pacing: Pacing) -> Result<(), String> {
+        match self {
+            Self::Tpcc(tpcc) => tpcc.check_pacing(pacing),
+            Self::Pgbench(_) => Ok(()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::check_at_least_one;
+use super::{Pacing, check_at_least_one};
 
 /// Ten times the waits of the specification: minutes for each transaction.
 const WAIT_SCALE_MAX: f64 = 10.0;
@@ -102,6 +102,18 @@ impl Mix {
 }
 
 impl TpccJob {
+    /// A terminal that keys and thinks begins a transaction when it has done so, not when a schedule says.
+    pub(super) fn check_pacing(&self, pacing: Pacing) -> Result<(), String> {
+        if self.wait_scale == 0.0 || pacing == Pacing::Closed {
+            Ok(())
+        } else {
+            Err(format!(
+                r#"key "workload.wait_scale" must be 0 unless run.pacing is closed, not {}"#,
+                self.wait_scale
+            ))
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         check_at_least_one("workload.warehouses", self.warehouses)?;
         check_at_least_one("workload.max_tries", self.max_tries)?;
