@@ -92,6 +92,11 @@ class LoadProfile:
     transactions: int | None = None
 
     @property
+    def changes_s(self) -> tuple[float, ...]:
+        """Seconds of the window at which sessions or rate change; none where they stay the same."""
+        return tuple(step.at_s for step in self.steps[1:])
+
+    @property
     def rate_per_s(self) -> float | None:
         """Transactions offered per second over all clients, at first; None in closed loop."""
         return None if isinstance(self.pacing, Closed) else self.pacing.rate_per_s

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdrag.analysis.counts import overdispersion, poisson_rate
-from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
+from pgdrag.analysis.rates import (
+    TrialRate,
+    combined_rate,
+    rate_interval,
+    trend,
+    within_spread,
+)
 from pgdrag.measurement import Sample
 
 
@@ -143,3 +149,61 @@ def test_any_window_has_an_interval_around_its_rate(counts):
 
 def test_the_builder_of_these_tests_spreads_its_commits_evenly():
     assert sum(sample.committed for sample in measurement(1001).samples) == 1001
+
+
+def in_steps(counts: list[int], *changes_s: float) -> TrialRate:
+    return TrialRate(1, sum(counts), float(len(counts)), samples_of(counts), changes_s=changes_s)
+
+
+def test_what_steps_of_a_load_differ_by_is_no_doubt_about_their_mean():
+    counts = [100] * 20 + [900] * 20
+    found = rate_interval(in_steps(counts, 20))
+    exact = poisson_rate(sum(counts), 40.0, 0.95)
+    assert (found.low, found.center, found.high) == (exact.low, 500, exact.high)
+    assert found.method == "batch means, 6 batches within 2 steps"
+    assert rate_interval(in_steps(counts)).high > 2 * found.high
+
+
+def test_each_step_of_a_load_counts_with_its_length():
+    # 10 s: batches of 90/s and 110/s, with a variance of 100 of their mean, weigh 10/40.
+    # 30 s: 80/s, 100/s and 120/s, with 400/3, weigh 30/40.
+    first, second = [90] * 5 + [110] * 5, [80] * 10 + [100] * 10 + [120] * 10
+    found = within_spread(in_steps(first + second, 10))
+    parts = [100 / 16, 400 / 3 * 9 / 16]
+    assert found.log_se == pytest.approx(math.sqrt(sum(parts)) / 100)
+    assert found.dof == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / 1 + parts[1] ** 2 / 2))
+
+
+def test_a_second_in_which_the_load_changed_is_no_unsteadiness():
+    counts = [1000] * 10 + [5000] + [9000] * 9
+    found = rate_interval(in_steps(counts, 10.5))
+    exact = poisson_rate(sum(counts), 20.0, 0.95)
+    assert (found.low, found.high) == (exact.low, exact.high)
+
+
+def test_a_step_too_short_to_tell_is_taken_to_be_as_unsteady_as_the_others():
+    # By 10 % of its rate over 5 s, so that a mean over 10 s has a relative variance of 0.01.
+    first = [90] * 5 + [110] * 5
+    alone = within_spread(in_steps(first))
+    assert alone.log_se < within_spread(in_steps([*first, 900, 900], 10)).log_se
+    parts = [100 * 10**2, 0.01 * 10 / 2 * 900**2 * 2**2]
+    found = within_spread(in_steps([*first, 900, 900], 10))
+    assert found.log_se == pytest.approx(math.sqrt(sum(parts)) / (100 * 10 + 900 * 2))
+
+
+def test_steps_of_two_seconds_say_that_they_are_too_short():
+    found = rate_interval(in_steps([100, 100, 200, 200, 300, 300] * 5, *range(2, 30, 2)))
+    assert "exact Poisson" in found.method
+    assert any("too short to see how unsteady" in warning for warning in found.warnings)
+
+
+def test_steps_of_five_seconds_show_only_roughly_how_unsteady_the_rate_was():
+    found = rate_interval(in_steps([100] * 30, *range(5, 30, 5)))
+    assert found.warnings == (
+        "30 samples in 6 steps show only roughly how unsteady the rate was; make each 10 s or longer",
+    )
+
+
+def test_a_window_cut_short_has_no_steps_that_it_did_not_come_to():
+    counts = [90] * 10 + [110] * 10
+    assert within_spread(in_steps(counts, 10, 30, 50)) == within_spread(in_steps(counts, 10))

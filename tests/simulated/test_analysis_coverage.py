@@ -5,6 +5,7 @@ number of windows (two standard errors), and nothing else.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,38 @@ def test_the_rate_of_an_autocorrelated_window_is_covered(rho, seconds):
         found = rate_interval(trial)
         hits += found.low <= MEAN <= found.high
     assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+
+
+# (length, rate) of each step: a ramp of many steps, a few long ones, two, and unlike ones.
+LOADS = [
+    [(10, 500 + 100 * n) for n in range(18)],
+    [(20, 200), (20, 400), (20, 600), (20, 800)],
+    [(30, 500), (30, 1000)],
+    [(60, 1000), (10, 200), (30, 2000)],
+]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+@pytest.mark.parametrize("load", LOADS)
+def test_the_mean_over_the_steps_of_a_load_is_covered(load, rho):
+    rng = np.random.default_rng(17)
+    lengths, rates = zip(*load, strict=True)
+    levels = np.repeat(rates, lengths)
+    changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
+    hits, widths = 0, []
+    for _ in range(WINDOWS):
+        shape = autocorrelated(rng, rho, seconds=sum(lengths))
+        samples = tuple(
+            replace(sample, committed=round(sample.committed * level / MEAN))
+            for sample, level in zip(shape, levels, strict=True)
+        )
+        found = rate_interval(replace(trial_of(samples), changes_s=changes_s))
+        hits += found.low <= levels.mean() <= found.high
+        widths.append(math.log(found.high / found.low))
+    # A ramp's batches are short: they resemble each other where seconds do.
+    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.98 + MARGIN
+    # What the steps differ by (a relative deviation of 0.25 and more) would be far wider.
+    assert float(np.median(widths)) < 0.2
 
 
 @pytest.mark.parametrize("expected", [0.5, 2.0, 6.0, 11.0, 25.0])

@@ -61,7 +61,8 @@ def run_warnings(
     if len(run.study.load.steps) > 1:
         doubts.append(
             f"the load changes in {len(run.study.load.steps)} steps: the throughput of a rung is the "
-            "mean over all of them, with an interval as wide as they differ; compare step by step"
+            "mean over all of them, each with its length; its interval holds how unsteady it was within "
+            "the steps, and not what they differ by: compare step by step"
         )
     in_doubt = [one.rung.name for one in rungs if one.driver is not None and one.driver.is_in_doubt]
     if in_doubt:

@@ -197,6 +197,7 @@ def rate_of(result: Result, measured: Measurement) -> TrialRate:
         is_inverse_sampled=measured.elapsed_s > load.measure_s
         and committed == load.min_commits
         and committed > 1,
+        changes_s=load.changes_s,
     )
 
 

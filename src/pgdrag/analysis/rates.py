@@ -12,21 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from pgdrag.analysis.batches import Spread, batch_means, spread_of_mean
 from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
 from pgdrag.analysis.findings import Interval
+from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Sample
 
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
 
-# A batch of 10 samples is nearly independent of the next up to an autocorrelation of 0.5 from one
-# sample to the next; the simulation in tests/simulated shows a coverage of 93.5 % or more.
-_SAMPLES_PER_BATCH = 10
-_BATCHES_MIN, _BATCHES_MAX = 3, 10
-_SAMPLES_MIN = 6
 _SAMPLES_GOOD = 20
+_STEP_SAMPLES_GOOD = 10
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,8 @@ class TrialRate:
     Attributes:
         block: which trials ran close together.
         is_inverse_sampled: the window went on until its last commit; see `counts.Tally`.
+        changes_s: seconds of the window at which its load changed, ascending. What the parts between
+            them differ by is design, and no doubt about the mean over all of them.
     """
 
     block: int
@@ -65,6 +64,7 @@ class TrialRate:
     elapsed_s: float
     samples: tuple[Sample, ...] = ()
     is_inverse_sampled: bool = False
+    changes_s: tuple[float, ...] = ()
 
     @property
     def tally(self) -> Tally:
@@ -95,14 +95,6 @@ class Noise:
     dof: int
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Standard error of a logarithm, and the degrees of freedom that it was estimated with."""
-
-    log_se: float
-    dof: float
-
-
 def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     """Estimate commits per second of one window.
 
@@ -116,10 +108,11 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     Returns:
         Under 30 commits, and where the window was extended up to its 30th, the exact interval, which
         covers at least what it promises. Else the interval of batch means, never narrower than the
-        exact one. Nothing committed: a censored rate, `center` 0 and the exact one-sided bound in
+        exact one; where the load changed, of batches within its steps. Nothing committed: a censored rate, `center` 0 and the exact one-sided bound in
         `high`. A trend within the window is no part of it: see `trend`.
 
-    Source: Garwood 1936 (exact Poisson); the method of batch means (Schmeiser 1982).
+    Source: Garwood 1936 (exact Poisson); the method of batch means (Schmeiser 1982); the mean of a
+    stratified sample (Cochran 1977, chapter 5).
     """
     assert trial.committed >= 0, f"{trial.committed} commits"
     assert trial.elapsed_s > 0, f"a window of {trial.elapsed_s} s"
@@ -127,15 +120,9 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     if trial.has_few_commits:
         return exact
     samples = trial.samples
-    spread = _batch_spread(samples)
+    spread = spread_of_mean(samples, trial.changes_s)
     if spread is None:
-        return replace(
-            exact,
-            warnings=(
-                f"{len(samples)} samples are too few to see how unsteady the rate was; "
-                f"measure for {_SAMPLES_GOOD} s or more",
-            ),
-        )
+        return replace(exact, warnings=(_unseen(trial),))
     center = exact.center
     half = _t_quantile(confidence, spread.dof) * spread.log_se
     return Interval(
@@ -144,8 +131,8 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
         center=center,
         high=max(exact.high, center * math.exp(min(half, 700.0))),
         confidence=confidence,
-        method=f"batch means, {round(spread.dof) + 1} batches",
-        warnings=_sample_warnings(samples),
+        method=f"batch means, {spread.source}",
+        warnings=_sample_warnings(trial),
     )
 
 
@@ -204,9 +191,9 @@ def within_spread(trial: TrialRate) -> Spread:
     """
     assert trial.committed > 0, "the logarithm of a rate of zero"
     counting = 1 / math.sqrt(trial.committed)
-    spread = None if trial.has_few_commits else _batch_spread(trial.samples)
+    spread = None if trial.has_few_commits else spread_of_mean(trial.samples, trial.changes_s)
     if spread is None or spread.log_se <= counting:
-        return Spread(counting, math.inf)
+        return Spread(counting, math.inf, "Poisson")
     return spread
 
 
@@ -232,7 +219,7 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
     resemble each other, and a line through the seconds themselves would call that a trend too
     often. About 5 of 100 steady windows are called significant at a confidence of 0.95.
     """
-    batches = _batches(samples)
+    batches = batch_means(samples)
     if batches is None:
         return None
     times, rates = batches
@@ -254,42 +241,32 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
     )
 
 
-def _batches(
-    samples: Sequence[Sample],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return middle times and rates of the batches, or None where there are too few samples."""
-    if len(samples) < _SAMPLES_MIN:
-        return None
-    durations = np.array([sample.duration_s for sample in samples], dtype=float)
-    if not bool((durations > 0).all()):
-        return None
-    count = min(max(len(samples) // _SAMPLES_PER_BATCH, _BATCHES_MIN), _BATCHES_MAX)
-    ends = np.cumsum(durations)
-    committed = np.array([sample.committed for sample in samples], dtype=float)
-    parts = np.array_split(np.arange(len(samples)), count)
-    times = np.array([ends[part].mean() - durations[part].mean() / 2 for part in parts])
-    rates = np.array([committed[part].sum() / durations[part].sum() for part in parts])
-    return times, rates
-
-
-def _batch_spread(samples: Sequence[Sample]) -> Spread | None:
-    batches = _batches(samples)
-    if batches is None:
-        return None
-    _, rates = batches
-    mean = float(rates.mean())
-    if mean <= 0:
-        return None
-    return Spread(float(rates.std(ddof=1)) / math.sqrt(len(rates)) / mean, len(rates) - 1)
-
-
-def _sample_warnings(samples: Sequence[Sample]) -> tuple[str, ...]:
-    if len(samples) >= _SAMPLES_GOOD:
-        return ()
+def _unseen(trial: TrialRate) -> str:
+    if trial.changes_s:
+        return (
+            "the steps of the load are too short to see how unsteady the rate was within them; "
+            f"make each {_STEP_SAMPLES_GOOD} s or longer"
+        )
     return (
-        f"{len(samples)} samples show only roughly how unsteady the rate was; "
-        f"measure for {_SAMPLES_GOOD} s or more",
+        f"{len(trial.samples)} samples are too few to see how unsteady the rate was; "
+        f"measure for {_SAMPLES_GOOD} s or more"
     )
+
+
+def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
+    count = len(trial.samples)
+    parts = len(trial.changes_s) + 1
+    if parts > 1 and count < _STEP_SAMPLES_GOOD * parts:
+        return (
+            f"{counted(count, 'sample')} in {parts} steps show only roughly how unsteady the rate was; "
+            f"make each {_STEP_SAMPLES_GOOD} s or longer",
+        )
+    if count < _SAMPLES_GOOD:
+        return (
+            f"{count} samples show only roughly how unsteady the rate was; "
+            f"measure for {_SAMPLES_GOOD} s or more",
+        )
+    return ()
 
 
 def _t_quantile(confidence: float, dof: float) -> float:

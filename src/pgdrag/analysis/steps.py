@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.findings import Interval, StepFinding
 from pgdrag.analysis.rates import TrialRate, combined_rate
-from pgdrag.measurement import Measurement, Sample
+from pgdrag.measurement import Measurement
 from pgdrag.plan import Result
-
-_ROUNDING_S = 1e-3
 
 
 def step_findings(trials: Sequence[tuple[Result, Measurement]]) -> tuple[StepFinding, ...]:
@@ -38,14 +37,9 @@ def _tps(
 ) -> Interval | None:
     rates = []
     for result, measured in trials:
-        within = [one for one in measured.samples if _is_within(one, begin_s, end_s)]
+        within = samples_within(measured.samples, begin_s, end_s)
         length_s = math.fsum(one.duration_s for one in within)
         if length_s:
             committed = sum(one.committed for one in within)
-            rates.append(TrialRate(result.trial.block, committed, length_s, tuple(within)))
+            rates.append(TrialRate(result.trial.block, committed, length_s, within))
     return combined_rate(rates) if rates else None
-
-
-def _is_within(sample: Sample, begin_s: float, end_s: float) -> bool:
-    start_s = sample.t_s - sample.duration_s
-    return start_s >= begin_s - _ROUNDING_S and sample.t_s <= end_s + _ROUNDING_S

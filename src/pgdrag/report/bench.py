@@ -67,7 +67,7 @@ class BenchRun:
     @property
     def committed_per_s(self) -> Interval:
         """Committed transactions per second over the whole window, with what chance there is in it."""
-        return rate_interval(_rate(self.measured))
+        return rate_interval(_rate(self.measured, self.load))
 
     @property
     def steps(self) -> tuple[StepFinding, ...]:
@@ -331,8 +331,8 @@ def _share_words(share: float) -> str:
     )
 
 
-def _rate(measured: Measurement) -> TrialRate:
+def _rate(measured: Measurement, load: LoadProfile) -> TrialRate:
     # Such a window ends with its last transaction.
     is_inverse = measured.stopped_by == "transactions"
     committed = measured.total.committed
-    return TrialRate(1, committed, measured.elapsed_s, measured.samples, is_inverse)
+    return TrialRate(1, committed, measured.elapsed_s, measured.samples, is_inverse, load.changes_s)
