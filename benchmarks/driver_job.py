@@ -70,6 +70,7 @@ def run_command(
     run: dict[str, object] = {
         "connections": connections,
         "threads": threads,
+        "reconnect": False,
         "warm_up_s": 0,
         "handshake": False,
         "duration_s": duration_s,

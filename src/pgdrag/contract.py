@@ -165,6 +165,7 @@ class DoneLine(_Line):
     stopped_by: str | None = None
     transactions: dict[str, _Transactions] | None = None
     arrivals: _Arrivals | None = None
+    connecting: _Latency | None = None
     errors: list[_ErrorCount] | None = None
     driver: _DriverUse | None = None
     rows: int | None = None
@@ -248,6 +249,7 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
         errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors or ()),
         arrivals=Arrivals(**done.arrivals.model_dump()) if done.arrivals else None,
         warm_up_s=done.warm_up_s,
+        connecting=Latency(**done.connecting.model_dump()) if done.connecting else None,
     )
 
 

@@ -259,6 +259,7 @@ def _run(load: LoadProfile) -> dict[str, Any]:
     return {
         "connections": load.connections,
         "threads": load.threads,
+        "reconnect": load.reconnect,
         "warm_up_s": load.warm_up_s,
         "handshake": True,
         "duration_s": load.measure_s,

@@ -76,6 +76,8 @@ class LoadProfile:
             later than this is skipped. None: no limit.
         transactions: each client ends so many in the window, which ends with the last of them, or after
             `measure_s`; None: as many as there is time for.
+        reconnect: each transaction has a session of its own, and connecting is no part of its latency
+            in closed loop.
         steps: how sessions and rate change, the first at 0 (and in the warm-up); none: all connections
             work at the pacing's rate throughout.
     """
@@ -90,6 +92,7 @@ class LoadProfile:
     latency_limit_us: int | None = None
     steps: tuple[Step, ...] = ()
     transactions: int | None = None
+    reconnect: bool = False
 
     @property
     def changes_s(self) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 @dataclass(frozen=True)
 class Latency:
-    """Latencies of the committed transactions of one type, in microseconds."""
+    """Latencies in microseconds: of the committed transactions of one type, or of connecting."""
 
     count: int
     mean_us: float
@@ -128,6 +128,7 @@ class Measurement:
         errors: first message of each error class: (transaction type, SQLSTATE, message, count).
         arrivals: of an open loop or a rate limit; None in closed loop.
         warm_up_s: load before the window, as it was; None where that is unknown.
+        connecting: how long it took, where each transaction has a session of its own.
     """
 
     elapsed_s: float
@@ -139,6 +140,7 @@ class Measurement:
     errors: tuple[tuple[str, str, str, int], ...] = ()
     arrivals: Arrivals | None = None
     warm_up_s: float | None = None
+    connecting: Latency | None = None
 
     @property
     def total(self) -> Counts:

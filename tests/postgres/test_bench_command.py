@@ -121,6 +121,28 @@ def test_each_client_runs_its_transactions_as_pgbenchs_do(
     assert "1 client, closed loop; 1 transaction;" in out
 
 
+def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
+    tables: Cluster, binaries: Binaries
+) -> None:
+    arguments = ("-S", "-C", "-t", "50")
+    theirs = subprocess.run(
+        [binaries.bin_dir / "pgbench", *arguments, dsn(tables)], capture_output=True, text=True
+    )
+    assert "average connection time" in theirs.stdout, theirs.stderr
+    status, out, err = pgdrag("bench", "--warm-up", "0", "--json", *arguments, dsn(tables))
+    assert status == 0, err
+    found = json.loads(out)
+    assert (found["total"]["committed"], found["connecting"]["count"]) == (50, 50)
+    spent_us = (
+        found["connecting"]["mean_us"] + found["transactions"]["select-only"]["latency"]["mean_us"]
+    )
+    # Whatever connecting took, it is not in the latency: both fit into the window side by side.
+    assert 50 * spent_us <= found["elapsed_s"] * 1e6
+    status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
+    assert status == 0, err
+    assert "50 connections; not in the latency" in out
+
+
 def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
     status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
     assert status == 0

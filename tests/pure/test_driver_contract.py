@@ -134,6 +134,7 @@ def test_the_job_carries_the_whole_load_and_the_window_is_asked_for(tmp_path: Pa
     } == {
         "connections": 2,
         "threads": 2,
+        "reconnect": False,
         "warm_up_s": 3,
         "handshake": True,
         "duration_s": 4,

@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     /// Attempts in all; 0: no limit.
     pub(crate) max_tries: u32,
     pub(crate) latency_limit: Option<Duration>,
+    /// Whether each transaction has a session of its own.
+    pub(crate) reconnect: bool,
     /// That each client runs within the window.
     pub(crate) transactions: Option<u64>,
     /// Whether latency counts from the moment at which an arrival was due.
@@ -114,17 +116,29 @@ impl<T: Terminal> Client<T> {
     pub(crate) async fn run(mut self) {
         let mut pause = Pause::new();
         let mut now = self.bench.terms.clock.now();
+        let is_brief = self.bench.terms.reconnect;
         loop {
+            if is_brief {
+                self.connection.close();
+            }
             let (origin, turn) = self.next_turn(now).await;
             let transaction = self.terminal.draw();
             let keying = self.terminal.keying();
             now = self.wait_out(keying, turn).await;
+            if is_brief {
+                if !self.reconnect(&mut pause).await {
+                    return;
+                }
+                now = self.bench.terms.clock.now();
+            }
             let began = now;
             if !self.bench.tally.borrow_mut().begin(self.slot, transaction, origin, began) {
                 return;
             }
             let since = match origin {
-                Origin::Waited(due) | Origin::Awaited(due) if self.bench.terms.counts_from_due => {
+                Origin::Waited(due) | Origin::Awaited { due, .. }
+                    if self.bench.terms.counts_from_due =>
+                {
                     due
                 }
                 _ => began,
@@ -142,7 +156,7 @@ impl<T: Terminal> Client<T> {
                 _ if next == Next::Rest => return,
                 Err(error) if !error.is_retriable() || self.connection.is_broken() => {
                     self.bench.timers.sleep_until(began + pause.next()).await;
-                    if !self.reconnect(&mut pause).await {
+                    if !is_brief && !self.reconnect(&mut pause).await {
                         return;
                     }
                     now = self.bench.terms.clock.now();
@@ -177,7 +191,8 @@ impl<T: Terminal> Client<T> {
                 Turn::Reserved(due) => {
                     bench.tally.borrow_mut().slots[self.slot] = Slot::Reserved(due);
                     bench.timers.sleep_until(due).await;
-                    return (Origin::Awaited(due), clock.now());
+                    let woke = clock.now();
+                    return (Origin::Awaited { due, late: woke.since(due) }, woke);
                 }
                 Turn::Ask(moment) => {
                     bench.timers.sleep_until(moment).await;
@@ -244,10 +259,12 @@ impl<T: Terminal> Client<T> {
 
     async fn connect(&mut self) -> Result<(), Error> {
         let terms = &self.bench.terms;
+        let began = terms.clock.now();
         let mut connection = connect_within(&terms.target, terms.connect_timeout).await?;
         self.terminal.reconnect(&mut connection).await?;
         self.bench.tokens.borrow_mut()[self.slot] = connection.cancel_token();
         self.connection = connection;
+        self.bench.tally.borrow_mut().connected(began, terms.clock.now());
         Ok(())
     }
 

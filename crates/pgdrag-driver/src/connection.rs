@@ -94,6 +94,12 @@ impl Connection {
         self.cancel.clone()
     }
 
+    /// Ends the session; the connection cannot be used any more.
+    pub fn close(&mut self) {
+        self.exchange.terminate();
+        self.is_unusable = true;
+    }
+
     /// Whether the connection cannot be used any more.
     #[must_use]
     pub fn is_broken(&self) -> bool {

@@ -62,6 +62,7 @@ impl Crew {
             max_tries: workload.max_tries(),
             latency_limit: job.latency_limit_us.map(Duration::from_micros),
             transactions: job.transactions,
+            reconnect: job.reconnect,
             counts_from_due: matches!(job.pacing, Pacing::Open { .. }),
             interval,
             clock,
@@ -210,6 +211,7 @@ impl Crew {
             names: Arc::clone(&self.names),
             totals: vec![crate::samples::Counts::default(); self.names.len()],
             arrivals: self.has_schedule.then(Arrivals::default),
+            connecting: None,
             driver: DriverCost { threads: self.threads, ..DriverCost::default() },
         }
     }

@@ -101,6 +101,8 @@ pub struct RunSummary {
     pub totals: Vec<Counts>,
     /// With a schedule.
     pub arrivals: Option<Arrivals>,
+    /// How long connecting took, where each transaction has a connection of its own.
+    pub connecting: Option<Latencies>,
     /// What the driver itself used.
     pub driver: DriverCost,
 }
@@ -244,6 +246,9 @@ impl<'a> Output<'a> {
             let scheduled: u64 = summary.totals.iter().map(|counts| counts.scheduled).sum();
             assert_eq!(arrivals.scheduled, scheduled, "every arrival ends in exactly one way");
             line["arrivals"] = json!(arrivals);
+        }
+        if let Some(connecting) = &summary.connecting {
+            line["connecting"] = histogram(connecting);
         }
         self.line(&line);
     }

@@ -228,7 +228,7 @@ mod tests {
     /// Arrivals from one second before the window, which lasts a second; 1,000 a second.
     fn backlog(pacing: &Value, latency_limit_us: Option<u64>) -> Backlog {
         let job: RunJob = serde_json::from_value(json!({
-            "connections": 4, "threads": 1, "warm_up_s": 1.0, "handshake": false, "duration_s": 1.0,
+            "connections": 4, "threads": 1, "reconnect": false, "warm_up_s": 1.0, "handshake": false, "duration_s": 1.0,
             "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0, "grace_s": 1.0,
             "pacing": pacing, "steps": [], "latency_limit_us": latency_limit_us,
         }))

@@ -271,6 +271,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             warm_up_s: opening.since(began).as_secs_f64(),
             stopped_by,
             arrivals: crew.arrivals(),
+            connecting: order.job.reconnect.then_some(crew.insight.connecting),
             names: crew.names,
             totals: crew.intervals.totals,
             driver,

@@ -126,7 +126,7 @@ mod tests {
             )
             .collect();
         let job: RunJob = serde_json::from_value(serde_json::json!({
-            "connections": 1, "threads": 1, "warm_up_s": 0.0, "handshake": false, "duration_s": 1.0,
+            "connections": 1, "threads": 1, "reconnect": false, "warm_up_s": 0.0, "handshake": false, "duration_s": 1.0,
             "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0, "grace_s": 1.0,
             "pacing": {"kind": "open", "rate_per_s": 1.0, "arrivals": "uniform", "backlog_limit": 1},
             "steps": steps, "latency_limit_us": null,

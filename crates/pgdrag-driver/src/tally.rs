@@ -53,6 +53,8 @@ pub(crate) struct Insight {
     pub(crate) send_lag: Latencies,
     /// How late a timer fired.
     pub(crate) stalls: Latencies,
+    /// How long it took to connect anew.
+    pub(crate) connecting: Latencies,
     /// Arrivals that began late because no client was free.
     pub(crate) late: u64,
     /// Transactions that the window counts, and that were due before it.
@@ -68,6 +70,7 @@ impl Insight {
             queued: latencies(),
             send_lag: latencies(),
             stalls: latencies(),
+            connecting: latencies(),
             late: 0,
             carried: 0,
             cpu: Duration::ZERO,
@@ -81,6 +84,7 @@ impl Insight {
             (&mut self.queued, &other.queued),
             (&mut self.send_lag, &other.send_lag),
             (&mut self.stalls, &other.stalls),
+            (&mut self.connecting, &other.connecting),
         ] {
             ours.add(theirs).expect("histograms have the same bounds");
         }
@@ -97,8 +101,8 @@ pub(crate) enum Origin {
     Closed,
     /// It had waited for a free client.
     Waited(Moment),
-    /// A free client had waited for it.
-    Awaited(Moment),
+    /// A free client had waited for it, and woke up so late.
+    Awaited { due: Moment, late: Duration },
 }
 
 pub(crate) struct Tally {
@@ -200,8 +204,8 @@ impl Tally {
                 self.insight.late += 1;
                 due
             }
-            Origin::Awaited(due) => {
-                self.insight.lateness.saturating_record(whole_us(now.since(due)));
+            Origin::Awaited { due, late } => {
+                self.insight.lateness.saturating_record(whole_us(late));
                 due
             }
         };
@@ -279,6 +283,13 @@ impl Tally {
         // This thread alone writes it.
         ended.store(ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Next::GoOn
+    }
+
+    /// A client has connected anew.
+    pub(crate) fn connected(&mut self, began: Moment, now: Moment) {
+        if self.look(now) == Place::Within {
+            self.insight.connecting.saturating_record(whole_us(now.since(began)));
+        }
     }
 
     /// A timer fired so late.

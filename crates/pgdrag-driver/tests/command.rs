@@ -27,7 +27,7 @@ fn job(port: u16) -> Value {
                     "stock_level": 4},
         },
         "run": {
-            "connections": 2, "threads": 1, "warm_up_s": 0.0, "handshake": false,
+            "connections": 2, "threads": 1, "reconnect": false, "warm_up_s": 0.0, "handshake": false,
             "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0,
             "grace_s": 1.0, "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
             "transactions": null,

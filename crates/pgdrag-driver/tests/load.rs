@@ -135,6 +135,28 @@ fn each_client_runs_its_transactions_and_the_last_one_ends_the_window() {
 }
 
 #[test]
+fn each_transaction_has_a_session_of_its_own_where_the_job_says_so() {
+    run(async {
+        let test = "each_transaction_has_a_session_of_its_own";
+        let Some((server, mut conn)) = server_with_table(test).await else { return };
+        for pacing in [json!({"kind": "closed"}), open(200.0, 1000)] {
+            conn.simple("truncate t").await.expect("emptied");
+            let job = job(&json!({"reconnect": true, "transactions": 10, "duration_s": 100.0,
+                                  "budget_s": 100.0, "pacing": pacing}));
+            let lines = lines(server.target(), INSERT, &job).await;
+            assert_sums(&lines);
+            let done = lines.last().expect("lines");
+            assert_eq!(total(done, "insert", "committed"), 40, "{done}");
+            let sessions = one_number(&mut conn, "select count(distinct pid) from t").await;
+            assert_eq!(sessions, one_number(&mut conn, "select count(*) from t").await);
+            let connected = done["connecting"]["count"].as_u64().expect("a count");
+            // In an open loop a client may have connected for an arrival that came too late.
+            assert!((40..=44).contains(&connected), "{done}");
+        }
+    });
+}
+
+#[test]
 fn a_failure_is_one_of_a_clients_transactions_and_the_deadline_holds_nevertheless() {
     run(async {
         let Some(server) = Server::start("a_failure_is_one_of_a_clients").await else { return };

@@ -48,7 +48,7 @@ fn compiled(job: Value) -> Result<Scripts, String> {
 async fn done(server: &Server, connections: u32, job: Value) -> Result<Value, Error> {
     let workload = Arc::new(compiled(job).expect("scripts without mistakes"));
     let run_job: RunJob = serde_json::from_value(json!({
-        "connections": connections, "threads": 2, "warm_up_s": 0.0, "handshake": false,
+        "connections": connections, "threads": 2, "reconnect": false, "warm_up_s": 0.0, "handshake": false,
         "duration_s": 0.3, "min_commits": 1, "budget_s": 20.0, "interval_s": 0.2, "grace_s": 2.0,
         "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
     }))

@@ -43,7 +43,7 @@ _LOAD_SEED = 1
 _SERVER = ("dsn", "host", "port", "username", "dbname", "yes")
 _TABLES = ("init_steps", "fillfactor", "partitions", "partition_method", "unlogged_tables",
            "foreign_keys", "scale", "no_vacuum", "quiet")  # fmt: skip
-_RUN = ("file", "builtin", "select_only", "skip_some_updates", "client", "jobs", "time", "transactions", "warm_up",
+_RUN = ("file", "builtin", "select_only", "skip_some_updates", "client", "jobs", "time", "transactions", "connect", "warm_up",
         "protocol", "define", "rate", "arrivals", "latency_limit", "max_tries", "sessions",
         "progress", "allow_shell", "random_seed", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
 # Which options each thing that can be asked for takes, and what it is called.
@@ -82,6 +82,7 @@ def bench(
     jobs: options.Jobs = 1,
     time: options.Duration = None,
     transactions: options.Transactions = None,
+    connect: options.Connect = False,
     warm_up: options.WarmUp = options.DEFAULT_WARM_UP_S,
     protocol: options.ProtocolKind = options.Protocol.SIMPLE,
     define: options.Define = None,
@@ -156,6 +157,7 @@ def bench(
             latency_limit_ms=latency_limit,
             sessions=sessions,
             transactions=transactions,
+            reconnect=connect,
         ),
         statements=protocol.value,
         max_tries=max_tries,

@@ -139,6 +139,7 @@ def bench_json(run: BenchRun) -> str:
         },
         "latency_counts_from": _counts_from(run.load),
         "arrivals": measured.arrivals,
+        "connecting": measured.connecting,
         "errors": [
             {"transaction": kind, "sqlstate": state, "message": text, "count": count}
             for kind, state, text, count in measured.errors
@@ -161,6 +162,8 @@ def _blocks(run: BenchRun) -> Iterator[Block]:
     yield from _other_ends(run.measured)
     if run.measured.arrivals is not None:
         yield _arrivals(run.measured.arrivals)
+    if run.measured.connecting is not None:
+        yield _connecting(run.measured.connecting, run.load)
     if run.steps:
         yield _steps(run.steps)
     yield KeyValues((("Load driver", Cell(driver_words(run.driver))),))
@@ -185,13 +188,14 @@ def load_words(load: LoadProfile, seed: int) -> str:
     clients = "1 client" if load.connections == 1 else f"{load.connections:,} clients"
     if load.steps:
         clients = f"{load.steps[0].sessions} to {load.steps[-1].sessions} of {clients}"
+    sessions = ", a new connection for each transaction" if load.reconnect else ""
     threads = f" on {load.threads} threads" if load.threads > 1 else ""
     window = format_duration(load.measure_s)
     if load.transactions is not None:
         each = "" if load.connections == 1 else " a client"
         window = f"{load.transactions:,} transaction{'s' * (load.transactions > 1)}{each}"
     warm_up = f" after {format_duration(load.warm_up_s)} of warm-up" if load.warm_up_s else ""
-    return f"{clients}{threads}, {pace}; {window}{warm_up}; seed {seed}"
+    return f"{clients}{threads}{sessions}, {pace}; {window}{warm_up}; seed {seed}"
 
 
 def _headline(run: BenchRun) -> Block:
@@ -293,6 +297,18 @@ def _arrivals(arrivals: Arrivals) -> Block:
         longest = f"; at most {arrivals.max_queue:,} at once" if arrivals.max_queue else ""
         pairs.append(("Wait until begun", Cell(", ".join(waits) + longest)))
     return KeyValues(tuple(pairs))
+
+
+def _connecting(connecting: Latency, load: LoadProfile) -> Block:
+    if not connecting.count:
+        return KeyValues((("Connecting", Cell("no connection was made in the window")),))
+    times = ", ".join(
+        f"{name} {format_duration(us / 1e6)}"
+        for name, us in (("mean", connecting.mean_us), ("p50", connecting.p50_us), ("p99", connecting.p99_us), ("max", connecting.max_us))
+    )  # fmt: skip
+    where = "in the latency" if isinstance(load.pacing, Open) else "not in the latency"
+    words = f"{times}; {connecting.count:,} connections; {where}, but in the rate"
+    return KeyValues((("Connecting", Cell(words)),))
 
 
 def _steps(steps: Sequence[StepFinding]) -> Block:

@@ -13,6 +13,8 @@ const WAITING_MAX: u32 = 10_000_000;
 pub struct RunJob {
     /// Number of clients, one connection each.
     pub connections: u32,
+    /// Whether each client connects anew for each transaction.
+    pub reconnect: bool,
     /// Worker threads.
     pub threads: u32,
     /// Load before the window, which is not counted.

@@ -76,7 +76,7 @@ pub const QUICK: Script = Script { names: &["quick"], transactions: &[&["select 
 
 pub fn job(changes: &Value) -> RunJob {
     let mut job = json!({
-        "connections": 4, "threads": 2, "warm_up_s": 0.0, "handshake": false, "duration_s": 0.5,
+        "connections": 4, "threads": 2, "reconnect": false, "warm_up_s": 0.0, "handshake": false, "duration_s": 0.5,
         "min_commits": 0, "budget_s": 0.5, "interval_s": 0.2, "grace_s": 2.0,
         "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
     });
