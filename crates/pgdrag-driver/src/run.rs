@@ -226,6 +226,21 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
         }
     }
 
+    /// Reports what all threads have handed over, and which have not ended.
+    ///
+    /// Nobody but a thread itself can read its counts: that is why it counts without a lock. Clients that
+    /// hang do not keep a thread from ending, so one that does not is stuck in the driver's own
+    /// code, or gets no processor. Intervals without its share would tell of a slower server.
+    fn without_threads(&mut self, limit: Duration) -> Error {
+        self.crew.intervals.print_complete(&self.window, self.output);
+        let (left, all) = (self.crew.threads_left, self.crew.threads);
+        let within = limit.as_secs_f64();
+        Error::Workload(format!(
+            "{left} of {all} threads did not end within {within} s of the window's end: what they counted \
+             last is lost"
+        ))
+    }
+
     /// Ends the window and the threads, and writes the last line.
     async fn end<W>(
         mut self,
@@ -245,13 +260,12 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
         self.crew.stage.send_replace(Stage::Over);
         let limit = Duration::from_secs_f64(order.job.grace_s) + THREADS_END_WITHIN;
         let have_ended = timeout(limit, self.crew.finals()).await.is_ok();
+        if !have_ended {
+            return Err(self.without_threads(limit));
+        }
         let opening = self.window.opening().filter(|opening| *opening < end);
         if let Some(opening) = opening {
             self.crew.intervals.finish((opening, end), self.output);
-        }
-        if !have_ended {
-            let threads = self.crew.threads_left;
-            return Err(Error::Workload(format!("{threads} threads did not end")));
         }
         let stopped_by = match stopped {
             None => self.window.stopped_by(),

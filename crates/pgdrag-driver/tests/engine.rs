@@ -8,7 +8,8 @@ use pgdrag_driver::connection::{Connection, Target};
 use pgdrag_driver::job::RunJob;
 use serde_json::json;
 use support::scripts::{
-    PAUSE, QUICK, Script, benchbase, job, lines, of_type, phases, run_until, total,
+    PAUSE, QUICK, STUCK, Script, benchbase, job, lines, lines_and_end, of_type, phases, run_until,
+    total,
 };
 use support::{Server, kill, one_number, run};
 
@@ -309,5 +310,21 @@ fn a_listener_that_never_answers_is_an_error_in_bounded_time() {
         let target = Target::new("127.0.0.1", port, "u", "d", None, "a");
         let result = run_until(target, QUICK, &job(&json!({})), std::future::pending()).await;
         assert_eq!(result.expect_err("mute").to_string(), "server did not answer within 2 s");
+    });
+}
+
+#[test]
+fn a_thread_that_does_not_end_is_an_error_and_no_interval_lacks_its_share() {
+    run(async {
+        let test = "a_thread_that_does_not_end_is_an_error";
+        let Some(server) = Server::start(test).await else { return };
+        let script = Script { names: &["mixed"], transactions: &[&["select 1", STUCK]] };
+        let job = job(&json!({"connections": 2, "threads": 2, "grace_s": 0.1}));
+        let (never, nobody) = (std::future::pending(), std::future::pending());
+        let (lines, ended) = lines_and_end(server.target(), script, &job, never, nobody).await;
+        let message = ended.expect_err("no result").to_string();
+        assert!(message.contains("1 of 2 threads did not end within 10.1 s"), "{message}");
+        assert_eq!(phases(&lines), ["connect", "run", "cancel"]);
+        assert_eq!(of_type(&lines, "interval").len(), 0, "{lines:?}");
     });
 }

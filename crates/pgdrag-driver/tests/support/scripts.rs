@@ -20,11 +20,14 @@ pub struct Script {
 }
 
 pub const PAUSE: &str = "(pause)";
+/// Client 1 holds up its whole thread, longer than a run waits for it.
+pub const STUCK: &str = "(stuck)";
 /// What no client can do.
 pub const MISTAKE: &str = "(mistake)";
 
 pub struct Turns {
     script: Script,
+    client: u32,
     drawn: usize,
 }
 
@@ -44,7 +47,7 @@ impl Workload for Script {
     }
 
     async fn terminal(&self, client: u32, _: u32, _: &mut Connection) -> Result<Turns, Error> {
-        Ok(Turns { script: *self, drawn: client as usize })
+        Ok(Turns { script: *self, client, drawn: client as usize })
     }
 }
 
@@ -59,6 +62,8 @@ impl Terminal for Turns {
         for sql in self.script.transactions[self.drawn % self.script.names.len()] {
             match *sql {
                 PAUSE => timers.sleep(Duration::from_millis(500)).await,
+                STUCK if self.client == 1 => std::thread::sleep(Duration::from_secs(15)),
+                STUCK => {}
                 MISTAKE => return Err(Error::Fatal("script is wrong".into())),
                 sql => conn.simple(sql).await?,
             }
@@ -102,15 +107,27 @@ pub async fn run_with(
     stop: impl Future<Output = ()>,
     answer: impl Future<Output = Answer>,
 ) -> Result<Vec<Value>, Error> {
+    let (lines, ended) = lines_and_end(target, script, job, stop, answer).await;
+    ended.map(|()| lines)
+}
+
+/// The lines of a run, whether it ended well or not.
+pub async fn lines_and_end(
+    target: Target,
+    script: Script,
+    job: &RunJob,
+    stop: impl Future<Output = ()>,
+    answer: impl Future<Output = Answer>,
+) -> (Vec<Value>, Result<(), Error>) {
     let mut written = Vec::new();
     let mut output = Output::new(&mut written);
     // A thousand processes take a while to start.
     let connect_timeout = Duration::from_secs(if job.connections < 500 { 2 } else { 120 });
     let workload = Arc::new(script);
     let order = Order { job, seed: 7, target, connect_timeout, workload };
-    run::run(order, &mut output, stop, answer).await?;
+    let ended = run::run(order, &mut output, stop, answer).await;
     let text = String::from_utf8(written).expect("JSON is UTF-8");
-    Ok(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), ended)
 }
 
 pub async fn lines(target: Target, script: Script, job: &RunJob) -> Vec<Value> {
