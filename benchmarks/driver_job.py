@@ -50,6 +50,7 @@ def scripts(scale: int, statements: str, *texts: Script) -> dict[str, object]:
         "scale": scale,
         "max_tries": 1,
         "allow_shell": False,
+        "time_statements": False,
         "tables": None,
     }
 

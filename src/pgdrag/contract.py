@@ -13,7 +13,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pgdrag.errors import DriverError
-from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Measurement, Sample
+from pgdrag.measurement import (
+    Arrivals,
+    Counts,
+    DriverCost,
+    Latency,
+    Measurement,
+    Sample,
+    Statement,
+)
 
 CONTRACT = 2
 # Nothing of in_flight is in an interval: it is what was left at the end of the last.
@@ -135,6 +143,16 @@ class _ErrorCount(_Line):
     count: int
 
 
+class _Statement(_Line):
+    transaction: str
+    line: int
+    text: str
+    succeeded: int
+    mean_us: float | None
+    failed: int
+    retried: int
+
+
 class _DriverUse(_Line):
     user_cpu_s: float
     system_cpu_s: float
@@ -166,6 +184,7 @@ class DoneLine(_Line):
     transactions: dict[str, _Transactions] | None = None
     arrivals: _Arrivals | None = None
     connecting: _Latency | None = None
+    statements: list[_Statement] | None = None
     errors: list[_ErrorCount] | None = None
     driver: _DriverUse | None = None
     rows: int | None = None
@@ -250,6 +269,7 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
         arrivals=Arrivals(**done.arrivals.model_dump()) if done.arrivals else None,
         warm_up_s=done.warm_up_s,
         connecting=Latency(**done.connecting.model_dump()) if done.connecting else None,
+        statements=tuple(Statement(**one.model_dump()) for one in done.statements or ()),
     )
 
 

@@ -89,6 +89,26 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """The executions of one statement of a script, in transactions that the window counts.
+
+    Attributes:
+        line: where it begins in the script.
+        mean_us: of those that succeeded; None without any.
+        failed: those that failed, and the transaction with them.
+        retried: those that failed and were tried again.
+    """
+
+    transaction: str
+    line: int
+    text: str
+    succeeded: int
+    mean_us: float | None
+    failed: int
+    retried: int
+
+
+@dataclass(frozen=True)
 class DriverCost:
     """What the driver itself used in the measured window: the proof that it was not the bottleneck.
 
@@ -128,6 +148,7 @@ class Measurement:
         errors: first message of each error class: (transaction type, SQLSTATE, message, count).
         arrivals: of an open loop or a rate limit; None in closed loop.
         warm_up_s: load before the window, as it was; None where that is unknown.
+        statements: of the scripts, where they were to be timed.
         connecting: how long it took, where each transaction has a session of its own.
     """
 
@@ -141,6 +162,7 @@ class Measurement:
     arrivals: Arrivals | None = None
     warm_up_s: float | None = None
     connecting: Latency | None = None
+    statements: tuple[Statement, ...] = ()
 
     @property
     def total(self) -> Counts:

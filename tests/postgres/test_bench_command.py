@@ -143,6 +143,31 @@ def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
     assert "50 connections; not in the latency" in out
 
 
+def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
+    tables: Cluster, binaries: Binaries, tmp_path: Path
+) -> None:
+    script = tmp_path / "mine.sql"
+    script.write_text("\\set n 1\nSELECT pg_sleep(0.002);\nSELECT 1\n  / :n;\n")
+    arguments = ("-n", "-f", script, "-r", "-t", "20")
+    theirs = subprocess.run(
+        [binaries.bin_dir / "pgbench", *arguments, dsn(tables)], capture_output=True, text=True
+    )
+    assert "statement latencies in milliseconds and failures" in theirs.stdout, theirs.stderr
+    status, out, err = pgdrag("bench", "--warm-up", "0", "--json", *arguments, dsn(tables))
+    assert status == 0, err
+    slow, fast = json.loads(out)["statements"]
+    assert [(x["line"], x["succeeded"], x["failed"], x["retried"]) for x in (slow, fast)] == [
+        (2, 20, 0, 0),
+        (3, 20, 0, 0),
+    ]
+    assert (slow["mean_us"] >= 2000, fast["text"]) == (True, "SELECT 1\n  / :n;")
+    status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
+    assert status == 0, err
+    assert "SELECT pg_sleep(0.002)" in out
+    status, found = bench_json("-S", dsn(tables))
+    assert (status, found["statements"]) == (0, [])
+
+
 def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
     status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
     assert status == 0

@@ -184,8 +184,9 @@ impl Compiler<'_> {
     fn command(&mut self, number: usize, command: &Command) -> Result<(), ScriptError> {
         let kind = match &command.action {
             Action::Sql { text, results } => {
+                let place = (self.programs.scripts.len(), command.line);
                 let names = self.programs.names();
-                let statement = Statement::new(text, results.clone(), names);
+                let statement = Statement::new(text, results.clone(), place, names);
                 statement.check((command.line, command.column), self.programs.protocol)?;
                 self.programs.statements.push(statement);
                 Kind::Sql(self.programs.statements.len() - 1)

@@ -25,6 +25,8 @@ pub enum Protocol {
 pub struct Statement {
     /// What becomes of its rows.
     pub results: Option<Results>,
+    /// Where it begins: the script's number, and the line.
+    pub place: (usize, usize),
     /// The text that stands before each variable, and behind the last one.
     literals: Vec<String>,
     variables: Vec<Slot>,
@@ -34,7 +36,12 @@ pub struct Statement {
 
 impl Statement {
     /// Finds the variables in a text, and gives each its slot.
-    pub(crate) fn new(text: &str, results: Option<Results>, names: &mut Names) -> Self {
+    pub(crate) fn new(
+        text: &str,
+        results: Option<Results>,
+        place: (usize, usize),
+        names: &mut Names,
+    ) -> Self {
         let (mut literals, mut variables) = (vec![String::new()], Vec::new());
         let mut mentions = Vec::new();
         let mut rest = text;
@@ -54,7 +61,7 @@ impl Statement {
             literals.last_mut().expect("there is always one").push_str(literal);
             rest = behind;
         }
-        Self { results, literals, variables, mentions }
+        Self { results, place, literals, variables, mentions }
     }
 
     /// The variables whose texts are the parameters, in the order of their numbers.
@@ -63,6 +70,17 @@ impl Statement {
     #[must_use]
     pub fn parameters(&self) -> &[Slot] {
         &self.variables
+    }
+
+    /// The text as it stands in the script.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let mut text = self.literals[0].clone();
+        for (mention, literal) in self.mentions.iter().zip(&self.literals[1..]) {
+            text.push_str(mention);
+            text.push_str(literal);
+        }
+        text
     }
 
     /// The text with `$1`, `$2` … in the places of the variables.
@@ -119,7 +137,8 @@ mod tests {
     /// Writes a text with x = 1, and y unset.
     fn both(text: &str) -> (String, String) {
         let mut names = Names::new();
-        let statement = Statement::new(text, None, &mut names);
+        let statement = Statement::new(text, None, (0, 1), &mut names);
+        assert_eq!(statement.source(), text);
         let mut variables = Variables::new(Arc::new(names));
         variables.set_named("x", Value::Int(1));
         let mut simple = String::new();

@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     /// Attempts in all; 0: no limit.
     pub(crate) max_tries: u32,
     pub(crate) latency_limit: Option<Duration>,
+    /// Whether the executions of statements are told.
+    pub(crate) has_laps: bool,
     /// Whether each transaction has a session of its own.
     pub(crate) reconnect: bool,
     /// That each client runs within the window.
@@ -150,6 +152,9 @@ impl<T: Terminal> Client<T> {
             let end =
                 |tally: &mut Tally| tally.end(self.slot, transaction, &result, now, latency, lag);
             let next = end(&mut self.bench.tally.borrow_mut());
+            if self.bench.terms.has_laps {
+                self.tell_laps(next, result.is_err());
+            }
             match result {
                 _ if next == Next::Stop => return,
                 Err(error) if error.is_fatal() => return self.give_up(error),
@@ -170,6 +175,21 @@ impl<T: Terminal> Client<T> {
                 yield_now().await;
                 now = self.bench.terms.clock.now();
             }
+        }
+    }
+
+    /// Hands the executions of the last transaction's statements over to where the counts are.
+    fn tell_laps(&mut self, next: Next, has_failed: bool) {
+        let mut tally = self.bench.tally.borrow_mut();
+        let counts = next != Next::Stop && tally.is_open();
+        let mut last = None;
+        self.terminal.take_laps(&mut |lap| {
+            if let Some(earlier) = last.replace(lap).filter(|_| counts) {
+                tally.lap(earlier, false);
+            }
+        });
+        if let Some(last) = last.filter(|_| counts) {
+            tally.lap(last, has_failed);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::steps::Steps;
 use crate::tally::{Insight, Warmed};
 use crate::window::Window;
 use crate::worker::{Event, Post, Stage, Start, work};
-use crate::workload::Workload;
+use crate::workload::{StatementName, Workload};
 
 /// The threads of a run, and what they have reported.
 pub(crate) struct Crew {
@@ -31,6 +31,7 @@ pub(crate) struct Crew {
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) intervals: Intervals,
     pub(crate) insight: Insight,
+    pub(crate) statements: Vec<StatementName>,
     events: UnboundedReceiver<Event>,
     steps: Arc<Steps>,
     warmed: Vec<Arc<Warmed>>,
@@ -63,6 +64,7 @@ impl Crew {
             latency_limit: job.latency_limit_us.map(Duration::from_micros),
             transactions: job.transactions,
             reconnect: job.reconnect,
+            has_laps: !workload.statements().is_empty(),
             counts_from_due: matches!(job.pacing, Pacing::Open { .. }),
             interval,
             clock,
@@ -91,6 +93,7 @@ impl Crew {
             names,
             intervals,
             insight: Insight::new(),
+            statements: workload.statements(),
             events,
             steps,
             warmed: Vec::new(),
@@ -212,6 +215,7 @@ impl Crew {
             totals: vec![crate::samples::Counts::default(); self.names.len()],
             arrivals: self.has_schedule.then(Arrivals::default),
             connecting: None,
+            statements: Vec::new(),
             driver: DriverCost { threads: self.threads, ..DriverCost::default() },
         }
     }

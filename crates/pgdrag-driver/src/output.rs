@@ -18,9 +18,9 @@ use tokio::sync::Notify;
 use crate::clock::{Clock, Moment};
 use crate::job::{Action, CONTRACT};
 use crate::process::{CpuTime, max_rss_bytes};
-use crate::samples::{Counts, Latencies};
+use crate::samples::{Counts, Laps, Latencies};
 use crate::tally::Insight;
-use crate::workload::{LoadSummary, Progress, Violation};
+use crate::workload::{LoadSummary, Progress, StatementName, Violation};
 
 /// The version in `hello` and of `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -101,6 +101,8 @@ pub struct RunSummary {
     pub totals: Vec<Counts>,
     /// With a schedule.
     pub arrivals: Option<Arrivals>,
+    /// The statements' executions, where they are told.
+    pub statements: Vec<(StatementName, Laps)>,
     /// How long connecting took, where each transaction has a connection of its own.
     pub connecting: Option<Latencies>,
     /// What the driver itself used.
@@ -247,6 +249,9 @@ impl<'a> Output<'a> {
             assert_eq!(arrivals.scheduled, scheduled, "every arrival ends in exactly one way");
             line["arrivals"] = json!(arrivals);
         }
+        if !summary.statements.is_empty() {
+            line["statements"] = statements(&summary.names, &summary.statements);
+        }
         if let Some(connecting) = &summary.connecting {
             line["connecting"] = histogram(connecting);
         }
@@ -354,6 +359,23 @@ fn histogram(latencies: &Latencies) -> Value {
         "max_us": latencies.max(),
         "encoded": STANDARD.encode(encoded),
     })
+}
+
+#[allow(clippy::cast_precision_loss)] // a mean of fewer than 2^52
+fn statements(names: &[Arc<str>], statements: &[(StatementName, Laps)]) -> Value {
+    let one = |(name, laps): &(StatementName, Laps)| {
+        let mean_us = laps.total.as_secs_f64() * 1e6 / laps.succeeded as f64;
+        json!({
+            "transaction": *names[name.transaction],
+            "line": name.line,
+            "text": name.text,
+            "succeeded": laps.succeeded,
+            "mean_us": (laps.succeeded > 0).then_some(mean_us),
+            "failed": laps.failed,
+            "retried": laps.retried,
+        })
+    };
+    statements.iter().map(one).collect()
 }
 
 fn errors(names: &[Arc<str>], counts: &[Counts]) -> Vec<Value> {

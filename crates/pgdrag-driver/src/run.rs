@@ -17,9 +17,10 @@ use crate::crew::{Begun, Crew};
 use crate::job::RunJob;
 use crate::output::{DriverCost, Output, RunSummary};
 use crate::process::CpuTime;
+use crate::samples::Laps;
 use crate::window::{NOTICE, Window};
 use crate::worker::{Event, Stage};
-use crate::workload::Workload;
+use crate::workload::{StatementName, Workload};
 
 /// How long threads may take beyond the grace until the driver gives them up.
 const THREADS_END_WITHIN: Duration = Duration::from_secs(10);
@@ -97,6 +98,12 @@ pub async fn run<W: Workload>(
         stopped = run.measure().await;
     }
     run.end(&order, stopped, began).await
+}
+
+/// Puts each statement beside its executions.
+fn with_laps(statements: Vec<StatementName>, laps: &[Laps]) -> Vec<(StatementName, Laps)> {
+    let laps = laps.iter().cloned().chain(std::iter::repeat(Laps::default()));
+    statements.into_iter().zip(laps).collect()
 }
 
 struct Run<'a, 'o, S> {
@@ -285,6 +292,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             warm_up_s: opening.since(began).as_secs_f64(),
             stopped_by,
             arrivals: crew.arrivals(),
+            statements: with_laps(crew.statements, &crew.insight.laps),
             connecting: order.job.reconnect.then_some(crew.insight.connecting),
             names: crew.names,
             totals: crew.intervals.totals,

@@ -145,6 +145,29 @@ impl Counts {
     }
 }
 
+/// The executions of one statement.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Laps {
+    /// Those that succeeded, and how long they took together.
+    pub succeeded: u64,
+    /// Their whole time.
+    pub total: Duration,
+    /// Those that failed, and with them the transaction.
+    pub failed: u64,
+    /// Those that failed and were tried again.
+    pub retried: u64,
+}
+
+impl Laps {
+    /// Adds what another thread counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.succeeded += other.succeeded;
+        self.total += other.total;
+        self.failed += other.failed;
+        self.retried += other.retried;
+    }
+}
+
 /// One thread's counts of one interval, by transaction type.
 #[derive(Debug)]
 pub struct Batch {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::connection::Error;
 use crate::process::thread_cpu;
-use crate::samples::{Batch, Latencies, Recorder, latencies, whole_us};
+use crate::samples::{Batch, Laps, Latencies, Recorder, latencies, whole_us};
 use crate::window::{Place, Window};
-use crate::workload::Ended;
+use crate::workload::{Ended, Lap};
 
 /// What one client is doing, as far as the counts are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Insight {
     pub(crate) stalls: Latencies,
     /// How long it took to connect anew.
     pub(crate) connecting: Latencies,
+    /// By statement, where they are told.
+    pub(crate) laps: Vec<Laps>,
     /// Arrivals that began late because no client was free.
     pub(crate) late: u64,
     /// Transactions that the window counts, and that were due before it.
@@ -71,6 +73,7 @@ impl Insight {
             send_lag: latencies(),
             stalls: latencies(),
             connecting: latencies(),
+            laps: Vec::new(),
             late: 0,
             carried: 0,
             cpu: Duration::ZERO,
@@ -88,6 +91,8 @@ impl Insight {
         ] {
             ours.add(theirs).expect("histograms have the same bounds");
         }
+        self.laps.resize(self.laps.len().max(other.laps.len()), Laps::default());
+        self.laps.iter_mut().zip(&other.laps).for_each(|(ours, theirs)| ours.merge(theirs));
         self.late += other.late;
         self.carried += other.carried;
         self.cpu = self.cpu.max(other.cpu);
@@ -283,6 +288,23 @@ impl Tally {
         // This thread alone writes it.
         ended.store(ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Next::GoOn
+    }
+
+    /// A statement was executed in a transaction that the window counts; `is_last` where its
+    /// failure is that of the transaction.
+    pub(crate) fn lap(&mut self, lap: Lap, is_last: bool) {
+        if self.insight.laps.len() <= lap.statement {
+            self.insight.laps.resize(lap.statement + 1, Laps::default());
+        }
+        let laps = &mut self.insight.laps[lap.statement];
+        match lap.latency {
+            Some(latency) => {
+                laps.succeeded += 1;
+                laps.total += latency;
+            }
+            None if is_last => laps.failed += 1,
+            None => laps.retried += 1,
+        }
     }
 
     /// A client has connected anew.

@@ -52,6 +52,26 @@ pub enum Ended {
     RolledBack,
 }
 
+/// A statement of a workload, as people know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementName {
+    /// The transaction's index.
+    pub transaction: usize,
+    /// Where it begins in its script.
+    pub line: usize,
+    /// Its text.
+    pub text: String,
+}
+
+/// One execution of a statement.
+#[derive(Debug, Clone, Copy)]
+pub struct Lap {
+    /// The statement's index.
+    pub statement: usize,
+    /// From when it was sent to its whole answer; `None`: it failed.
+    pub latency: Option<Duration>,
+}
+
 /// What the clients do.
 pub trait Workload: Send + Sync + 'static {
     /// One client's part of it.
@@ -66,6 +86,11 @@ pub trait Workload: Send + Sync + 'static {
     /// How often a transaction is tried, in all, that fails with a serialization failure or a
     /// deadlock; 0: without limit.
     fn max_tries(&self) -> u32;
+
+    /// The statements whose executions terminals tell; none: they tell of none.
+    fn statements(&self) -> Vec<StatementName> {
+        Vec::new()
+    }
 
     /// Makes sure, once a run, that the server has the dataset that the job speaks of.
     fn expect_dataset(&self, conn: &mut Connection) -> impl Future<Output = Result<(), Error>> {
@@ -95,6 +120,11 @@ pub trait Terminal: 'static {
         conn: &mut Connection,
         timers: &Timers,
     ) -> impl Future<Output = Result<Ended, Error>>;
+
+    /// Hands over the executions of statements since the last call.
+    fn take_laps(&mut self, take: &mut dyn FnMut(Lap)) {
+        let _ = take;
+    }
 
     /// How long the user takes to enter the transaction that was drawn: before it, outside of latency.
     fn keying(&mut self) -> Duration {

@@ -98,7 +98,7 @@ fn a_script_of_prepared_statements_allocates_nothing() {
                     \\if :delta > 0\nselect balance from accounts where aid = :aid;\n\\endif\nend;\n";
         let job: PgbenchJob = serde_json::from_value(serde_json::json!({
             "scripts": [{"name": "mine", "text": text, "weight": 1}], "statements": "prepared",
-            "variables": {}, "scale": 1, "max_tries": 3, "allow_shell": false, "tables": null,
+            "variables": {}, "scale": 1, "max_tries": 3, "allow_shell": false, "time_statements": false, "tables": null,
         }))
         .expect("a sound job");
         let scripts = Scripts::new(&job, Action::Run, 7).expect("a sound script");

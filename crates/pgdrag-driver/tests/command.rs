@@ -92,7 +92,7 @@ fn a_job_that_is_only_compiled_needs_no_server() {
         let workload = json!({
             "kind": "pgbench", "scripts": [{"name": "mine", "text": text, "weight": 1}],
             "statements": "simple", "variables": {}, "scale": 1, "max_tries": 1,
-            "allow_shell": false, "tables": null,
+            "allow_shell": false, "time_statements": false, "tables": null,
         });
         let compile = with(with(job(1), "/action", json!("compile")), "/run", json!(null));
         let (found, lines) = finish(start(&with(compile, "/workload", workload).to_string()));

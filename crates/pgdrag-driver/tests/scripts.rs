@@ -30,7 +30,7 @@ fn scripts(statements: &str, texts: &[(&str, &str, u32)]) -> Value {
         .collect();
     json!({
         "scripts": scripts, "statements": statements, "variables": {}, "scale": 1, "max_tries": 1,
-        "allow_shell": false, "tables": null,
+        "allow_shell": false, "time_statements": false, "tables": null,
     })
 }
 
@@ -132,6 +132,42 @@ fn a_sleep_is_never_shorter_than_it_says() {
             Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
         // Below 2,048 the histogram has every microsecond.
         assert!(latencies.min() >= 1300, "{} µs", latencies.min());
+    });
+}
+
+#[test]
+fn each_statement_is_timed_where_the_job_says_so() {
+    run(async {
+        let claim = "each_statement_is_timed_where_the_job_says_so";
+        let Some(server) = Server::start(claim).await else { return };
+        let text =
+            "\\set x 0\nBEGIN;\nSELECT pg_sleep(0.01);\n\\if :x = 1\nSELECT :x;\n\\endif\nEND;\n";
+        let job =
+            scripts("prepared", &[("fine", text, 1), ("fails", "SELECT 1;\nSELECT\n1 / 0;", 1)]);
+        let job = with(job, "time_statements", json!(true));
+        let done = done(&server, 2, job).await.expect("a run");
+        let found = done["statements"].as_array().expect("statements");
+        let places: Vec<_> = found
+            .iter()
+            .map(|one| {
+                (
+                    one["transaction"].as_str().expect("a name"),
+                    one["line"].as_u64().expect("a line"),
+                )
+            })
+            .collect();
+        assert_eq!(
+            places,
+            [("fine", 2), ("fine", 3), ("fine", 5), ("fine", 7), ("fails", 1), ("fails", 2)]
+        );
+        let of = |index: usize, key: &str| found[index][key].as_u64().expect("a count");
+        let (fine, fails) = (count(&done, "fine", "committed"), count(&done, "fails", "failed"));
+        let succeeded: Vec<_> = (0..6).map(|index| of(index, "succeeded")).collect();
+        assert_eq!(succeeded, [fine, fine, 0, fine, fails, 0], "{done}");
+        assert_eq!(of(5, "failed"), fails, "{done}");
+        assert_eq!(found[4]["text"], "SELECT 1;");
+        assert!(found[1]["mean_us"].as_f64().expect("a mean") >= 10_000.0, "{done}");
+        assert!(found[2]["mean_us"].is_null(), "{done}");
     });
 }
 

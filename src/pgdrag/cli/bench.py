@@ -45,7 +45,7 @@ _TABLES = ("init_steps", "fillfactor", "partitions", "partition_method", "unlogg
            "foreign_keys", "scale", "no_vacuum", "quiet")  # fmt: skip
 _RUN = ("file", "builtin", "select_only", "skip_some_updates", "client", "jobs", "time", "transactions", "connect", "warm_up",
         "protocol", "define", "rate", "arrivals", "latency_limit", "max_tries", "sessions",
-        "progress", "allow_shell", "random_seed", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
+        "progress", "report_per_command", "allow_shell", "random_seed", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
 # Which options each thing that can be asked for takes, and what it is called.
 _MODES = {
     "initialize": (
@@ -67,6 +67,7 @@ class _Asked:
     statements: str
     max_tries: int
     allow_shell: bool
+    time_statements: bool
     seed: int
     progress_s: float | None
 
@@ -92,6 +93,7 @@ def bench(
     max_tries: options.MaxTries = 1,
     sessions: options.Sessions = None,
     progress: options.Progress = None,
+    report_per_command: options.PerCommand = False,
     no_vacuum: options.NoVacuum = False,
     vacuum_all: options.VacuumAll = False,
     allow_shell: options.AllowShell = False,
@@ -162,6 +164,7 @@ def bench(
         statements=protocol.value,
         max_tries=max_tries,
         allow_shell=allow_shell,
+        time_statements=report_per_command,
         seed=seed_of(random_seed),
         progress_s=progress,
     )
@@ -244,6 +247,7 @@ def _job(asked: _Asked, scale: int) -> dict[str, object]:
         variables=asked.variables,
         max_tries=asked.max_tries,
         allow_shell=asked.allow_shell,
+        time_statements=asked.time_statements,
     )
 
 

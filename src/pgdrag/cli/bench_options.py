@@ -86,6 +86,7 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, 
 Duration = Annotated[float | None, typer.Option("--time", "-T", metavar="SECONDS", min=0.1, max=LONGEST_S, help="Length of the measured window (default: 20, or the length of --sessions)")]  # fmt: skip
 Transactions = Annotated[int | None, typer.Option("--transactions", "-t", metavar="N", min=1, max=2**31 - 1, help="Transactions of each client in the window, which ends with the last of them; in place of --time")]  # fmt: skip
 Connect = Annotated[bool, typer.Option("--connect", "-C", help="Connect anew for each transaction")]
+PerCommand = Annotated[bool, typer.Option("--report-per-command", "-r", help="Show the latency of each statement of the scripts")]  # fmt: skip
 WarmUp = Annotated[float, typer.Option("--warm-up", metavar="SECONDS", min=0, max=86_400, help="Load before the window, over the same connections, which does not count")]  # fmt: skip
 Rate = Annotated[float | None, typer.Option("--rate", "-R", metavar="TPS", min=0.001, max=10_000_000, help="Transactions to begin per second over all clients, on a schedule (default: no pause)")]  # fmt: skip
 ArrivalsKind = Annotated[Arrivals | None, typer.Option("--arrivals", help="With --rate: independent arrivals, or even ones (default: poisson)")]  # fmt: skip

@@ -18,6 +18,7 @@ from pgdrag.analysis.rates import TrialRate, rate_interval, trend
 from pgdrag.analysis.steps import step_findings
 from pgdrag.analysis.wording import percent_words
 from pgdrag.load import Closed, LoadProfile, Open
+from pgdrag.measurement import Statement
 from pgdrag.plan import Arrivals, Host, Latency, Measurement, Result
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import (
@@ -33,6 +34,8 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.json import plain
 from pgdrag.units import format_duration, format_number, format_rate
+
+LONGEST_STATEMENT = 60  # of which a row shows that much
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ def bench_json(run: BenchRun) -> str:
         "latency_counts_from": _counts_from(run.load),
         "arrivals": measured.arrivals,
         "connecting": measured.connecting,
+        "statements": measured.statements,
         "errors": [
             {"transaction": kind, "sqlstate": state, "message": text, "count": count}
             for kind, state, text, count in measured.errors
@@ -160,6 +164,8 @@ def _blocks(run: BenchRun) -> Iterator[Block]:
     yield _transactions(run.measured)
     yield Paragraph(_MEANINGS[_counts_from(run.load)], Tone.MUTED)
     yield from _other_ends(run.measured)
+    if run.measured.statements:
+        yield _statements(run.measured.statements)
     if run.measured.arrivals is not None:
         yield _arrivals(run.measured.arrivals)
     if run.measured.connecting is not None:
@@ -297,6 +303,33 @@ def _arrivals(arrivals: Arrivals) -> Block:
         longest = f"; at most {arrivals.max_queue:,} at once" if arrivals.max_queue else ""
         pairs.append(("Wait until begun", Cell(", ".join(waits) + longest)))
     return KeyValues(tuple(pairs))
+
+
+def _statements(statements: Sequence[Statement]) -> Block:
+    shown = [x for x in ("failed", "retried") if any(getattr(one, x) for one in statements)]
+    titles = ("Line", "Executed", "Mean", *(x.capitalize() for x in shown))
+    columns = (
+        Column("Transaction"),
+        *(Column(title, Align.RIGHT) for title in titles),
+        Column("Statement"),
+    )
+    rows = tuple(
+        (
+            Cell(one.transaction, is_strong=True),
+            Cell(str(one.line)),
+            Cell(f"{one.succeeded:,}"),
+            NOTHING if one.mean_us is None else Cell(format_duration(one.mean_us / 1e6)),
+            *(Cell(f"{getattr(one, key):,}") for key in shown),
+            Cell(_shortened(one.text)),
+        )
+        for one in statements
+    )
+    return Table("Latency of each statement", columns, rows)
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST_STATEMENT else f"{words[: LONGEST_STATEMENT - 1]}…"
 
 
 def _connecting(connecting: Latency, load: LoadProfile) -> Block:

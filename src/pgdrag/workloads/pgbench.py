@@ -252,6 +252,7 @@ def pgbench_job(
     variables: Mapping[str, str] | None = None,
     max_tries: int = 1,
     allow_shell: bool = False,
+    time_statements: bool = False,
     tables: Tables | None = None,
 ) -> dict[str, object]:
     """Return the driver's `workload` object for scripts, and for `tables` where they are to be made."""
@@ -263,6 +264,7 @@ def pgbench_job(
         "variables": dict(variables or {}),
         "max_tries": max_tries,
         "allow_shell": allow_shell,
+        "time_statements": time_statements,
         "tables": tables.job() if tables is not None else None,
     }
 

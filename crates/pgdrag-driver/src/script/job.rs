@@ -22,6 +22,8 @@ pub struct PgbenchJob {
     pub max_tries: u32,
     /// Whether scripts may run programs of this machine.
     pub allow_shell: bool,
+    /// Whether the latency of each statement is told.
+    pub time_statements: bool,
     /// How to make the tables; given exactly when the action is `load`.
     pub tables: Option<Tables>,
 }

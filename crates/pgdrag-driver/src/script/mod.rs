@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::job::Action;
 use crate::pgbench_tables;
 use crate::target::Target;
-use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
+use crate::workload::{Dataset, LoadSummary, OnProgress, StatementName, Violation, Workload};
 
 /// The scripts of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -82,6 +82,17 @@ impl Workload for Scripts {
 
     fn weights(&self) -> Vec<f64> {
         self.shared.job.scripts.iter().map(|script| f64::from(script.weight)).collect()
+    }
+
+    fn statements(&self) -> Vec<StatementName> {
+        if !self.shared.job.time_statements {
+            return Vec::new();
+        }
+        let name = |statement: &pgbench_script::Statement| {
+            let (transaction, line) = statement.place;
+            StatementName { transaction, line, text: statement.source() }
+        };
+        self.shared.programs.statements().iter().map(name).collect()
     }
 
     fn max_tries(&self) -> u32 {

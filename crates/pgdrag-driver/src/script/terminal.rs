@@ -1,6 +1,7 @@
 //! What does a client do with each step of its script?
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pgbench_script::{Client, Generator, ResultKind, Results, Slot, Step, Value};
 use pgwire::value::Format;
@@ -9,7 +10,7 @@ use super::{Draws, Shared, Statements, shell};
 use crate::connection::{Answer, Answers, Connection, Flight, Params, Protocol, Row, Statement};
 use crate::error::Error;
 use crate::timer::Timers;
-use crate::workload::{self, Ended};
+use crate::workload::{self, Ended, Lap};
 
 /// One client: its place in a script, and what its connection has prepared.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Terminal {
     statements: Vec<Option<Ready>>,
     params: Params,
     text: String,
+    /// Executions of statements, where they are to be told.
+    laps: Vec<Lap>,
 }
 
 /// A statement that the connection can execute.
@@ -61,6 +64,7 @@ impl Terminal {
             statements: Vec::new(),
             params: Params::new(),
             text: String::new(),
+            laps: Vec::new(),
         };
         terminal.attach(conn)?;
         Ok(terminal)
@@ -110,6 +114,15 @@ impl Terminal {
         let number = shell.number(&output).map_err(|error| self.failed(&error))?;
         self.client.variables.set(target, Value::Int(number));
         Ok(())
+    }
+
+    /// Executes a statement, and notes how long that took.
+    async fn timed_sql(&mut self, conn: &mut Connection, number: usize) -> Result<(), Error> {
+        let began = Instant::now();
+        let result = self.sql(conn, number).await;
+        let latency = result.is_ok().then(|| began.elapsed());
+        self.laps.push(Lap { statement: number, latency });
+        result
     }
 
     async fn sql(&mut self, conn: &mut Connection, number: usize) -> Result<(), Error> {
@@ -292,11 +305,18 @@ impl workload::Terminal for Terminal {
                     }
                     return Ok(Ended::Committed);
                 }
+                Step::Sql(number) if self.shared.job.time_statements => {
+                    self.timed_sql(conn, number).await?;
+                }
                 Step::Sql(number) => self.sql(conn, number).await?,
                 Step::StartPipeline => self.pipeline(conn, timers).await?,
                 other => self.locally(other, timers).await?,
             }
         }
+    }
+
+    fn take_laps(&mut self, take: &mut dyn FnMut(Lap)) {
+        self.laps.drain(..).for_each(take);
     }
 
     async fn reconnect(&mut self, conn: &mut Connection) -> Result<(), Error> {
