@@ -27,6 +27,7 @@ test: $(VENV)/installed-dev
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed
+	cargo build --release --locked --quiet --example bare_loop
 	$(BIN)/python -m benchmarks $(BENCH)
 
 lint: $(VENV)/installed-dev

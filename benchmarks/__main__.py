@@ -80,7 +80,7 @@ def main(
         bool, typer.Option("--quick", help="Fewer and shorter rounds: a look, no proof.")
     ] = False,
     connections: Annotated[int, typer.Option(min=1, help="Connections of each client.")] = 8,
-    threads: Annotated[int, typer.Option(min=1, help="Worker threads of pgdrag and pgbench.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Worker threads of pgdrag and pgbench.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and the keys drawn.")] = 1,
     benchbase: Annotated[
         Path | None, typer.Option(help="Directory of BenchBase, with benchbase.jar.")

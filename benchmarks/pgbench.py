@@ -2,6 +2,8 @@
 
 Both read the same text: what pgbench itself prints as its built-in script. In the pipelined variants
 pgdrag sends a transaction's statements (or ten selects) in one flight.
+
+Beside the prepared select runs a bare loop, `crates/pgdrag-driver/examples/bare_loop.rs`: what no client can do with less.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from benchmarks.stage import Stage, stage
 
 START_S = 5.0
 LOAD_S_PER_SCALE = 0.5
-RUNS = 10  # contestants of all duels together
+RUNS = 11  # contestants of all duels together
 SELECTS = 10
 NO_LOWER = ">= 0.98"  # 2 % are the margin within which pgdrag calls two throughputs equal
 CPU_GOAL = "<= 0.85"
 PIPELINED_CPU_GOAL = "<= 0.40"
 SELECT_COUNT = "SELECT idx_scan FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'"
+ROWS_PER_SCALE = 100_000
+BARE_LOOP = Path(__file__).parents[1] / "target" / "release" / "examples" / "bare_loop"
 TPCB_COUNT = "SELECT count(*) FROM pgbench_history"
 
 
@@ -43,6 +47,7 @@ class Duel:
         mode: simple or prepared.
         flight: the pipelined variant; None where there is none.
         flight_work: how much of the work one of its transactions does.
+        has_floor: whether a bare loop does the same work.
     """
 
     title: str
@@ -53,6 +58,7 @@ class Duel:
     mode: str
     flight: Script | None = None
     flight_work: int = 1
+    has_floor: bool = False
 
     def pairs(self) -> list[Pair]:
         """Return what is compared: like with like, then pipelined with pgbench's prepared mode."""
@@ -80,6 +86,11 @@ class Duel:
                     work=self.work,
                 ),
             ]
+        if self.has_floor:
+            note = (
+                "a loop that does nothing else, which no client can do with less; for information"
+            )
+            pairs.append(Pair(what, "bare loop", "pgbench", "", "", note=note, work=self.work))
         return pairs
 
     def _cpu_goal(self) -> str:
@@ -132,7 +143,7 @@ def _duels(server: Stage) -> list[Duel]:
     tpcb = ("TPC-B-like", "transaction", TPCB_COUNT, False, tpcb_like)
     return [
         Duel(*select, "simple"),
-        Duel(*select, "prepared", many(select_only, SELECTS), SELECTS),
+        Duel(*select, "prepared", many(select_only, SELECTS), SELECTS, BARE_LOOP.is_file()),
         Duel(*tpcb, "simple"),
         Duel(*tpcb, "prepared", pipelined(tpcb_like)),
     ]
@@ -150,6 +161,8 @@ def _fight(setting: Setting, server: Stage, duel: Duel) -> Contest:
                 _pgbench(setting, server, count, duel, duel.flight, "pgbench pipelined"),
                 _pgdrag(setting, server, count, duel, duel.flight, "pgdrag pipelined"),
             ]
+        if duel.has_floor:
+            contestants.append(_bare_loop(setting, server, count))
         contest = Contest(
             f"{duel.title}, {duel.mode}",
             contestants,
@@ -237,6 +250,15 @@ def _pgbench(
 
     title = f"pgbench {server.version}, {duel.mode}{name.removeprefix('pgbench')}"
     return scripted.contestant(setting, name, title, command, count)
+
+
+def _bare_loop(setting: Setting, server: Stage, count: Counter) -> Contestant:
+    socket = f"{server.host}/.s.PGSQL.{server.port}"
+    rows = setting.scale * ROWS_PER_SCALE
+    argv: list[str | Path] = [BARE_LOOP, socket, server.user, server.database]
+    argv += [str(setting.connections), f"{scripted.duration_s(setting):.0f}", str(rows)]
+    command = Command(argv, own_count=int)
+    return scripted.contestant(setting, "bare loop", "bare loop", lambda _: command, count)
 
 
 def processed(output: str) -> int:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{EvalError, RunError};
+use crate::error::RunError;
 use crate::eval::Session;
 use crate::expr::Expr;
 use crate::program::{Amount, Kind, Operation, Programs};
@@ -188,7 +188,7 @@ impl Run<'_> {
         };
         let mut session =
             Session { variables: self.variables, random: self.random, debug: &mut with_place };
-        session.evaluate(expression).map_err(|error: EvalError| error.to_string())
+        session.evaluate(expression).map_err(|error| error.to_string())
     }
 
     fn sql(&self, statement: usize) -> Done<Step> {

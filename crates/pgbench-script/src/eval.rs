@@ -10,7 +10,8 @@ use crate::variables::{Slot, Variables};
 /// pgbench's limit for all functions but CASE.
 const MOST_ARGUMENTS: usize = 16;
 
-type Evaluated = Result<Value, EvalError>;
+// In a box, because values are handed on often, and errors are rare.
+type Evaluated = Result<Value, Box<EvalError>>;
 
 /// What an expression can reach while it is evaluated.
 pub struct Session<'a> {
@@ -63,6 +64,7 @@ impl Session<'_> {
         Ok(Value::Null)
     }
 
+    #[inline]
     fn call(&mut self, function: Function, arguments: &[Expr<Slot>]) -> Evaluated {
         // Most functions have one or two arguments: these cost no room for more.
         match arguments {
@@ -80,7 +82,7 @@ impl Session<'_> {
             _ => {
                 let mut values = [Value::Null; MOST_ARGUMENTS];
                 if arguments.len() > MOST_ARGUMENTS {
-                    return Err(EvalError::TooManyArguments);
+                    return Err(EvalError::TooManyArguments.into());
                 }
                 for (value, argument) in values.iter_mut().zip(arguments) {
                     *value = self.evaluate(argument)?;
@@ -90,6 +92,7 @@ impl Session<'_> {
         }
     }
 
+    #[inline]
     fn apply(&mut self, function: Function, values: &[Value]) -> Evaluated {
         match (function, values) {
             (Function::Debug, [value]) => {
@@ -112,15 +115,15 @@ impl Session<'_> {
     fn draw(&mut self, function: Function, range: Range, parameter: f64) -> Evaluated {
         let drawn = match function {
             Function::RandomGaussian if parameter < 2.0 => {
-                return Err(EvalError::Gaussian(parameter));
+                return Err(EvalError::Gaussian(parameter).into());
             }
             Function::RandomGaussian => gaussian(self.random, range, parameter),
             Function::RandomExponential if parameter <= 0.0 => {
-                return Err(EvalError::Exponential(parameter));
+                return Err(EvalError::Exponential(parameter).into());
             }
             Function::RandomExponential => exponential(self.random, range, parameter),
             Function::RandomZipfian if !(1.001..=1000.0).contains(&parameter) => {
-                return Err(EvalError::Zipfian(parameter));
+                return Err(EvalError::Zipfian(parameter).into());
             }
             Function::RandomZipfian => zipfian(self.random, range, parameter),
             other => unreachable!("{other:?} draws nothing"),
@@ -129,6 +132,7 @@ impl Session<'_> {
     }
 }
 
+#[inline]
 fn range(low: Value, high: Value) -> Result<Range, EvalError> {
     let range = Range { low: low.to_int()?, high: high.to_int()? };
     if range.low > range.high {
@@ -139,6 +143,7 @@ fn range(low: Value, high: Value) -> Result<Range, EvalError> {
 }
 
 /// Evaluates what depends on nothing but its arguments, none of which is NULL.
+#[inline]
 fn pure(function: Function, values: &[Value]) -> Evaluated {
     match (function, values) {
         (Function::Least | Function::Greatest, _) => variadic(function, values),
@@ -148,7 +153,7 @@ fn pure(function: Function, values: &[Value]) -> Evaluated {
         (Function::Permute, [value, size, seed]) => {
             let (value, size, seed) = (value.to_int()?, size.to_int()?, seed.to_int()?);
             if size <= 0 {
-                return Err(EvalError::PermuteSize);
+                return Err(EvalError::PermuteSize.into());
             }
             Ok(Value::Int(permute(value, size, seed)))
         }
@@ -173,6 +178,7 @@ fn unary(function: Function, value: Value) -> Evaluated {
     })
 }
 
+#[inline]
 fn binary(function: Function, left: Value, right: Value) -> Evaluated {
     match function {
         Function::HashFnv1a => Ok(Value::Int(fnv1a(left.to_int()?, right.to_int()?))),
@@ -191,6 +197,7 @@ fn binary(function: Function, left: Value, right: Value) -> Evaluated {
     }
 }
 
+#[inline]
 fn has_double(values: &[Value]) -> bool {
     values.iter().any(|value| matches!(value, Value::Double(_)))
 }
@@ -210,9 +217,10 @@ fn of_doubles(function: Function, left: f64, right: f64) -> Value {
     }
 }
 
+#[inline]
 fn of_ints(function: Function, left: i64, right: i64) -> Evaluated {
     let within = |result: Option<i64>, operation| {
-        result.map(Value::Int).ok_or(EvalError::OutOfRange(operation))
+        result.map(Value::Int).ok_or_else(|| EvalError::OutOfRange(operation).into())
     };
     // A shift counts modulo 64, which is what pgbench's machine code does on common processors.
     let bits = (right & 63).unsigned_abs();
@@ -220,7 +228,7 @@ fn of_ints(function: Function, left: i64, right: i64) -> Evaluated {
         Function::Add => within(left.checked_add(right), "add"),
         Function::Subtract => within(left.checked_sub(right), "sub"),
         Function::Multiply => within(left.checked_mul(right), "mul"),
-        Function::Divide | Function::Mod if right == 0 => Err(EvalError::DivisionByZero),
+        Function::Divide | Function::Mod if right == 0 => Err(EvalError::DivisionByZero.into()),
         Function::Divide => within(left.checked_div(right), "div"),
         Function::Mod => Ok(Value::Int(left.wrapping_rem(right))),
         Function::Less => Ok(Value::Boolean(left < right)),

@@ -32,6 +32,7 @@ impl Value {
     }
 
     /// Takes a truth value; a number is none, unlike in [`is_true`](Self::is_true).
+    #[inline]
     pub fn to_bool(self) -> Result<bool, EvalError> {
         match self {
             Self::Boolean(value) => Ok(value),
@@ -40,6 +41,7 @@ impl Value {
     }
 
     /// Takes an integer; a double is rounded, halves to the even neighbour.
+    #[inline]
     pub fn to_int(self) -> Result<i64, EvalError> {
         // 2^63, the first double above every integer.
         const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -59,6 +61,7 @@ impl Value {
     }
 
     /// Takes a double.
+    #[inline]
     pub fn to_double(self) -> Result<f64, EvalError> {
         match self {
             Self::Double(value) => Ok(value),

@@ -17,6 +17,7 @@ use tokio::task::yield_now;
 use crate::clock::{Clock, Moment};
 use crate::connection::{CancelToken, Connection, Error, Target, connect_within};
 use crate::pacing::{Backlog, Turn};
+use crate::reactor::Reactor;
 use crate::tally::{Next, Origin, Slot, Tally};
 use crate::timer::Timers;
 use crate::workload::{Ended, Terminal};
@@ -57,6 +58,8 @@ pub(crate) struct Bench {
     pub(crate) resting: RefCell<Vec<Option<Waker>>>,
     /// By slot: what cancels the client's work.
     pub(crate) tokens: RefCell<Vec<CancelToken>>,
+    /// Tells of the server's answers.
+    pub(crate) reactor: Rc<Reactor>,
     /// When the loop woke up with the answers that are being served.
     pub(crate) woke: Rc<Cell<Moment>>,
     /// Clients that can go on.
@@ -126,7 +129,7 @@ impl<T: Terminal> Client<T> {
             let (origin, turn) = self.next_turn(now).await;
             let transaction = self.terminal.draw();
             let keying = self.terminal.keying();
-            now = self.wait_out(keying, turn).await;
+            now = if keying.is_zero() { turn } else { self.wait_out(keying, turn).await };
             if is_brief {
                 if !self.reconnect(&mut pause).await {
                     return;
@@ -169,7 +172,9 @@ impl<T: Terminal> Client<T> {
                 _ => pause.reset(),
             }
             let thinking = self.terminal.thinking();
-            now = self.wait_out(thinking, now).await;
+            if !thinking.is_zero() {
+                now = self.wait_out(thinking, now).await;
+            }
             if lag > LONGEST_TURN {
                 // Transactions that never wait for the server would keep the loop from all else.
                 yield_now().await;
@@ -228,9 +233,6 @@ impl<T: Terminal> Client<T> {
 
     /// Waits so long from `now` on, and returns the time then.
     async fn wait_out(&self, length: Duration, now: Moment) -> Moment {
-        if length.is_zero() {
-            return now;
-        }
         self.bench.timers.sleep_until(now + length).await;
         self.bench.terms.clock.now()
     }
@@ -282,6 +284,7 @@ impl<T: Terminal> Client<T> {
         let began = terms.clock.now();
         let mut connection = connect_within(&terms.target, terms.connect_timeout).await?;
         self.terminal.reconnect(&mut connection).await?;
+        connection.watch(&self.bench.reactor)?;
         self.bench.tokens.borrow_mut()[self.slot] = connection.cancel_token();
         self.connection = connection;
         self.bench.tally.borrow_mut().connected(began, terms.clock.now());

@@ -6,6 +6,8 @@
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
+
 /// Nanoseconds since the clock began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(pub u64);
@@ -39,25 +41,36 @@ impl Sub<Duration> for Moment {
 
 /// A monotonic clock and its beginning.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock(Instant);
+pub struct Clock {
+    origin: Instant,
+    /// The same moment as the kernel counts it.
+    origin_ns: u64,
+}
 
 impl Clock {
     /// A clock that begins now.
     #[must_use]
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self { origin: Instant::now(), origin_ns: monotonic_ns() }
     }
 
     /// The time.
     #[must_use]
     pub fn now(self) -> Moment {
-        Moment(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Moment(monotonic_ns().saturating_sub(self.origin_ns))
     }
 
     /// A moment as the standard library and the runtime have it.
     #[must_use]
     pub fn instant(self, moment: Moment) -> Instant {
         // A century is never waited for, and is far below what overflows.
-        self.0 + Duration::from_nanos(moment.0.min(3_000_000_000_000_000_000))
+        self.origin + Duration::from_nanos(moment.0.min(3_000_000_000_000_000_000))
     }
+}
+
+/// Nanoseconds on the clock that [`Instant`] has, too, without its checks.
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
+    // Neither part is negative.
+    time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::clients::Terms;
 use crate::connection::{Connection, Error};
+use crate::reactor::Reactor;
 use crate::workload::Workload;
 
 /// Sessions that one thread opens at the same time.
@@ -20,10 +21,11 @@ const AT_A_TIME: usize = 32;
 /// A thread's clients, in the order of their numbers.
 pub(crate) type Ready<T> = Vec<(u32, Connection, T)>;
 
-/// Connects the clients with these numbers, of `clients` in all.
+/// Connects the clients with these numbers, of `clients` in all, and lets `reactor` watch them.
 pub(crate) async fn connect<W: Workload>(
     terms: &Arc<Terms>,
     workload: &Arc<W>,
+    reactor: &Rc<Reactor>,
     numbers: &[u32],
     clients: u32,
 ) -> Result<Ready<W::Terminal>, Error> {
@@ -33,6 +35,7 @@ pub(crate) async fn connect<W: Workload>(
     for _ in 0..AT_A_TIME.min(numbers.len()) {
         let (terms, workload) = (Arc::clone(terms), Arc::clone(workload));
         let (ready, left) = (Rc::clone(&ready), Rc::clone(&left));
+        let reactor = Rc::clone(reactor);
         connecting.spawn_local(async move {
             loop {
                 let Some(number) = left.borrow_mut().pop_front() else { return Ok(()) };
@@ -41,6 +44,7 @@ pub(crate) async fn connect<W: Workload>(
                     workload.expect_dataset(&mut connection).await?;
                 }
                 let terminal = workload.terminal(number, clients, &mut connection).await?;
+                connection.watch(&reactor)?;
                 ready.borrow_mut().push((number, connection, terminal));
             }
         });

@@ -5,6 +5,7 @@
 //! with the transaction's first statement. Dropping a future that this module returned leaves the
 //! connection in the middle of an answer; it then refuses further work and must be dropped, too.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use pgwire::backend::{self, Tag};
@@ -17,6 +18,7 @@ pub use crate::copy_in::CopyIn;
 pub use crate::error::Error;
 use crate::exchange::{Arrived, Exchange};
 pub use crate::flight::Flight;
+use crate::reactor::Reactor;
 use crate::session;
 pub use crate::statement::{Protocol, Statement};
 use crate::target::Registration;
@@ -86,6 +88,11 @@ impl Connection {
         }
         connection.finish(3).await?;
         Ok(connection)
+    }
+
+    /// Lets the thread's `reactor` tell of the server's answers from now on.
+    pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> Result<(), Error> {
+        self.exchange.watch(reactor)
     }
 
     /// What it takes to cancel this session's work from outside.

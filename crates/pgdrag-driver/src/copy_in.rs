@@ -33,7 +33,7 @@ impl<'a> CopyIn<'a> {
                 if message.tag == Tag::ErrorResponse {
                     // The server swallows the rest up to the end of the COPY.
                     let error = self.connection.server_error(&message)?;
-                    return self.connection.gather_after(Owed::TEXT, Some(error)).await;
+                    return self.connection.gather_after(Owed::TEXT, error).await;
                 }
                 exchange.discard(&message);
             }
@@ -63,7 +63,7 @@ impl Connection {
                 Tag::CopyInResponse => return Ok(CopyIn::new(self)),
                 Tag::ErrorResponse => {
                     let error = self.server_error(&message)?;
-                    self.gather_after(Owed::TEXT, Some(error)).await?;
+                    self.gather_after(Owed::TEXT, error).await?;
                 }
                 Tag::ReadyForQuery => {
                     self.note_ready(&message)?;

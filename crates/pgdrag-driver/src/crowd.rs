@@ -1,8 +1,8 @@
 //! How do the clients of one thread take turns?
 //!
-//! Whoever the event loop woke up is served in one batch, in the order of waking, before the loop looks
-//! for more. So one reading of the clock says when all of them could have been served, and nobody is
-//! served twice while another waits.
+//! Whoever has news is served in one batch, in the order of the news, before the reactor is asked for
+//! more. So one reading of the clock says when all of them could have been served, and nobody is served
+//! twice while another waits.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,10 +11,15 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use tokio::task::{Unconstrained, unconstrained};
 
 use crate::clock::{Clock, Moment};
+use crate::reactor::Reactor;
+
+/// Clients that have been served for so long let the thread's timers and other tasks have their turn.
+const LONGEST_TURN: Duration = Duration::from_micros(100);
 
 /// The futures of a thread's clients, by slot.
 pub(crate) struct Crowd {
@@ -24,6 +29,7 @@ pub(crate) struct Crowd {
     live: usize,
     ready: Arc<Ready>,
     batch: Vec<usize>,
+    reactor: Rc<Reactor>,
     /// When the batch that is being served woke up.
     woke: Rc<Cell<Moment>>,
 }
@@ -42,6 +48,14 @@ struct Ready(Mutex<(Vec<usize>, Option<Waker>)>);
 impl Ready {
     fn lock(&self) -> MutexGuard<'_, (Vec<usize>, Option<Waker>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody is to be served; who serves is woken as soon as somebody is.
+    fn is_empty(&self, context: &Context<'_>) -> bool {
+        let mut ready = self.lock();
+        let is_empty = ready.0.is_empty();
+        ready.1 = is_empty.then(|| context.waker().clone());
+        is_empty
     }
 }
 
@@ -71,9 +85,9 @@ impl Wake for Call {
 
 impl Crowd {
     /// Nobody yet; `woke` is told when each batch woke up.
-    pub(crate) fn new(clock: Clock, woke: Rc<Cell<Moment>>) -> Self {
+    pub(crate) fn new(clock: Clock, reactor: Rc<Reactor>, woke: Rc<Cell<Moment>>) -> Self {
         let ready = Arc::default();
-        Self { clock, members: Vec::new(), live: 0, ready, batch: Vec::new(), woke }
+        Self { clock, members: Vec::new(), live: 0, ready, batch: Vec::new(), reactor, woke }
     }
 
     /// Adds a client, whose slot is the next one.
@@ -94,11 +108,28 @@ impl Crowd {
         }
     }
 
-    /// Serves one batch; ready when no client is left.
+    /// Serves whoever has news, for a short while; ready when no client is left.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut ready = self.ready.lock();
-        std::mem::swap(&mut ready.0, &mut self.batch);
-        drop(ready);
+        let began = self.clock.now();
+        // The first look sees what has woken this task: it is no reason to look once more.
+        let _ = self.reactor.poll_news(context);
+        while self.live > 0 {
+            self.reactor.look();
+            std::mem::swap(&mut self.ready.lock().0, &mut self.batch);
+            if !self.batch.is_empty() {
+                self.serve();
+                if self.woke.get().since(began) > LONGEST_TURN {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            } else if self.reactor.poll_news(context).is_pending() && self.ready.is_empty(context) {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn serve(&mut self) {
         self.woke.set(self.clock.now());
         for slot in self.batch.drain(..) {
             let Some(member) = &mut self.members[slot] else { continue };
@@ -109,17 +140,6 @@ impl Crowd {
                 self.live -= 1;
             }
         }
-        if self.live == 0 {
-            return Poll::Ready(());
-        }
-        let mut ready = self.ready.lock();
-        if ready.0.is_empty() {
-            ready.1 = Some(context.waker().clone());
-        } else {
-            // The event loop looks for news before the next batch.
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
     }
 }
 
@@ -142,45 +162,48 @@ mod tests {
         .await;
     }
 
-    fn serve(crowd: &mut Crowd) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(poll_fn(|context| crowd.poll(context)));
+    /// Adds clients to a crowd, and serves them to their end.
+    fn serve(add: impl FnOnce(&mut Crowd)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        runtime.expect("a runtime").block_on(async {
+            let reactor = Rc::new(Reactor::new().expect("a reactor"));
+            let mut crowd = Crowd::new(Clock::start(), reactor, Rc::default());
+            add(&mut crowd);
+            poll_fn(|context| crowd.poll(context)).await;
+        });
     }
 
     #[test]
     fn everybody_is_served_once_before_anybody_is_served_twice() {
         let turns = Rc::new(RefCell::new(Vec::new()));
-        let mut crowd = Crowd::new(Clock::start(), Rc::default());
-        for name in ["a", "b"] {
-            let turns = Rc::clone(&turns);
-            crowd.add(async move {
-                for _ in 0..3 {
-                    turns.borrow_mut().push(name);
-                    pass().await;
-                }
-            });
-        }
-        serve(&mut crowd);
+        serve(|crowd| {
+            for name in ["a", "b"] {
+                let turns = Rc::clone(&turns);
+                crowd.add(async move {
+                    for _ in 0..3 {
+                        turns.borrow_mut().push(name);
+                        pass().await;
+                    }
+                });
+            }
+        });
         assert_eq!(turns.borrow().concat(), "ababab");
     }
 
     #[test]
     fn a_client_that_is_dropped_is_not_waited_for() {
-        let mut crowd = Crowd::new(Clock::start(), Rc::default());
-        crowd.add(std::future::pending());
-        crowd.add(pass());
-        crowd.drop_slots(&[0]);
-        serve(&mut crowd);
-        assert_eq!(crowd.live, 0);
+        serve(|crowd| {
+            crowd.add(std::future::pending());
+            crowd.add(pass());
+            crowd.drop_slots(&[0]);
+        });
     }
 
     #[test]
     fn a_client_that_another_thread_wakes_is_served() {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let mut crowd = Crowd::new(Clock::start(), Rc::default());
-        crowd.add(async { receiver.await.expect("sent") });
         let thread = std::thread::spawn(|| sender.send(()).expect("received"));
-        serve(&mut crowd);
+        serve(|crowd| crowd.add(async { receiver.await.expect("sent") }));
         thread.join().expect("the thread ends");
     }
 }

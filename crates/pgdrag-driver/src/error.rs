@@ -9,16 +9,9 @@ use pgwire::frontend::Unsendable;
 #[derive(Debug)]
 pub enum Error {
     /// The server reported an error.
-    Server {
-        /// The five characters of the SQLSTATE.
-        sqlstate: String,
-        /// `ERROR`, `FATAL` or `PANIC`; after the latter two the connection is gone.
-        severity: String,
-        /// The primary message.
-        message: String,
-        /// The detail; empty where the server gave none.
-        detail: String,
-    },
+    ///
+    /// In a box, because results are handed on often, and errors are rare.
+    Server(Box<Report>),
     /// The connection broke, or could not be made.
     Io(io::Error),
     /// The server said what the protocol does not allow, or the driver cannot understand.
@@ -41,7 +34,7 @@ impl Error {
     #[must_use]
     pub fn sqlstate(&self) -> &str {
         match self {
-            Self::Server { sqlstate, .. } => sqlstate,
+            Self::Server(report) => &report.sqlstate,
             Self::Io(_) => "08006",
             Self::Protocol(_) => "08P01",
             Self::Workload(_) => "02000",
@@ -68,7 +61,7 @@ impl Error {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let class = self.sqlstate().get(..2);
-        matches!(self, Self::Server { .. }) && matches!(class, Some("28" | "3D" | "42"))
+        matches!(self, Self::Server(_)) && matches!(class, Some("28" | "3D" | "42"))
     }
 
     pub(crate) fn closed_by_server() -> Self {
@@ -79,20 +72,15 @@ impl Error {
     }
 
     pub(crate) fn from_report(report: Report) -> Self {
-        Self::Server {
-            sqlstate: report.sqlstate,
-            severity: report.severity,
-            message: report.message,
-            detail: report.detail,
-        }
+        Self::Server(Box::new(report))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server { message, detail, .. } if detail.is_empty() => f.write_str(message),
-            Self::Server { message, detail, .. } => write!(f, "{message} ({detail})"),
+            Self::Server(report) if report.detail.is_empty() => f.write_str(&report.message),
+            Self::Server(report) => write!(f, "{} ({})", report.message, report.detail),
             Self::Io(error) => write!(f, "{error}"),
             Self::Protocol(message) | Self::Workload(message) | Self::Fatal(message) => {
                 f.write_str(message)

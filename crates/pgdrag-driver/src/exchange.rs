@@ -6,13 +6,15 @@
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use pgwire::backend::{self, Tag};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
 
 use crate::error::Error;
+use crate::reactor::Reactor;
 use crate::stream::Stream;
 
 /// What a receive buffer starts with, and how much room a read has at least.
@@ -56,6 +58,11 @@ impl Exchange {
         }
     }
 
+    /// Lets `reactor` watch the stream; nothing may be on its way.
+    pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> Result<(), Error> {
+        Ok(self.stream.watch(reactor)?)
+    }
+
     /// Forgets the messages that were looked at; ranges given out before are void.
     pub(crate) fn forget(&mut self) {
         // A huge answer's room is given back by halves, as answers of its size fail to come.
@@ -79,15 +86,11 @@ impl Exchange {
     /// Sends everything queued.
     pub(crate) async fn send(&mut self) -> Result<(), Error> {
         let mut sent = 0;
-        let result = poll_fn(|context| self.poll_send(context, &mut sent)).await;
-        if self.out.capacity() > LASTING_BYTES {
-            self.out = BytesMut::new();
-        }
-        self.out.clear();
-        result
+        poll_fn(|context| self.poll_send(context, &mut sent)).await
     }
 
-    fn poll_send(
+    /// Sends everything queued, of which the socket has taken `sent` bytes.
+    pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         sent: &mut usize,
@@ -97,17 +100,16 @@ impl Exchange {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::closed_by_server())),
                 Poll::Ready(Ok(count)) => *sent += count,
                 // A server that ends says why before it closes: what it said is read next.
-                Poll::Ready(Err(error)) if is_disconnect(&error) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(error)) if is_disconnect(&error) => break,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 // Take in what the server has to say meanwhile, or both sides could wait for ever.
-                Poll::Pending => match self.poll_receive(context) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::closed_by_server())),
-                    Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
-                },
+                Poll::Pending => ready!(self.poll_receive(context))?,
             }
         }
+        if self.out.capacity() > LASTING_BYTES {
+            self.out = BytesMut::new();
+        }
+        self.out.clear();
         Poll::Ready(Ok(()))
     }
 
@@ -117,13 +119,12 @@ impl Exchange {
             if let Some(message) = self.next_buffered()? {
                 return Ok(message);
             }
-            if poll_fn(|context| self.poll_receive(context)).await? == 0 {
-                return Err(Error::closed_by_server());
-            }
+            poll_fn(|context| self.poll_receive(context)).await?;
         }
     }
 
     /// The next message if all of it is here already.
+    #[inline]
     pub(crate) fn next_buffered(&mut self) -> Result<Option<Arrived>, Error> {
         let Some(message) = backend::decode(&self.received[self.looked_at..self.filled])? else {
             return Ok(None);
@@ -161,7 +162,8 @@ impl Exchange {
         let _ = self.stream.try_write(&self.out);
     }
 
-    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Error>> {
+    /// Takes in more of the answer; that there is no more is an error.
+    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.received.len() - self.filled < RECEIVE_BYTES / 4 {
             self.close_gap();
         }
@@ -174,15 +176,12 @@ impl Exchange {
             }
             self.received.resize(bytes, 0);
         }
-        let mut room = ReadBuf::new(&mut self.received[self.filled..]);
-        match Pin::new(&mut self.stream).poll_read(context, &mut room) {
-            Poll::Ready(Ok(())) => {
-                let count = room.filled().len();
+        match ready!(self.stream.poll_receive(context, &mut self.received[self.filled..]))? {
+            0 => Poll::Ready(Err(Error::closed_by_server())),
+            count => {
                 self.filled += count;
-                Poll::Ready(Ok(count))
+                Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-            Poll::Pending => Poll::Pending,
         }
     }
 }

@@ -9,6 +9,7 @@
 use std::mem::take;
 
 use bytes::BytesMut;
+use pgwire::backend::Report;
 use pgwire::frontend;
 use pgwire::value::{self, Format};
 
@@ -122,12 +123,12 @@ impl<'a> Flight<'a> {
         let answers = self.send().await?;
         match answers.last()?.command()? {
             "COMMIT" => Ok(answers),
-            tag => Err(Error::Server {
+            tag => Err(Error::from_report(Report {
                 sqlstate: "25P02".into(),
                 severity: "ERROR".into(),
                 message: format!("transaction had failed, and COMMIT answered {tag}"),
                 detail: String::new(),
-            }),
+            })),
         }
     }
 

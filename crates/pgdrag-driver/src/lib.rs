@@ -8,6 +8,7 @@
 //! - [`window`], [`steps`], [`schedule`], [`pacing`]: when it opens and ends, how many clients work, when
 //!   transactions are due, and which client takes them
 //! - `worker`, `connecting`, `crowd`, `clients`, `canceller`: a thread, and what each of its clients does
+//! - `reactor`, `stream`, `exchange`: which socket has news, and the bytes that go through it
 //! - `tally`, [`samples`], [`shares`]: what is counted
 //! - [`clock`], [`timer`], [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are
@@ -38,6 +39,7 @@ pub mod output;
 pub mod pacing;
 pub mod pgbench_tables;
 pub mod process;
+mod reactor;
 pub mod run;
 pub mod samples;
 pub mod schedule;

@@ -1,17 +1,24 @@
 //! What carries the bytes: a Unix socket, or TCP without delay.
+//!
+//! A stream begins as one of the runtime's; once its session is open it can be given to its thread's
+//! [`Reactor`], which costs less for each answer.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::reactor::{Plain, Reactor, Watched};
 use crate::target::Address;
 
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Watched(Watched),
 }
 
 impl Stream {
@@ -28,11 +35,37 @@ impl Stream {
         .map_err(|error| name_address(address, &error))
     }
 
-    /// Sends a few last bytes if the socket takes them now.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    /// Lets `reactor` watch this stream from now on, in place of the runtime.
+    pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> io::Result<()> {
+        let plain = match self {
+            Self::Unix(stream) => Plain::Unix(stream.as_fd().try_clone_to_owned()?.into()),
+            Self::Tcp(stream) => Plain::Tcp(stream.as_fd().try_clone_to_owned()?.into()),
+            Self::Watched(_) => return Ok(()),
+        };
+        *self = Self::Watched(Watched::new(plain, reactor)?);
+        Ok(())
+    }
+
+    /// Takes in what has arrived, or waits for it; 0 when the other side has ended.
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Self::Watched(stream) = self {
+            return stream.poll_read(context, room);
+        }
+        let mut room = ReadBuf::new(room);
+        let read = Pin::new(self).poll_read(context, &mut room);
+        read.map_ok(|()| room.filled().len())
+    }
+
+    /// Sends what the socket takes now.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Unix(stream) => stream.try_write(bytes),
             Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Watched(stream) => stream.try_write(bytes),
         }
     }
 }
@@ -54,6 +87,10 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Watched(stream) => {
+                let read = stream.poll_read(context, buffer.initialize_unfilled());
+                read.map_ok(|count| buffer.advance(count))
+            }
         }
     }
 }
@@ -67,6 +104,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Watched(stream) => stream.poll_write(context, bytes),
         }
     }
 
@@ -74,6 +112,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Self::Watched(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -81,6 +120,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Watched(_) => Poll::Ready(Ok(())),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::connecting::{Ready, connect};
 use crate::connection::Error;
 use crate::crowd::Crowd;
 use crate::pacing::{Backlog, Lost, Seen};
+use crate::reactor::Reactor;
 use crate::samples::{Batch, Recorder, Spare};
 use crate::shares::Shares;
 use crate::steps::Steps;
@@ -109,7 +110,9 @@ impl<W: Workload> Post<W> {
     }
 
     async fn perform(mut self) {
-        let connecting = connect(&self.terms, &self.workload, &self.numbers, self.clients);
+        let reactor = Rc::new(Reactor::new().expect("a thread can have a reactor"));
+        let connecting =
+            connect(&self.terms, &self.workload, &reactor, &self.numbers, self.clients);
         let limit = self.terms.connect_timeout;
         let ready = match timeout(limit, connecting).await {
             Ok(Ok(ready)) => ready,
@@ -118,7 +121,7 @@ impl<W: Workload> Post<W> {
         };
         self.tell(Event::Ready);
         let Some(start) = self.start().await else { return };
-        let bench = Rc::new(self.bench(&start, &ready));
+        let bench = Rc::new(self.bench(&start, &ready, reactor));
         self.tell(Event::Warming(Arc::clone(&bench.tally.borrow().warmed)));
         let timers = Rc::clone(&bench);
         let serving = spawn_local(async move { timers.timers.serve().await });
@@ -161,7 +164,7 @@ impl<W: Workload> Post<W> {
         }
     }
 
-    fn bench(&self, start: &Start, ready: &Ready<W::Terminal>) -> Bench {
+    fn bench(&self, start: &Start, ready: &Ready<W::Terminal>, reactor: Rc<Reactor>) -> Bench {
         let types = self.workload.transactions().len();
         let events = self.events.clone();
         let hand_over: Box<dyn FnMut(Batch)> =
@@ -180,6 +183,7 @@ impl<W: Workload> Post<W> {
             tokens: RefCell::new(
                 ready.iter().map(|(_, connection, _)| connection.cancel_token()).collect(),
             ),
+            reactor,
             woke: Rc::default(),
             live: Cell::new(ready.len()),
             fatal: RefCell::new(None),
@@ -230,7 +234,8 @@ fn start_clients<T: crate::workload::Terminal>(
     ready: Ready<T>,
     bench: &Rc<Bench>,
 ) -> Rc<RefCell<Crowd>> {
-    let mut crowd = Crowd::new(bench.terms.clock, Rc::clone(&bench.woke));
+    let (reactor, woke) = (Rc::clone(&bench.reactor), Rc::clone(&bench.woke));
+    let mut crowd = Crowd::new(bench.terms.clock, reactor, woke);
     for (slot, (number, connection, terminal)) in ready.into_iter().enumerate() {
         crowd.add(Client { bench: Rc::clone(bench), number, slot, connection, terminal }.run());
     }

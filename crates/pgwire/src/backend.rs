@@ -76,6 +76,7 @@ pub enum Tag {
 }
 
 impl Tag {
+    #[inline]
     fn of(byte: u8) -> Option<Self> {
         Some(match byte {
             b'R' => Self::Authentication,
@@ -126,16 +127,26 @@ impl Message<'_> {
 ///
 /// An unknown tag, or a length below 4 or beyond [`MESSAGE_BYTES_MAX`], is an error as soon as it
 /// can be seen.
+#[inline]
 pub fn decode(buffer: &[u8]) -> Result<Option<Message<'_>>, Malformed> {
     let Some(&first) = buffer.first() else { return Ok(None) };
-    let tag = Tag::of(first)
-        .ok_or_else(|| Malformed(format!("unknown message tag 0x{first:02x} from the server")))?;
+    let Some(tag) = Tag::of(first) else { return Err(unknown_tag(first)) };
     let Some(length) = buffer.get(1..HEADER_BYTES) else { return Ok(None) };
     let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
     if !(4..MESSAGE_BYTES_MAX).contains(&length) {
-        return Err(Malformed(format!("message {tag:?} claims a length of {length} bytes")));
+        return Err(wrong_length(tag, length));
     }
     Ok(buffer.get(HEADER_BYTES..=length).map(|body| Message { tag, body }))
+}
+
+#[cold]
+fn unknown_tag(byte: u8) -> Malformed {
+    Malformed(format!("unknown message tag 0x{byte:02x} from the server"))
+}
+
+#[cold]
+fn wrong_length(tag: Tag, length: usize) -> Malformed {
+    Malformed(format!("message {tag:?} claims a length of {length} bytes"))
 }
 
 /// Reads a message's body from its start to its end.

@@ -126,7 +126,9 @@ impl Terminal {
     }
 
     async fn sql(&mut self, conn: &mut Connection, number: usize) -> Result<(), Error> {
-        self.make_ready(conn, number).await?;
+        if self.statements[number].is_none() {
+            self.make_ready(conn, number).await?;
+        }
         let has_results = self.shared.programs.statements()[number].results.is_some();
         let mut flight = conn.flight()?;
         if !has_results {

@@ -1,0 +1,119 @@
+//! How little can a client do that sends a prepared select and reads its answer, over and over?
+//!
+//! The measure for every client that does something useful as well: one thread, one `epoll`, bytes made
+//! by hand, a random key, and nothing looked at in the answer but its end. `make bench` runs it beside
+//! pgdrag and pgbench.
+//!
+//! `bare_loop SOCKET USER DATABASE CONNECTIONS SECONDS ROWS` prints how many selects it made.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use pgwire::frontend::{self, BindTemplate};
+use pgwire::value::{self, Format};
+
+const SELECT: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = $1;";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [socket, user, database, connections, seconds, rows] = &arguments[..] else {
+        return Err("usage: bare_loop SOCKET USER DATABASE CONNECTIONS SECONDS ROWS".into());
+    };
+    let connect = |_| connect(socket, user, database);
+    let mut streams = (0..connections.parse()?).map(connect).collect::<Result<Vec<_>, _>>()?;
+    let mut select = Select::new(rows.parse()?)?;
+
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    for (number, stream) in (0..).zip(&mut streams) {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        epoll.add(&*stream, EpollEvent::new(flags, number))?;
+        stream.write_all(select.bytes())?;
+    }
+    let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+    let (mut events, mut answer) = ([EpollEvent::empty(); 64], [0; 4096]);
+    let mut selects = 0_u64;
+    while Instant::now() < end {
+        let ready = epoll.wait(&mut events, EpollTimeout::NONE)?;
+        for event in &events[..ready] {
+            let stream = &mut streams[usize::try_from(event.data())?];
+            let arrived = stream.read(&mut answer)?;
+            // Such an answer comes whole, and ends with ReadyForQuery.
+            if !answer[..arrived].ends_with(b"Z\0\0\0\x05I") {
+                return Err(format!(
+                    "unexpected answer: {}",
+                    String::from_utf8_lossy(&answer[..arrived])
+                )
+                .into());
+            }
+            selects += 1;
+            stream.write_all(select.bytes())?;
+        }
+    }
+    println!("{selects}");
+    Ok(())
+}
+
+/// The messages of one select after the other, each with another key.
+struct Select {
+    bind: BindTemplate,
+    out: BytesMut,
+    key: Vec<u8>,
+    rows: u64,
+    random: u64,
+}
+
+impl Select {
+    fn new(rows: u64) -> Result<Self, Box<dyn Error>> {
+        let bind = BindTemplate::new("s", 1, Format::Text)?;
+        Ok(Self {
+            bind,
+            out: BytesMut::new(),
+            key: Vec::new(),
+            rows,
+            random: 0x9e37_79b9_7f4a_7c15,
+        })
+    }
+
+    fn bytes(&mut self) -> &[u8] {
+        // Xorshift: good enough to touch all rows alike.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.key.clear();
+        value::put_text(&mut self.key, &(self.random % self.rows + 1).to_string());
+        self.out.clear();
+        self.bind.bind(&mut self.out, &self.key);
+        frontend::execute(&mut self.out);
+        frontend::sync(&mut self.out);
+        &self.out
+    }
+}
+
+/// Opens a session without a password, and prepares the select.
+fn connect(socket: &str, user: &str, database: &str) -> Result<UnixStream, Box<dyn Error>> {
+    let mut stream = UnixStream::connect(socket)?;
+    let mut out = BytesMut::new();
+    frontend::startup(&mut out, &[("user", user), ("database", database)])?;
+    exchange(&mut stream, &out)?;
+    out.clear();
+    frontend::parse(&mut out, "s", SELECT, &[])?;
+    frontend::sync(&mut out);
+    exchange(&mut stream, &out)?;
+    Ok(stream)
+}
+
+fn exchange(stream: &mut UnixStream, out: &[u8]) -> Result<(), Box<dyn Error>> {
+    stream.write_all(out)?;
+    let (mut answer, mut filled) = (vec![0; 16 * 1024], 0);
+    while !answer[..filled].ends_with(b"Z\0\0\0\x05I") {
+        match stream.read(&mut answer[filled..])? {
+            0 => return Err(String::from_utf8_lossy(&answer[..filled]).into()),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
