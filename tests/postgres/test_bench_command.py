@@ -137,7 +137,8 @@ def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
         found["connecting"]["mean_us"] + found["transactions"]["select-only"]["latency"]["mean_us"]
     )
     # Whatever connecting took, it is not in the latency: both fit into the window side by side.
-    assert 50 * spent_us <= found["elapsed_s"] * 1e6
+    rounding = 1.01  # histograms keep three significant figures
+    assert 50 * spent_us <= found["elapsed_s"] * 1e6 * rounding
     status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
     assert status == 0, err
     assert "50 connections; not in the latency" in out

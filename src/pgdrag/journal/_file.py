@@ -95,15 +95,7 @@ SCHEMA = (
 
 
 class File:
-    """An open journal file, at the newest version of its tables.
-
-    Args:
-        path: the SQLite file; it and its directory are made when they are missing.
-
-    Raises:
-        JournalError: the file is not a journal, or was written by a newer pgdrag.
-        StorageError: it cannot be written.
-    """
+    """An open journal file, at the newest version of its tables; what it raises, Journal raises."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
