@@ -12,9 +12,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use pgwire::frontend::{self, BindTemplate};
 use pgwire::value::{self, Format};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 const SELECT: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = $1;";
 
@@ -27,20 +29,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut streams = (0..connections.parse()?).map(connect).collect::<Result<Vec<_>, _>>()?;
     let mut select = Select::new(rows.parse()?)?;
 
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     for (number, stream) in (0..).zip(&mut streams) {
-        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-        epoll.add(&*stream, EpollEvent::new(flags, number))?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &*stream, EventData::new_u64(number), flags)?;
         stream.write_all(select.bytes())?;
     }
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
-    let (mut events, mut answer) = ([EpollEvent::empty(); 64], [0; 4096]);
+    let (mut events, mut answer) = (Vec::with_capacity(64), [0; 4096]);
     let mut selects = 0_u64;
     while Instant::now() < end {
-        let ready = epoll.wait(&mut events, EpollTimeout::NONE)?;
-        for event in &events[..ready] {
-            let stream = &mut streams[usize::try_from(event.data())?];
-            let arrived = stream.read(&mut answer)?;
+        epoll::wait(&epoll, spare_capacity(&mut events), None)?;
+        for event in events.drain(..) {
+            let stream = &streams[usize::try_from(event.data.u64())?];
+            let (arrived, _) = recv(stream, &mut answer, RecvFlags::empty())?;
             // Such an answer comes whole, and ends with ReadyForQuery.
             if !answer[..arrived].ends_with(b"Z\0\0\0\x05I") {
                 return Err(format!(
@@ -50,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .into());
             }
             selects += 1;
-            stream.write_all(select.bytes())?;
+            send(stream, select.bytes(), SendFlags::NOSIGNAL)?;
         }
     }
     println!("{selects}");

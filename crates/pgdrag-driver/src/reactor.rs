@@ -5,19 +5,22 @@
 //! socket that also reported room to send would wake the thread each time the server reads a statement.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// What one look takes in; the others wait for the next look.
 const EVENTS_A_LOOK: usize = 128;
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The sockets of one thread's clients.
 pub(crate) struct Reactor {
@@ -26,14 +29,14 @@ pub(crate) struct Reactor {
     news: RefCell<Vec<Option<Rc<News>>>>,
     /// Numbers below that are not in use.
     free: RefCell<Vec<usize>>,
-    events: RefCell<Vec<EpollEvent>>,
+    events: RefCell<Vec<Event>>,
 }
 
-struct Descriptor(Epoll);
+struct Descriptor(OwnedFd);
 
 impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.0.as_raw_fd()
+        self.0.as_raw_fd()
     }
 }
 
@@ -48,24 +51,26 @@ struct News {
 impl Reactor {
     /// Without sockets; the thread's runtime must be entered.
     pub(crate) fn new() -> io::Result<Self> {
-        let epoll = Descriptor(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        let epoll = Descriptor(epoll::create(CreateFlags::CLOEXEC)?);
         // SAFETY: the descriptor is owned by what is registered, and stays the same for all its life.
         #[allow(unsafe_code)]
         let epoll = unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE)? };
-        let events = RefCell::new(vec![EpollEvent::empty(); EVENTS_A_LOOK]);
+        let events = RefCell::new(Vec::with_capacity(EVENTS_A_LOOK));
         Ok(Self { epoll, news: RefCell::default(), free: RefCell::default(), events })
     }
 
     /// Takes in what has happened, and wakes whom it concerns.
     pub(crate) fn look(&self) {
         let mut events = self.events.borrow_mut();
+        events.clear();
+        let room = spare_capacity(&mut events);
         // An interrupted look is as good as one that found nothing: the next one finds it.
-        let count = self.epoll.get_ref().0.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        let _ = epoll::wait(&self.epoll.get_ref().0, room, Some(&NO_TIME));
         let news = self.news.borrow();
-        for event in &events[..count] {
-            let number = usize::try_from(event.data()).expect("it was a usize");
+        for event in events.iter() {
+            let number = usize::try_from(event.data.u64()).expect("it was a usize");
             if let Some(news) = &news[number] {
-                news.note(event.events());
+                news.note(event.flags);
             }
         }
     }
@@ -78,7 +83,8 @@ impl Reactor {
     fn add(&self, socket: BorrowedFd<'_>) -> io::Result<(usize, Rc<News>)> {
         let mut all = self.news.borrow_mut();
         let number = self.free.borrow_mut().pop().unwrap_or(all.len());
-        self.epoll.get_ref().0.add(socket, event(number, EpollFlags::empty()))?;
+        let data = EventData::new_u64(number as u64);
+        epoll::add(&self.epoll.get_ref().0, socket, data, interest(EventFlags::empty()))?;
         // Nothing is known of it, so the first read finds out.
         let news = Rc::new(News {
             is_readable: Cell::new(true),
@@ -94,12 +100,12 @@ impl Reactor {
 }
 
 impl News {
-    fn note(&self, flags: EpollFlags) {
-        let ended = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+    fn note(&self, flags: EventFlags) {
+        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if flags.intersects(ended) {
             self.is_ended.set(true);
         }
-        if flags.intersects(ended | EpollFlags::EPOLLIN) {
+        if flags.intersects(ended | EventFlags::IN) {
             self.is_readable.set(true);
         }
         if let Some(waker) = &*self.waker.borrow() {
@@ -118,45 +124,15 @@ impl News {
 }
 
 /// News of arrivals and of the end, once each, and of whatever else is asked for.
-fn event(number: usize, more: EpollFlags) -> EpollEvent {
-    let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET | more;
-    EpollEvent::new(flags, number as u64)
+fn interest(more: EventFlags) -> EventFlags {
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET | more
 }
 
-/// A socket that does not block.
-pub(crate) enum Plain {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Plain {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(room),
-            Self::Tcp(stream) => stream.read(room),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-}
-
-impl AsFd for Plain {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
-}
-
-/// A socket whose news come through its thread's [`Reactor`].
+/// A socket that does not block, and whose news come through its thread's [`Reactor`].
+///
+/// Its calls go straight to the kernel: the C library's check each time whether the thread is to end.
 pub(crate) struct Watched {
-    plain: Plain,
+    socket: OwnedFd,
     reactor: Rc<Reactor>,
     number: usize,
     news: Rc<News>,
@@ -165,9 +141,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Lets `reactor` watch a socket, of which nothing may be awaited elsewhere.
-    pub(crate) fn new(plain: Plain, reactor: &Rc<Reactor>) -> io::Result<Self> {
-        let (number, news) = reactor.add(plain.as_fd())?;
-        Ok(Self { plain, reactor: Rc::clone(reactor), number, news, waits_for_room: false })
+    pub(crate) fn new(socket: OwnedFd, reactor: &Rc<Reactor>) -> io::Result<Self> {
+        let (number, news) = reactor.add(socket.as_fd())?;
+        Ok(Self { socket, reactor: Rc::clone(reactor), number, news, waits_for_room: false })
     }
 
     pub(crate) fn poll_read(
@@ -176,17 +152,15 @@ impl Watched {
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         while self.news.is_readable.get() {
-            match self.plain.read(room) {
-                Ok(count) => {
+            match recv(&self.socket, &mut *room, RecvFlags::DONTWAIT) {
+                Ok((count, _)) => {
                     // Less than there was room for is all there was.
                     self.news.is_readable.set(count == room.len() || self.news.is_ended.get());
                     return Poll::Ready(Ok(count));
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.news.is_readable.set(false);
-                }
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.news.is_readable.set(false),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
         self.news.wait(context);
@@ -199,7 +173,7 @@ impl Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.try_write(bytes) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.wait_for_room(true)?;
                 self.news.wait(context);
                 Poll::Pending
@@ -214,9 +188,9 @@ impl Watched {
     /// Sends what the socket takes now.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match self.plain.write(bytes) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                result => return result,
+            match send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                result => return Ok(result?),
             }
         }
     }
@@ -225,16 +199,16 @@ impl Watched {
         if std::mem::replace(&mut self.waits_for_room, waits) == waits {
             return Ok(());
         }
-        let more = if waits { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-        let epoll = &self.reactor.epoll.get_ref().0;
-        Ok(epoll.modify(self.plain.as_fd(), &mut event(self.number, more))?)
+        let more = if waits { EventFlags::OUT } else { EventFlags::empty() };
+        let data = EventData::new_u64(self.number as u64);
+        Ok(epoll::modify(&self.reactor.epoll.get_ref().0, &self.socket, data, interest(more))?)
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
         // Before the number is given to another socket, its events must be gone.
-        let _ = self.reactor.epoll.get_ref().0.delete(self.plain.as_fd());
+        let _ = epoll::delete(&self.reactor.epoll.get_ref().0, &self.socket);
         self.reactor.news.borrow_mut()[self.number] = None;
         self.reactor.free.borrow_mut().push(self.number);
     }
@@ -244,13 +218,14 @@ impl Drop for Watched {
 mod tests {
     use super::*;
     use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     /// A watched socket, and its other end, which blocks.
     fn pair(reactor: &Rc<Reactor>) -> (Watched, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-        ours.set_nonblocking(true).expect("a socket need not block");
-        (Watched::new(Plain::Unix(ours), reactor).expect("watched"), theirs)
+        (Watched::new(ours.into(), reactor).expect("watched"), theirs)
     }
 
     /// Runs `test` beside a task that looks whenever there is news.

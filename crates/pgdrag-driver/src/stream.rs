@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::reactor::{Plain, Reactor, Watched};
+use crate::reactor::{Reactor, Watched};
 use crate::target::Address;
 
 pub(crate) enum Stream {
@@ -37,12 +37,12 @@ impl Stream {
 
     /// Lets `reactor` watch this stream from now on, in place of the runtime.
     pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> io::Result<()> {
-        let plain = match self {
-            Self::Unix(stream) => Plain::Unix(stream.as_fd().try_clone_to_owned()?.into()),
-            Self::Tcp(stream) => Plain::Tcp(stream.as_fd().try_clone_to_owned()?.into()),
+        let socket = match &*self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
             Self::Watched(_) => return Ok(()),
         };
-        *self = Self::Watched(Watched::new(plain, reactor)?);
+        *self = Self::Watched(Watched::new(socket.try_clone_to_owned()?, reactor)?);
         Ok(())
     }
 

@@ -95,7 +95,7 @@ pub fn execute(out: &mut BytesMut) {
 
 /// Ends a batch of messages: the server answers `ReadyForQuery`, whatever happened before.
 pub fn sync(out: &mut BytesMut) {
-    frontend::sync(out);
+    out.extend_from_slice(b"S\0\0\0\x04");
 }
 
 /// Sends bytes of a COPY.
@@ -133,6 +133,7 @@ pub fn terminate(out: &mut BytesMut) {
 /// A Bind message without its values, for the unnamed portal.
 #[derive(Debug, Clone)]
 pub struct BindTemplate {
+    /// Up to the count of the values; its length is written for each execution.
     head: Vec<u8>,
     tail: [u8; TAIL_BYTES],
     parameters: u16,
@@ -155,9 +156,11 @@ impl BindTemplate {
             &mut message,
         )
         .map_err(|_| Unsendable(format!("cannot bind to statement \"{name}\"")))?;
-        // The count of values, which is zero here, is added for each execution.
         let (head, tail) = message.split_at(message.len() - TAIL_BYTES);
-        let head = head[..head.len() - 2].to_vec();
+        let mut head = head.to_vec();
+        // It says that there are no values.
+        let count = head.len() - 2;
+        head[count..].copy_from_slice(&parameters.to_be_bytes());
         Ok(Self { head, tail: tail.try_into().expect("as long as that"), parameters })
     }
 
@@ -173,13 +176,12 @@ impl BindTemplate {
     /// When `values` is a gigabyte or longer.
     pub fn bind(&self, out: &mut BytesMut, values: &[u8]) {
         // The length counts itself, but not the tag.
-        let length = self.head.len() - 1 + 2 + values.len() + TAIL_BYTES;
+        let length = self.head.len() - 1 + values.len() + TAIL_BYTES;
         let length = i32::try_from(length).expect("a Bind message stays below 1 GiB");
-        out.reserve(values.len() + self.head.len() + 2 + TAIL_BYTES);
-        out.extend_from_slice(&self.head[..1]);
-        out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&self.head[5..]);
-        out.extend_from_slice(&self.parameters.to_be_bytes());
+        let start = out.len();
+        out.reserve(values.len() + self.head.len() + TAIL_BYTES);
+        out.extend_from_slice(&self.head);
+        out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
         out.extend_from_slice(values);
         out.extend_from_slice(&self.tail);
     }
