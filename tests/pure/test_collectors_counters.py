@@ -77,6 +77,13 @@ def test_the_names_that_the_first_experiment_expects_are_observed() -> None:
     }
 
 
+def at_once(path: Path, text: str) -> None:
+    """Write a file that nobody ever sees half-written, like those of the kernel."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text)
+    new.replace(path)
+
+
 class FakeProc:
     """Processes with accounts, in a directory laid out like /proc; 1 is the postmaster."""
 
@@ -92,7 +99,7 @@ class FakeProc:
     def spawn(self, *children: int) -> None:
         self.children += children
         listed = " ".join(map(str, self.children))
-        (self.root / "1" / "task" / "1" / "children").write_text(listed)
+        at_once(self.root / "1" / "task" / "1" / "children", listed)
 
     def end(self, pid: int) -> None:
         """As the kernel does: its account passes to the postmaster, who waited for it."""
@@ -105,9 +112,9 @@ class FakeProc:
     def put(self, pid: int, title: str, read_calls: int) -> None:
         directory = self.root / str(pid)
         directory.mkdir(exist_ok=True)
-        (directory / "cmdline").write_text(title)
+        at_once(directory / "cmdline", title)
         rest = "syscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
-        (directory / "io").write_text(f"rchar: 0\nwchar: 0\nsyscr: {read_calls}\n{rest}")
+        at_once(directory / "io", f"rchar: 0\nwchar: 0\nsyscr: {read_calls}\n{rest}")
 
 
 @pytest.fixture
