@@ -75,34 +75,38 @@ impl Statement {
     /// The text as it stands in the script.
     #[must_use]
     pub fn source(&self) -> String {
-        let mut text = self.literals[0].clone();
-        for (mention, literal) in self.mentions.iter().zip(&self.literals[1..]) {
-            text.push_str(mention);
-            text.push_str(literal);
-        }
+        let mut text = String::new();
+        self.weave(&mut text, |number, text| text.push_str(&self.mentions[number]));
         text
     }
 
     /// The text with `$1`, `$2` … in the places of the variables.
     #[must_use]
     pub fn parameterised(&self) -> String {
-        let mut text = self.literals[0].clone();
-        for (number, literal) in self.literals[1..].iter().enumerate() {
+        let mut text = String::new();
+        self.weave(&mut text, |number, text| {
             text.push('$');
             text.push_str(&(number + 1).to_string());
-            text.push_str(literal);
-        }
+        });
         text
     }
 
     /// Appends the text with the values of the variables in their places.
     pub fn write_text(&self, variables: &Variables, to: &mut String) {
-        to.push_str(&self.literals[0]);
-        for (number, slot) in self.variables.iter().enumerate() {
-            if !variables.write_text(*slot, to) {
+        self.weave(to, |number, to| {
+            if !variables.write_text(self.variables[number], to) {
                 to.push_str(&self.mentions[number]);
             }
-            to.push_str(&self.literals[number + 1]);
+        });
+    }
+
+    /// Appends the literals with what `put` appends for each variable, by its number from 0.
+    #[inline]
+    fn weave(&self, to: &mut String, put: impl Fn(usize, &mut String)) {
+        to.push_str(&self.literals[0]);
+        for (number, literal) in self.literals[1..].iter().enumerate() {
+            put(number, to);
+            to.push_str(literal);
         }
     }
 
