@@ -33,6 +33,8 @@ from pgdrag.errors import DriverError
 GRACE_S = 5.0
 # After its grace the driver gives threads that do not end this long, and then ends without them.
 THREADS_GIVEN_UP_S = 10.0
+# So a driver that was told to end has ended, whatever its threads do.
+_CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
 
 L = TypeVar("L", bound=Line)
 Listener = Callable[[Line], None]
@@ -57,7 +59,7 @@ def conversation(binary: Path, job: Mapping[str, Any], listen: Listener) -> Iter
         except BaseException:
             # The driver cancels its statements, then ends.
             process.terminate()
-            talk.drain(GRACE_S + THREADS_GIVEN_UP_S + 1.0)
+            talk.drain(_CANCELLED_S)
             raise
 
 
@@ -172,8 +174,7 @@ def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    patience_s = GRACE_S + THREADS_GIVEN_UP_S + 1.0
-    for wait_s, number in ((1.0, signal.SIGTERM), (patience_s, signal.SIGKILL)):
+    for wait_s, number in ((1.0, signal.SIGTERM), (_CANCELLED_S, signal.SIGKILL)):
         try:
             process.wait(timeout=wait_s)
         except subprocess.TimeoutExpired:

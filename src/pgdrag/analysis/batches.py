@@ -70,8 +70,11 @@ def samples_within(samples: Sequence[Sample], begin_s: float, end_s: float) -> t
 def batch_means(
     samples: Sequence[Sample],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return middle times and rates of the batches, or None where there are too few samples."""
-    if len(samples) < _SAMPLES_MIN:
+    """Return middle times and rates of the batches.
+
+    None where there are too few samples, or nothing committed: then no rate relates to their mean.
+    """
+    if len(samples) < _SAMPLES_MIN or not any(sample.committed for sample in samples):
         return None
     return _means(samples, max(len(samples) // _SAMPLES_PER_BATCH, _BATCHES_MIN))
 
@@ -94,10 +97,7 @@ def spread_of_mean(samples: Sequence[Sample], changes_s: Sequence[float] = ()) -
     if batches is None:
         return None
     _, rates = batches
-    mean = float(rates.mean())
-    if mean <= 0:
-        return None
-    log_se = float(rates.std(ddof=1)) / math.sqrt(len(rates)) / mean
+    log_se = float(rates.std(ddof=1)) / math.sqrt(len(rates)) / float(rates.mean())
     return Spread(log_se, len(rates) - 1, f"{len(rates)} batches")
 
 

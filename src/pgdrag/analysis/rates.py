@@ -223,10 +223,7 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
     if batches is None:
         return None
     times, rates = batches
-    mean = float(rates.mean())
-    if mean <= 0:
-        return None
-    line = stats.linregress(times, rates / mean)
+    line = stats.linregress(times, rates / float(rates.mean()))
     half = _t_quantile(confidence, len(rates) - 2) * float(line.stderr)
     slope = float(line.slope)
     length_s = sum(sample.duration_s for sample in samples)
