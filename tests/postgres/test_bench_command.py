@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -137,16 +138,18 @@ def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
     status, out, err = pgdrag("bench", "--warm-up", "0", "--json", *arguments, dsn(tables))
     assert status == 0, err
     found = json.loads(out)
-    assert (found["total"]["committed"], found["connecting"]["count"]) == (50, 50)
+    assert found["total"]["committed"] == 50
+    # The first transaction's connection may have been made before the window opened.
+    assert found["connecting"]["count"] in {49, 50}
     spent_us = (
         found["connecting"]["mean_us"] + found["transactions"]["select-only"]["latency"]["mean_us"]
     )
     # Whatever connecting took, it is not in the latency: both fit into the window side by side.
     rounding = 1.01  # histograms keep three significant figures
-    assert 50 * spent_us <= found["elapsed_s"] * 1e6 * rounding
+    assert 49 * spent_us <= found["elapsed_s"] * 1e6 * rounding
     status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
     assert status == 0, err
-    assert "50 connections; not in the latency" in unwrapped(out)
+    assert re.search("(49|50) connections; not in the latency, but in the rate", unwrapped(out))
 
 
 def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
