@@ -1,18 +1,19 @@
 # Everything a fresh machine needs is made on demand: git, Python >= 3.11, cargo and make are enough.
 #
-#   make run     run the main experiment on the embedded PostgreSQL and write its report
-#   make test    run all tests
-#   make bench   measure pgdrag's load driver against its peers: docs/benchmarks.md
-#   make lint    formatters, linters, type checker, layers
-#   make docs    write again what is generated in docs/reference
-#   make clean   remove what was built (not your runs: see "pgdrag clean")
+#   make run       run the main experiment on the embedded PostgreSQL and write its report
+#   make test      run all tests
+#   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
+#   make simulate  try the statistics on systems with known truth: docs/method.md
+#   make lint      formatters, linters, type checker, layers
+#   make docs      write again what is generated in docs/reference
+#   make clean     remove what was built (not your runs: see "pgdrag clean")
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test bench lint format docs clean update-goldens
+.PHONY: run test bench simulate lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -30,17 +31,21 @@ bench: $(VENV)/installed
 	cargo build --release --locked --quiet --example bare_loop
 	$(BIN)/python -m benchmarks $(BENCH)
 
+# Options go into SIMULATE, as in: make simulate SIMULATE='--only compare --scale 0.1'
+simulate: $(VENV)/installed
+	$(BIN)/python -m simulations $(SIMULATE)
+
 lint: $(VENV)/installed-dev
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks simulations
+	$(BIN)/ruff check src tests benchmarks simulations
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
 	cargo clippy --release --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks simulations
+	$(BIN)/ruff check --fix src tests benchmarks simulations
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pgdrag.plan import Result, Study, Trial
+from pgdrag.plan import Forecast, Result, Study, Trial
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,24 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class BlockPlanned:
-    """The next trials are known; `finished` of them were run before."""
+    """The next trials are known; `finished` of them were run before.
+
+    Attributes:
+        forecast: of all trials still to come, these included, for each of `replicates`.
+    """
 
     trials: tuple[Trial, ...]
     finished: int
+    forecast: Forecast
+    replicates: int
+
+
+@dataclass(frozen=True)
+class BudgetSpent:
+    """The run ends before this trial, which would pass the time that it was given."""
+
+    spent_s: float
+    trial: Trial
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,14 @@ class TrialFinished:
 
 
 Event = (
-    RunStarted | BlockPlanned | TrialStarted | PhaseStarted | Progress | Throughput | TrialFinished
+    RunStarted
+    | BlockPlanned
+    | BudgetSpent
+    | TrialStarted
+    | PhaseStarted
+    | Progress
+    | Throughput
+    | TrialFinished
 )
 Listener = Callable[[Event], None]
 

@@ -9,6 +9,7 @@ same seed gives the same trials, and those with a valid result are not run again
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -18,6 +19,7 @@ from pgdrag.designs import Design, all_designs
 from pgdrag.errors import Interrupted, StorageError
 from pgdrag.events import (
     BlockPlanned,
+    BudgetSpent,
     Event,
     Listener,
     RunStarted,
@@ -27,7 +29,7 @@ from pgdrag.events import (
 )
 from pgdrag.factors import Problem
 from pgdrag.journal import Journal
-from pgdrag.plan import Applied, Level, Outcome, Result, Rung, RunRecord, Study, Treatment, Trial
+from pgdrag.plan import Applied, Block, Level, Outcome, Result, RunRecord, Study, Treatment, Trial
 
 
 class Bench(Protocol):
@@ -79,7 +81,7 @@ def make_design(study: Study) -> Design:
 
 
 def expand(
-    block: Sequence[Treatment], study: Study, *, seed: int, block_number: int, first_number: int
+    block: Block, study: Study, *, seed: int, block_number: int, first_number: int
 ) -> list[Trial]:
     """Return the trials of one block that a design asked for.
 
@@ -87,11 +89,12 @@ def expand(
     cannot favour a treatment; all its trials share one seed, so that all treatments are offered the
     same transactions.
     """
+    load = study.load.shortened() if block.is_brief else study.load
     trials: list[Trial] = []
     for replicate in range(1, study.replicates + 1):
         rng = random.Random(f"{seed}/{block_number}/{replicate}")
         trial_seed = rng.getrandbits(63)
-        for treatment in rng.sample(block, k=len(block)):
+        for treatment in rng.sample(block.treatments, k=len(block.treatments)):
             trials.append(
                 Trial(
                     number=first_number + len(trials),
@@ -99,9 +102,10 @@ def expand(
                     replicate=replicate,
                     treatment=treatment,
                     workload=study.workload,
-                    load=study.load,
+                    load=load,
                     seed=trial_seed,
                     is_checked=study.is_checked,
+                    is_brief=block.is_brief,
                 )
             )
     return trials
@@ -111,12 +115,13 @@ def _run_blocks(run: RunRecord, bench: Bench, journal: Journal, listen: Listener
     kept = journal.valid_results(run.run_id)
     listen(RunStarted(run.run_id, run.study, len(kept)))
     design = make_design(run.study)
-    untestable = _untestable_rungs(run.study, bench)
+    untestable = _Untestable(run.study, bench)
+    budget = _Budget(run.study.budget_s)
     bench.prepare(run.study, listen)
     first_number = 1
     for block_number in count(1):
         block = design.ask()
-        if not block:
+        if not block.treatments:
             return
         trials = expand(
             block,
@@ -127,15 +132,44 @@ def _run_blocks(run: RunRecord, bench: Bench, journal: Journal, listen: Listener
         )
         first_number += len(trials)
         journal.plan_trials(run.run_id, trials)
-        listen(BlockPlanned(tuple(trials), sum(trial.number in kept for trial in trials)))
-        design.tell(
-            [
-                kept[trial.number]
-                if trial.number in kept
-                else _run_and_record(trial, run, bench, journal, untestable, listen)
-                for trial in trials
-            ]
-        )
+        finished = sum(trial.number in kept for trial in trials)
+        listen(BlockPlanned(tuple(trials), finished, design.forecast(), run.study.replicates))
+        results = []
+        for trial in trials:
+            if trial.number in kept:
+                result = kept[trial.number]
+            elif budget.allows(trial):
+                result = _run_and_record(trial, run, bench, journal, untestable, listen)
+            else:
+                listen(BudgetSpent(budget.spent_s, trial))
+                return
+            budget.spend(result)
+            results.append(result)
+        design.tell(results)
+
+
+class _Budget:
+    """What the trials of a run may take together: counted from their results, so that a resumed run agrees."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._overheads_s: list[float] = []
+        self.spent_s = 0.0
+
+    def allows(self, trial: Trial) -> bool:
+        """Tell whether a trial of the usual length would end within the budget."""
+        if self._limit_s is None:
+            return True
+        overhead_s = statistics.fmean(self._overheads_s) if self._overheads_s else 0.0
+        expected_s = overhead_s + trial.load.warm_up_s + trial.load.measure_s
+        return self.spent_s + expected_s <= self._limit_s
+
+    def spend(self, result: Result) -> None:
+        """Count what a trial took."""
+        took_s = sum(result.phases_s.values())
+        window_s = result.measurement.elapsed_s if result.measurement else 0.0
+        self.spent_s += took_s
+        self._overheads_s.append(max(0.0, took_s - result.trial.load.warm_up_s - window_s))
 
 
 def _run_and_record(
@@ -143,13 +177,13 @@ def _run_and_record(
     run: RunRecord,
     bench: Bench,
     journal: Journal,
-    untestable: dict[str, list[Problem]],
+    untestable: _Untestable,
     listen: Listener,
 ) -> Result:
     attempt = journal.begin_attempt(run.run_id, trial.number)
     listen(TrialStarted(trial))
     try:
-        if problems := untestable.get(trial.treatment.name):
+        if problems := untestable.problems(trial.treatment):
             result = _untestable_result(trial, problems)
         else:
             result = bench.run(trial, listen)
@@ -163,19 +197,18 @@ def _run_and_record(
     return result
 
 
-def _untestable_rungs(study: Study, bench: Bench) -> dict[str, list[Problem]]:
-    """Return, by name, the rungs of which nothing is left here."""
-    untestable = {}
-    for rung in study.rungs:
-        problems = bench.check(rung.added)
-        if _is_all(rung, problems):
-            untestable[rung.name] = problems
-    return untestable
+class _Untestable:
+    """Which treatments cannot be had here, because nothing is left of what they change."""
 
+    def __init__(self, study: Study, bench: Bench) -> None:
+        self._added = {rung.treatment.name: rung.added for rung in study.rungs}
+        self._problems = {problem.level: problem for problem in bench.check(study.levels)}
 
-def _is_all(rung: Rung, problems: Sequence[Problem]) -> bool:
-    lacking = {problem.level for problem in problems}
-    return bool(rung.added) and all(level in lacking for level in rung.added)
+    def problems(self, treatment: Treatment) -> list[Problem]:
+        """Return why a rung's treatment cannot be had at all; none where anything of it can."""
+        added = self._added.get(treatment.name, ())
+        found = [self._problems[level] for level in added if level in self._problems]
+        return found if len(found) == len(added) else []
 
 
 def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 DEFAULT_BACKLOG = 10_000  # BenchBase's queue, too
+SHORTEST_S = 3.0  # a warm-up or a window is not shortened below this
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,19 @@ class LoadProfile:
     steps: tuple[Step, ...] = ()
     transactions: int | None = None
     reconnect: bool = False
+
+    def shortened(self) -> LoadProfile:
+        """Return the same load for a third of the time: enough to tell what matters, and not by how much.
+
+        A load in steps is over when its last step is, and keeps its length.
+        """
+        if self.steps:
+            return self
+        warm_up_s, measure_s, budget_s = (
+            max(min(whole_s, SHORTEST_S), round(whole_s / 3, 1))
+            for whole_s in (self.warm_up_s, self.measure_s, self.budget_s)
+        )
+        return replace(self, warm_up_s=warm_up_s, measure_s=measure_s, budget_s=budget_s)
 
     @property
     def changes_s(self) -> tuple[float, ...]:

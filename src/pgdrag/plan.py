@@ -81,6 +81,29 @@ class Treatment:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Treatments that a design wants run next, close together and in random order; none: it is done.
+
+    Attributes:
+        treatments: one may stand in it more than once.
+        is_brief: by short trials, which are enough to tell what matters from what does not.
+    """
+
+    treatments: tuple[Treatment, ...] = ()
+    is_brief: bool = False
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many trials are still to come, at least and at most."""
+
+    least: int
+    most: int
+    brief_least: int = 0
+    brief_most: int = 0
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
     """Which workload, with its own parameters (JSON values)."""
 
@@ -98,6 +121,7 @@ class Trial:
         replicate: which repeat of the treatment, from 1.
         seed: of everything random in this trial; the same in all treatments of one replicate.
         is_checked: the dataset's consistency is checked after the window.
+        is_brief: `load` is the study's, shortened; not to be compared with trials of the whole length.
     """
 
     number: int
@@ -108,6 +132,7 @@ class Trial:
     load: LoadProfile
     seed: int
     is_checked: bool = True
+    is_brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,6 +276,8 @@ class Study:
         rungs: the first is the baseline.
         notes: sentences of the experiment file to print with the results.
         is_checked: the dataset's consistency is checked after every trial.
+        budget_s: what all trials together may take, in seconds; the run ends before one that would
+            pass it. None: no limit.
     """
 
     name: str
@@ -266,12 +293,24 @@ class Study:
     notes: tuple[str, ...] = ()
     design_parameters: Mapping[str, object] = field(default_factory=dict)
     is_checked: bool = True
+    budget_s: float | None = None
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """Every level that the study sets anywhere, once, in the order of the rungs."""
         every = (level for rung in self.rungs for level in (*rung.added, *rung.treatment.levels))
         return tuple(dict.fromkeys(every))
+
+    def load_s(self, forecast: Forecast) -> tuple[float, float]:
+        """Return how long these trials' load takes, in seconds: at least, and if each goes on to its budget."""
+        brief = self.load.shortened()
+        times = (
+            (brief, forecast.brief_least, forecast.brief_most),
+            (self.load, forecast.least, forecast.most),
+        )
+        least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
+        most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)
+        return least_s * self.replicates, most_s * self.replicates
 
     def with_replicates(self, replicates: int) -> Study:
         """Return the same study with another number of replicates."""

@@ -62,14 +62,15 @@ class CheckedScale:
     """What a scale would take.
 
     Attributes:
-        trials: of the design's first block; a ladder has no other.
-        load_s_least: warm-up and measured window of these trials, if no window is extended.
-        load_s_most: the same if every window goes on to its budget.
+        trials_least, trials_most: as the design foretells them.
+        load_s_least: warm-up and measured window of the fewest trials, if no window is extended.
+        load_s_most: of the most trials, if every window goes on to its budget.
         disk_bytes: the dataset twice (snapshot and working copy) and the WAL beside it.
     """
 
     name: str
-    trials: int
+    trials_least: int
+    trials_most: int
     load_s_least: float
     load_s_most: float
     disk_bytes: int
@@ -180,18 +181,19 @@ def _readable(shown: str, unit: str | None) -> str:
 
 
 def _scale(study: Study, catalog: SettingsCatalog) -> CheckedScale:
-    trials = len(make_design(study).ask()) * study.replicates
+    forecast = make_design(study).forecast()
     workload = all_workloads()[study.workload.kind].model_validate(study.workload.parameters)
     wal_bytes = max(
         (_bytes(catalog, "max_wal_size", rung.treatment.of_kind(SETTING)) for rung in study.rungs),
         default=0,
     )
-    load = study.load
+    load_s_least, load_s_most = study.load_s(forecast)
     return CheckedScale(
         name=study.scale,
-        trials=trials,
-        load_s_least=trials * (load.warm_up_s + load.measure_s),
-        load_s_most=trials * (load.warm_up_s + load.budget_s),
+        trials_least=(forecast.least + forecast.brief_least) * study.replicates,
+        trials_most=(forecast.most + forecast.brief_most) * study.replicates,
+        load_s_least=load_s_least,
+        load_s_most=load_s_most,
         disk_bytes=2 * workload.dataset_bytes() + wal_bytes,
     )
 

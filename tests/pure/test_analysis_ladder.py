@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pgdrag.analysis import levels
 from pgdrag.analysis.findings import Answer, Verdict
 from pgdrag.analysis.ladder import find
+from pgdrag.designs import all_designs
 from pgdrag.measurement import Counts, DriverCost, Sample
 from pgdrag.plan import Applied, Outcome, Result
 
@@ -418,7 +419,7 @@ runs = st.builds(
     run_of,
     st.integers(0, 4).map(lambda count: LADDER[:count]),
     st.lists(results, max_size=14),
-    design=st.sampled_from(["ladder", "compare", "one-at-a-time"]),
+    design=st.sampled_from([*all_designs(), "of another pgdrag"]),
     status=st.sampled_from(["running", "done", "interrupted", "failed"]),
 )
 
@@ -427,7 +428,10 @@ runs = st.builds(
 @given(runs)
 def test_any_run_has_findings(run):
     found = find(run)
-    assert [one.rung for one in found.rungs] == list(run.study.rungs)
+    rungs = run.study.rungs
+    assert tuple(one.rung for one in found.rungs)[: len(rungs)] == rungs
+    further = {one.rung.name for one in found.rungs[len(rungs) :]}
+    assert further <= {one.trial.treatment.name for one in run.results}
     assert found.answer.endswith(".")
     assert find(run) == found
     for one in found.rungs:

@@ -14,7 +14,7 @@ from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
 from pgdrag.load import BenchBaseRate, Closed, Pacing
 from pgdrag.measurement import Sample
-from pgdrag.plan import Host
+from pgdrag.plan import Block, Host
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)
@@ -35,7 +35,7 @@ def begin(journal: Journal) -> str:
 def test_a_result_comes_back_as_it_was_given_samples_included(journal: Journal) -> None:
     run_id = begin(journal)
     trials = expand(
-        [STUDY.rungs[1].treatment],
+        Block((STUDY.rungs[1].treatment,)),
         STUDY,
         seed=5,
         block_number=1,
@@ -54,7 +54,7 @@ def test_a_result_comes_back_as_it_was_given_samples_included(journal: Journal) 
 def test_a_second_attempt_takes_the_place_of_the_first(journal: Journal) -> None:
     run_id = begin(journal)
     (first, *_) = trials = expand(
-        [STUDY.rungs[0].treatment], STUDY, seed=5, block_number=1, first_number=1
+        Block((STUDY.rungs[0].treatment,)), STUDY, seed=5, block_number=1, first_number=1
     )
     journal.plan_trials(run_id, trials)
     for seed in (1, 2):
@@ -78,7 +78,7 @@ def test_runs_are_found_by_id_by_start_and_as_the_last(journal: Journal) -> None
 def test_a_planned_trial_cannot_silently_become_another(journal: Journal) -> None:
     run_id = begin(journal)
     plan = {"block_number": 1, "first_number": 1}
-    block = [rung.treatment for rung in STUDY.rungs]
+    block = Block(tuple(rung.treatment for rung in STUDY.rungs))
     journal.plan_trials(run_id, expand(block, STUDY, seed=5, **plan))
     journal.plan_trials(run_id, expand(block, STUDY, seed=5, **plan))
     with pytest.raises(AssertionError, match="is not the one planned"):
@@ -137,7 +137,9 @@ def test_a_run_of_the_first_version_is_read_with_what_its_rate_meant(
 ) -> None:
     load = OLD_LOAD | {"rate_per_s": rate_per_s}
     study = to_jsonable_python(STUDY) | {"load": load}
-    (first, *_) = expand([STUDY.rungs[0].treatment], STUDY, seed=5, block_number=1, first_number=1)
+    (first, *_) = expand(
+        Block((STUDY.rungs[0].treatment,)), STUDY, seed=5, block_number=1, first_number=1
+    )
     trial = to_jsonable_python(first) | {"load": load}
     window = {
         "elapsed_s": 2.0,

@@ -70,10 +70,6 @@ def run_warnings(
             f"the load driver may have shaped the numbers of {listed(in_doubt)}: see what it used; "
             "run on a quieter machine, or with more driver threads"
         )
-    treatments = {rung.rung.treatment.name for rung in rungs}
-    strays = sum(result.trial.treatment.name not in treatments for result in run.results)
-    if strays:
-        doubts.append(f"{counted(strays, 'trial')} of treatments that no rung names are left out")
     return tuple(doubts)
 
 

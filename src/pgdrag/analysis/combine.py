@@ -176,10 +176,18 @@ class RungTrials:
 
 
 def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials, ...]:
-    """Give each rung the results of the treatment that bears its treatment's name."""
+    """Give each rung the results of the treatment that bears its treatment's name.
+
+    Short trials are not compared with whole ones: they are taken where some rung has no other.
+    """
+    named = {rung.treatment.name for rung in rungs}
+    of_rungs = [result for result in results if result.trial.treatment.name in named]
+    whole = {result.trial.treatment.name for result in of_rungs if not result.trial.is_brief}
+    has_whole = all(result.trial.treatment.name in whole for result in of_rungs)
     by_treatment: dict[str, list[Result]] = {}
-    for result in results:
-        by_treatment.setdefault(result.trial.treatment.name, []).append(result)
+    for result in of_rungs:
+        if result.trial.is_brief != has_whole:
+            by_treatment.setdefault(result.trial.treatment.name, []).append(result)
     return tuple(
         RungTrials(rung, tuple(by_treatment.get(rung.treatment.name, ()))) for rung in rungs
     )

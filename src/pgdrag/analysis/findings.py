@@ -212,13 +212,27 @@ class RungFinding:
 
 
 @dataclass(frozen=True)
+class DesignFinding:
+    """What only the run's design can say; each design's analysis has a subclass of its own.
+
+    Attributes:
+        answer: the study's question answered in one to three sentences.
+        warnings: doubts about it, each naming the remedy still untried.
+    """
+
+    answer: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a run found, ready to print.
 
     Attributes:
-        answer: the study's question answered in one or two sentences.
+        answer: the study's question answered in one to three sentences.
         noise_floor: ratio of two trials of the same treatment that this run saw (over 1), or None.
         warnings: doubts about the run as a whole.
+        found: what only the run's design can say; None where it says no more than its treatments do.
     """
 
     run: RunRecord
@@ -226,6 +240,7 @@ class Findings:
     answer: str
     noise_floor: float | None
     warnings: tuple[str, ...]
+    found: DesignFinding | None = None
 
     @property
     def is_ladder(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from pgdrag.analysis import levels
 from pgdrag.analysis.answer import answer_sentence, run_warnings
+from pgdrag.analysis.by_design import find_of_design
 from pgdrag.analysis.claims import answer_step, answer_total, untestable_words
 from pgdrag.analysis.combine import RungTrials, group
 from pgdrag.analysis.findings import (
@@ -30,7 +31,7 @@ from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import slowdown
 from pgdrag.analysis.steps import step_findings
 from pgdrag.analysis.wording import detectable_words
-from pgdrag.plan import Applied, Outcome, RunRecord
+from pgdrag.plan import Applied, Outcome, Rung, RunRecord
 from pgdrag.units import format_interval
 
 
@@ -38,8 +39,12 @@ def find(run: RunRecord) -> Findings:
     """Return all that the results of a run say, whatever state the run and its trials are in.
 
     In a ladder each rung is compared with the baseline and with the nearest rung before it that
-    has a number; in any other design both comparisons are with the baseline.
+    has a number; in any other design both comparisons are with the baseline. Treatments that a
+    design made itself stand behind the rungs, unless it has an analysis of its own.
     """
+    found = find_of_design(run)
+    if found is None:
+        run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
     trials = group(run.study.rungs, run.results)
     noise = repeat_noise(trials[0].rates) if trials else None
     rungs = tuple(_find_rung(run, trials, at, noise) for at in range(len(trials)))
@@ -48,10 +53,25 @@ def find(run: RunRecord) -> Findings:
     return Findings(
         run=run,
         rungs=rungs,
-        answer=answer_sentence(run.study, rungs),
+        answer=answer_sentence(run.study, rungs) if found is None else found.answer,
         noise_floor=_noise_floor(trials[0]) if trials else None,
-        warnings=run_warnings(run, rungs, has_noise=noise is not None),
+        warnings=(
+            *(found.warnings if found is not None else ()),
+            *run_warnings(run, rungs, has_noise=noise is not None),
+        ),
+        found=found,
     )
+
+
+def _with_further_treatments(run: RunRecord) -> tuple[Rung, ...]:
+    """Return the study's rungs and, for each treatment run that none of them names, one more."""
+    rungs = {rung.treatment.name: rung for rung in run.study.rungs}
+    reference = run.study.rungs[0].treatment.levels if run.study.rungs else ()
+    for result in run.results:
+        treatment = result.trial.treatment
+        added = tuple(level for level in treatment.levels if level not in reference)
+        rungs.setdefault(treatment.name, Rung(treatment.name, "", treatment, added))
+    return tuple(rungs.values())
 
 
 def _find_rung(

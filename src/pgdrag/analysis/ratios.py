@@ -254,7 +254,8 @@ def _compare_counts(
 
 def _log_width(comparison: Comparison) -> float:
     found = comparison.slowdown
-    return math.log(found.high) - math.log(found.low)
+    # A bound that is too small for a float is as good as none.
+    return math.log(found.high) - math.log(found.low) if found.low else math.inf
 
 
 def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:

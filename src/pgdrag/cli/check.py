@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgdrag.cli.place import Postgres, open_scratch
+from pgdrag.cli.progress import count_words
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.preflight import Checked, check_experiment, first_mistake
@@ -104,11 +105,11 @@ def _levels_table(checked: Checked) -> Table:
 
 
 def _scales_table(checked: Checked) -> Table:
-    table = _table("scale", "trials of the first block", "their load: at least", "at most", "disk")
+    table = _table("scale", "trials", "their load: at least", "at most", "disk")
     for x in checked.scales:
         table.add_row(
             x.name,
-            str(x.trials),
+            count_words(x.trials_least, x.trials_most),
             format_duration(x.load_s_least),
             format_duration(x.load_s_most),
             f"about {format_bytes(x.disk_bytes)}",

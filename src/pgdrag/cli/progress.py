@@ -15,6 +15,7 @@ from rich.text import Text
 from pgdrag.analysis.combine import rate_of
 from pgdrag.events import (
     BlockPlanned,
+    BudgetSpent,
     Event,
     Listener,
     PhaseStarted,
@@ -24,7 +25,7 @@ from pgdrag.events import (
     TrialFinished,
     TrialStarted,
 )
-from pgdrag.plan import Outcome, Result, Rung, Trial
+from pgdrag.plan import Outcome, Result, Rung, Study, Trial
 from pgdrag.units import format_duration, format_rate
 
 # What a trial takes beside its windows until some have been timed: restore, start, collect, remove.
@@ -50,7 +51,9 @@ class _View:
         self.rungs: dict[str, Rung] = {}
         self.waiting: list[Trial] = []
         self.trial: Trial | None = None
-        self.trials = 0
+        self.study: Study | None = None
+        self.later_s = (0.0, 0.0)
+        self.trials = ""
         self.phase = PhaseStarted("prepare")
         self.phase_began_s = self.trial_began_s = time.monotonic()
         self.progress: Progress | None = None
@@ -61,10 +64,13 @@ class _View:
         match event:
             case RunStarted():
                 self._began(event)
-            case BlockPlanned(trials, finished):
-                self.trials = len(trials)
-                self.waiting = list(trials)[finished:]
-                self._say(f"{len(trials)} trials, {self._left()}")
+            case BlockPlanned():
+                self._planned(event)
+            case BudgetSpent(spent_s, trial):
+                spent = format_duration(round(spent_s))
+                self.console.print(
+                    f"The time is used up ({spent}): trial {trial.number} is not run"
+                )
             case TrialStarted(trial):
                 self.trial, self.trial_began_s = trial, time.monotonic()
                 self.waiting = [x for x in self.waiting if x.number > trial.number]
@@ -91,10 +97,34 @@ class _View:
 
     def _began(self, event: RunStarted) -> None:
         study = event.study
+        self.study = study
         self.rungs = {rung.name: rung for rung in study.rungs}
         again = f", {event.finished} trials done before" if event.finished else ""
         self.console.print(f"{study.title}: {study.question}", style="bold")
         self.console.print(f"Run {event.run_id}, scale {study.scale}{again}")
+
+    def _planned(self, event: BlockPlanned) -> None:
+        before = event.trials[0].number - 1
+        more = event.forecast
+        fewest, most = (
+            before + event.replicates * count
+            for count in (more.least + more.brief_least, more.most + more.brief_most)
+        )
+        self.trials = count_words(max(fewest, event.trials[-1].number), most)
+        self.waiting = list(event.trials)[event.finished :]
+        self.later_s = self._later_s(event)
+        if not before:
+            self._say(f"{self.trials} trials, {self._left()}")
+
+    def _later_s(self, event: BlockPlanned) -> tuple[float, float]:
+        """Return what the trials of later blocks take at least and at most, without their overheads."""
+        assert self.study is not None, "a run begins before its trials are planned"
+        least_s, most_s = self.study.load_s(event.forecast)
+        loads = [trial.load for trial in event.trials]
+        return (
+            max(0.0, least_s - sum(x.warm_up_s + x.measure_s for x in loads)),
+            max(0.0, most_s - sum(x.warm_up_s + x.budget_s for x in loads)),
+        )
 
     def _finished(self, result: Result) -> None:
         seconds = time.monotonic() - self.trial_began_s
@@ -161,9 +191,15 @@ class _View:
         overhead_s = sum(known) / len(known)
         least_s = sum(overhead_s + x.load.warm_up_s + x.load.measure_s for x in trials)
         most_s = sum(overhead_s + x.load.warm_up_s + x.load.budget_s for x in trials)
+        least_s, most_s = least_s + self.later_s[0], most_s + self.later_s[1]
         spent_s = time.monotonic() - self.trial_began_s if self.trial else 0.0
         least, most = (format_duration(round(max(0.0, s - spent_s))) for s in (least_s, most_s))
-        return f"{least} left, {most} at most if every rung is slow"
+        return f"{least} left, {most} at most"
+
+
+def count_words(fewest: int, most: int) -> str:
+    """Return a number of trials in words: "12", or "12-40" where it depends on what they show."""
+    return f"{fewest}" if fewest >= most else f"{fewest}-{most}"
 
 
 def _came_of(result: Result) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from pgdrag import registry
-from pgdrag.plan import Result, Rung, Treatment
+from pgdrag.plan import Block, Forecast, Result, Rung
 
 
 class DesignParameters(BaseModel):
@@ -30,14 +30,20 @@ class Design(ABC):
     it, in the order run, and so on until `ask()` returns an empty block. The same results told in
     the same order lead to the same next block: that is how a run is resumed.
 
+    Class attributes:
+        is_cumulative: in its experiment files each rung stands upon the ones before it; else each
+            stands upon the baseline alone.
+
     Args:
-        rungs: the experiment's named treatments; the first is the baseline.
+        rungs: the experiment's named treatments; the first is the baseline. A design over the
+            changes between two treatments takes the last one as its target.
         parameters: an instance of the class's `Parameters`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
     Parameters: ClassVar[type[DesignParameters]] = DesignParameters
+    is_cumulative: ClassVar[bool] = False
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         assert rungs, "a design needs a baseline"
@@ -45,12 +51,18 @@ class Design(ABC):
         self.parameters = parameters
 
     @abstractmethod
-    def ask(self) -> tuple[Treatment, ...]:
-        """Return the next block; a treatment may stand in it more than once; empty: done."""
+    def ask(self) -> Block:
+        """Return the next block; an empty one: done. Asking twice is asking once."""
 
     @abstractmethod
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of the block asked for last (all replicates of it)."""
+
+    def forecast(self) -> Forecast:
+        """Return how many trials are still to come, of one replicate; by default, one more block."""
+        block = self.ask()
+        count = len(block.treatments)
+        return Forecast(0, 0, count, count) if block.is_brief else Forecast(count, count)
 
 
 def all_designs() -> dict[str, type[Design]]:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.plan import Result, Rung, Treatment
+from pgdrag.plan import Block, Result, Rung
 
 
 class LadderParameters(DesignParameters):
@@ -29,6 +29,7 @@ class Ladder(Design):
     name = "ladder"
     summary = "cumulative steps in a given order, as published studies take them"
     Parameters: ClassVar[type[DesignParameters]] = LadderParameters
+    is_cumulative: ClassVar[bool] = True
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
@@ -36,12 +37,12 @@ class Ladder(Design):
         self._baseline_repeats = parameters.baseline_repeats
         self._is_told = False
 
-    def ask(self) -> tuple[Treatment, ...]:
+    def ask(self) -> Block:
         """Return every rung's treatment the first time, then nothing."""
         if self._is_told:
-            return ()
+            return Block()
         treatments = [rung.treatment for rung in self.rungs]
-        return tuple([treatments[0]] * (self._baseline_repeats - 1) + treatments)
+        return Block(tuple([treatments[0]] * (self._baseline_repeats - 1) + treatments))
 
     def tell(self, results: Sequence[Result]) -> None:
         """Note that the block was run; a ladder does not adapt to what came of it."""

@@ -167,7 +167,10 @@ class _Reader:
         load, mistakes = load_profile(scale.load, ("scales", scale_name, "load"))
         self._mistakes += mistakes
         self._check_workload(workload, load, scale_name)
-        rungs = self._rungs(table, scale, ("scales", scale_name))
+        kind = all_designs().get(table.design.kind)
+        is_cumulative = kind is not None and kind.is_cumulative
+        at: KeyPath = ("scales", scale_name)
+        rungs = self._rungs(table, scale, at, is_cumulative=is_cumulative)
         self._check_connections(rungs, load, scale_name)
         return Study(
             name=table.name,
@@ -252,15 +255,19 @@ class _Reader:
             self._mistakes += mistakes_of(error, model.model_json_schema(), at)
             return None
 
-    def _rungs(self, table: ExperimentTable, scale: ScaleTable, at: KeyPath) -> tuple[Rung, ...]:
+    def _rungs(
+        self, table: ExperimentTable, scale: ScaleTable, at: KeyPath, *, is_cumulative: bool
+    ) -> tuple[Rung, ...]:
         baseline = self._levels(table.baseline, ("baseline",))
         start = Treatment(table.baseline.name).with_levels(table.baseline.name, baseline)
         treatment = start.with_levels(start.name, self._levels(scale, at))
         rungs = [_baseline_rung(table.baseline, treatment)]
+        below = treatment
         for index, rung in enumerate(table.rungs):
             added = self._levels(rung, ("rungs", index))
-            treatment = treatment.with_levels(rung.name, added)
+            treatment = below.with_levels(rung.name, added)
             rungs.append(_rung(rung, treatment, added))
+            below = treatment if is_cumulative else below
         return tuple(rungs)
 
     def _levels(self, table: Table, at: KeyPath) -> tuple[Level, ...]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pgdrag.designs import Design
 from pgdrag.events import ignore
 from pgdrag.lab import expand
-from pgdrag.plan import Outcome, Result, Treatment
+from pgdrag.plan import Block, Outcome, Result
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 # No design needs more blocks than this for a handful of factors.
@@ -41,7 +41,7 @@ class DesignConformance:
         known = set(STUDY.levels)
         asked = list(blocks(design_class, Truth(slowdowns={"a": 2.0, "c": 5.0})))
         assert asked
-        assert all(set(treatment.levels) <= known for block in asked for treatment in block)
+        assert all(set(one.levels) <= known for block in asked for one in block.treatments)
 
     def test_the_same_results_lead_to_the_same_blocks(self, design_class: type[Design]) -> None:
         """This is how a run is resumed."""
@@ -52,6 +52,17 @@ class DesignConformance:
         """Only telling moves a design on."""
         design = make(design_class)
         assert design.ask() == design.ask()
+
+    def test_the_forecast_counts_the_block_that_is_asked_for(
+        self, design_class: type[Design]
+    ) -> None:
+        """At least what it asks for now is still to come, and no more at least than at most."""
+        design = make(design_class)
+        block, forecast = design.ask(), design.forecast()
+        most = forecast.brief_most if block.is_brief else forecast.most
+        assert len(block.treatments) <= most
+        assert forecast.least <= forecast.most
+        assert forecast.brief_least <= forecast.brief_most
 
     def test_it_bears_every_outcome(self, design_class: type[Design]) -> None:
         """A treatment that breaks the server, always or everywhere, does not break the design."""
@@ -70,14 +81,14 @@ def make(design_class: type[Design]) -> Design:
 
 def blocks(
     design_class: type[Design], truth: Truth, *, outcome: Outcome | None = None
-) -> Iterator[tuple[Treatment, ...]]:
+) -> Iterator[Block]:
     """Yield the blocks that a design asks for; `outcome`: how each of its trials ends."""
     design = make(design_class)
     bench = SimulatedBench(truth)
     first_number = 1
     for block_number in range(1, MOST_BLOCKS + 1):
         block = design.ask()
-        if not block:
+        if not block.treatments:
             return
         yield block
         trials = expand(block, STUDY, seed=1, block_number=block_number, first_number=first_number)

@@ -41,7 +41,7 @@ class ExperimentConformance:
             assert workload.model_validate(study.workload.parameters).dataset_bytes() > 0
             design = all_designs()[study.design]
             parameters = design.Parameters.model_validate(dict(study.design_parameters))
-            assert design(study.rungs, parameters).ask()
+            assert design(study.rungs, parameters).ask().treatments
             assert 0 < study.load.measure_s <= study.load.budget_s
             assert study.replicates >= 1
 

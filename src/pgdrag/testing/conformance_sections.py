@@ -20,7 +20,7 @@ from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
 from pgdrag.lab import expand
 from pgdrag.load import Step
-from pgdrag.plan import Host, Outcome, Result, RunRecord, Study
+from pgdrag.plan import Block, Host, Outcome, Result, RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
@@ -100,7 +100,7 @@ def findings_of(study: Study, truth: Truth) -> Findings:
     """Return what the simulated laboratory finds where each rung is run once a replicate."""
     bench = SimulatedBench(truth)
     treatments = [rung.treatment for rung in study.rungs]
-    trials = expand(treatments, study, seed=1, block_number=1, first_number=1)
+    trials = expand(Block(tuple(treatments)), study, seed=1, block_number=1, first_number=1)
     return find(_record(study, [bench.run(trial, ignore) for trial in trials]))
 
 

@@ -47,6 +47,9 @@ class Truth:
         noise: standard deviation of the log throughput between trials.
         drift_per_hour: log throughput gained each simulated hour by the machine alone.
         warm_up_loss: share of the throughput missing in the first seconds of a window.
+        autocorrelation: of that noise from one trial to the next, as in a first-order autoregression.
+        interactions: by names of factors, how many times slower it makes the server on top that all of
+            them are there together; under 1 where one of them alone does what all of them do.
         outlier_share: share of trials that run at half speed for no reason.
         outcomes: by factor name, an outcome other than *measured* that its presence causes.
         lacking: names of factors that this "server" does not have.
@@ -55,6 +58,8 @@ class Truth:
     base_tps: float = 1000.0
     slowdowns: Mapping[str, float] = field(default_factory=dict)
     noise: float = 0.0
+    autocorrelation: float = 0.0
+    interactions: Mapping[frozenset[str], float] = field(default_factory=dict)
     drift_per_hour: float = 0.0
     warm_up_loss: float = 0.0
     outlier_share: float = 0.0
@@ -154,11 +159,27 @@ class SimulatedBench:
         rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")
         log_tps = math.log(self.truth.base_tps)
         log_tps -= sum(math.log(self.truth.slowdowns.get(name, 1.0)) for name in names)
+        log_tps -= sum(
+            math.log(times)
+            for all_of, times in self.truth.interactions.items()
+            if all_of <= {*names}
+        )
         log_tps += self.truth.drift_per_hour * start_s / 3600
-        log_tps += rng.gauss(0.0, self.truth.noise)
+        log_tps += self._noise(trial.number)
         if rng.random() < self.truth.outlier_share:
             log_tps -= math.log(2)
         return math.exp(log_tps)
+
+    def _noise(self, number: int) -> float:
+        """Return the noise of a trial: its own lots and what is left of those before it."""
+        rho = self.truth.autocorrelation
+        lasting = math.ceil(math.log(1e-6) / math.log(rho)) if rho else 0
+        numbers = range(max(1, number - lasting), number + 1)
+        lots = [random.Random(f"{self.seed}/{x}").gauss(0.0, self.truth.noise) for x in numbers]
+        noise = lots[0]
+        for lot in lots[1:]:
+            noise = rho * noise + math.sqrt(1 - rho**2) * lot
+        return noise
 
     def _measure(self, trial: Trial, tps: float) -> Measurement:
         load = trial.load

@@ -1,0 +1,40 @@
+"""What did a run find that only its design can say? One file a design; being here registers it.
+
+A design without a file here is told treatment by treatment, like a ladder's rungs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from pgdrag import registry
+from pgdrag.analysis.findings import DesignFinding
+from pgdrag.plan import RunRecord
+
+
+class DesignAnalysis(ABC):
+    """What a design's results say together.
+
+    Class attributes:
+        name: the design's name.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def find(self, run: RunRecord) -> DesignFinding:
+        """Return what was found, whatever state the run and its trials are in."""
+
+
+def all_analyses() -> dict[str, type[DesignAnalysis]]:
+    """Return every registered analysis, by its design."""
+    import pgdrag.analysis.by_design as package
+
+    return registry.registered(package, DesignAnalysis)  # type: ignore[type-abstract]
+
+
+def find_of_design(run: RunRecord) -> DesignFinding | None:
+    """Return what the run's design found; None where the design has no analysis of its own."""
+    kind = all_analyses().get(run.study.design)
+    return None if kind is None else kind().find(run)

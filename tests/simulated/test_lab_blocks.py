@@ -1,0 +1,51 @@
+"""What the laboratory makes of a design's blocks: short trials, and a budget that ends a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgdrag.events import BudgetSpent
+from pgdrag.journal import Journal
+from pgdrag.lab import expand, run_experiment
+from pgdrag.plan import Block, Host, RunRecord, Study
+from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+
+STUDY = simulated_ladder("a", "b", "c", replicates=2)
+
+
+class TimedBench(SimulatedBench):
+    """Says of each trial that it took a minute."""
+
+    def run(self, trial, listen):
+        return replace(super().run(trial, listen), phases_s={"restore": 20.0, "measure": 40.0})
+
+
+def run(study: Study, tmp_path, events: list[object]) -> RunRecord:
+    journal = Journal(tmp_path / "journal.sqlite")
+    host = Host("simulated", 2, 4 << 30, "simulated", "simulated")
+    run_id = journal.begin_run(
+        study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
+    )
+    return run_experiment(run_id, TimedBench(Truth()), journal, events.append)
+
+
+def test_a_brief_block_is_run_by_a_third_of_the_load():
+    block = Block(tuple(rung.treatment for rung in STUDY.rungs), is_brief=True)
+    trials = expand(block, STUDY, seed=1, block_number=1, first_number=1)
+    assert {trial.is_brief for trial in trials} == {True}
+    (load,) = {trial.load for trial in trials}
+    assert (load.warm_up_s, load.measure_s, load.budget_s) == (3.0, 6.7, 20.0)
+    assert load == STUDY.load.shortened()
+
+
+def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
+    events: list[object] = []
+    record = run(replace(STUDY, budget_s=200.0), tmp_path, events)
+    assert len(record.results) == 3
+    assert record.status == "done"
+    (spent,) = [event for event in events if isinstance(event, BudgetSpent)]
+    assert (spent.spent_s, spent.trial.number) == (180.0, 4)
+
+
+def test_a_run_within_its_budget_runs_every_trial(tmp_path):
+    assert len(run(replace(STUDY, budget_s=1000.0), tmp_path, []).results) == 8
