@@ -267,13 +267,14 @@ def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
 
 def _detectable(ratio: _LogRatio, confidence: float) -> float:
     # The power of the t test at a true log ratio of `shift` standard errors is a noncentral t.
-    between = _noncentrality(ratio.dof, confidence) * ratio.se
-    within = _noncentrality(math.inf, confidence) * ratio.floor_se
+    between = noncentrality(ratio.dof, confidence) * ratio.se
+    within = noncentrality(math.inf, confidence) * ratio.floor_se
     return _exp(max(between, within))
 
 
 @lru_cache(maxsize=256)
-def _noncentrality(dof: float, confidence: float) -> float:
+def noncentrality(dof: float, confidence: float) -> float:
+    """Return how many standard errors an effect must have to be told from noise `POWER` of the time."""
     quantile = _t_quantile(confidence, dof)
     if not math.isfinite(dof) or dof > 200:
         return quantile + float(stats.norm.ppf(POWER))

@@ -1,0 +1,312 @@
+"""When is a comparison decided, and what is its verdict?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from analysis_runs import measurement, result, run_of, rung, setting
+
+from pgdrag.analysis.by_design.compare import CompareAnalysis
+from pgdrag.analysis.comparing import End, Gate, Rules, pairs_needed, standing
+from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.findings import Verdict
+from pgdrag.analysis.paired import PairedLogs
+from pgdrag.analysis.pairs import Pairing, pairing
+from pgdrag.analysis.quantities import Direction, holm
+from pgdrag.designs.compare import Compare, CompareParameters
+from pgdrag.measurement import Latency
+from pgdrag.plan import Outcome, Result, Treatment
+
+LEVEL = setting("jit", "on")
+RUNGS = (rung("A"), rung("B", added=[LEVEL]))
+NOISE = (0.0, 0.004, -0.003, 0.002, -0.004, 0.001, 0.003, -0.002, -0.001, 0.0)
+
+
+def trial(name: str, committed: int | None, block: int, number: int, **rest) -> Result:
+    made = result(name, committed, block=block, number=number, **rest)
+    levels = (LEVEL,) if name == "B" else ()
+    return replace(made, trial=replace(made.trial, treatment=Treatment(name, levels)))
+
+
+def pair(block: int, before: float, after: float) -> list[Result]:
+    """Make a pair; in every other one the reference runs second."""
+    first, second = 2 * block - 1, 2 * block
+    if block % 2 == 0:
+        first, second = second, first
+    return [trial("A", round(before), block, first), trial("B", round(after), block, second)]
+
+
+def slower_by(ratio: float, pairs: int, noise: float = 1.0) -> list[Result]:
+    """Make pairs whose treatment is slower by `ratio`, give or take the noise."""
+    return [
+        one
+        for at in range(pairs)
+        for one in pair(
+            at + 1,
+            60_000 * math.exp(noise * NOISE[at % 10]),
+            60_000 / ratio * math.exp(noise * NOISE[(at + 3) % 10]),
+        )
+    ]
+
+
+def paired(results: list[Result]) -> Pairing:
+    return pairing(results, RUNGS[0].treatment, RUNGS[1].treatment)
+
+
+def found(results: list[Result], **parameters: object) -> CompareFinding:
+    run = run_of(RUNGS, results, design="compare")
+    run = replace(run, study=replace(run.study, design_parameters=parameters))
+    return CompareAnalysis().find(run)
+
+
+def test_trials_of_a_block_are_a_pair_and_know_their_order():
+    trials = paired(slower_by(2.0, 3))
+    assert [one.is_reference_first for one in trials.pairs] == [True, False, True]
+    assert not trials.failed
+
+
+def test_a_thing_is_compared_with_itself_by_name_and_else_by_lot():
+    same = Treatment("again")
+    blocks = [
+        [
+            replace(one, trial=replace(one.trial, treatment=Treatment(name), seed=seed))
+            for one, name in zip(pair(1, 100, 200), names, strict=True)
+        ]
+        for names, seed in ((("again", "once"), 1), (("x", "x"), 1), (("x", "x"), 2))
+    ]
+    by_name = pairing(blocks[0], Treatment("once"), same).pairs[0]
+    assert by_name.reference.trial.treatment.name == "once"
+    odd, even = (
+        pairing(block, Treatment("x"), Treatment("x")).pairs[0].is_reference_first
+        for block in blocks[1:]
+    )
+    assert odd != even
+
+
+def test_short_trials_are_in_no_pair():
+    results = slower_by(2.0, 1)
+    brief = [replace(one, trial=replace(one.trial, is_brief=True)) for one in results]
+    assert not paired(brief).pairs
+
+
+@pytest.mark.parametrize(
+    ("ratio", "pairs", "noise", "verdict"),
+    [
+        (2.0, 4, 1, Verdict.SLOWER),
+        (0.5, 4, 1, Verdict.FASTER),
+        (1.0, 8, 1, Verdict.EQUIVALENT),
+        (1.0, 8, 10, Verdict.INCONCLUSIVE),
+        (2.0, 3, 1, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_the_verdict_follows_from_effect_noise_and_pairs(ratio, pairs, noise, verdict):
+    assert found(slower_by(ratio, pairs, noise)).verdict is verdict
+
+
+def test_the_first_look_that_decides_ends_it():
+    stands = standing(paired(slower_by(2.0, 9)), Rules())
+    assert (stands.end, [one.pairs for one in stands.looks]) == (End.DECIDED, [2, 4])
+    assert found(slower_by(2.0, 9)).slowdown == found(slower_by(2.0, 4)).slowdown
+
+
+def test_a_look_that_was_taken_is_not_taken_again():
+    trials = paired(slower_by(1.0, 6, 10))
+    first = standing(trials.first(4), Rules())
+    assert standing(trials, Rules(), known=first.looks).looks[:2] == first.looks
+
+
+def test_the_interval_excludes_no_change_exactly_where_it_is_told():
+    told = found(slower_by(1.05, 8))
+    assert told.slowdown is not None
+    assert (told.verdict, told.slowdown.low > 1) == (Verdict.SLOWER, True)
+    equal = found(slower_by(1.0, 8))
+    assert equal.slowdown is not None
+    assert 1 / 1.02 < equal.slowdown.low < equal.slowdown.high < 1.02
+
+
+def test_a_difference_too_small_to_count_is_equal_and_said_to_be_there():
+    tiny = found(slower_by(1.01, 10, noise=0.1))
+    assert tiny.verdict is Verdict.EQUIVALENT
+    assert "A difference is told from none, but it is smaller than what counts." in tiny.answer
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gate"), [(1.0, Gate.PASS), (1.03, Gate.INCONCLUSIVE), (1.2, Gate.FAIL)]
+)
+def test_a_gate_passes_or_fails_where_the_interval_lies_on_one_side(ratio, gate):
+    assert found(slower_by(ratio, 8), fail_if_slower=0.03).gate is gate
+
+
+def test_without_a_margin_there_is_no_gate():
+    assert found(slower_by(1.2, 8)).gate is None
+
+
+def test_a_precision_is_what_it_goes_on_for():
+    results = slower_by(1.5, 10)
+    assert standing(paired(results), Rules()).end is End.DECIDED
+    assert standing(paired(results), Rules(precision=0.001)).end is End.GOING_ON
+    assert standing(paired(results), Rules(precision=0.02)).end is End.DECIDED
+
+
+def test_two_pairs_are_enough_where_the_treatment_commits_next_to_nothing():
+    stalled = [one for at in (1, 2) for one in pair(at, 60_000, 3)]
+    told = found(stalled)
+    assert (told.verdict, told.end) == (Verdict.SLOWER, End.DECIDED)
+    assert told.slowdown is not None
+    assert told.slowdown.low > 1_000
+
+
+def test_a_stalled_treatment_has_a_bound():
+    none = [one for at in (1, 2) for one in pair(at, 60_000, 0)]
+    told = found(none)
+    assert told.slowdown is not None
+    assert math.isinf(told.slowdown.high)
+    assert told.answer.startswith("B is at least")
+
+
+def test_nothing_committed_on_either_side_is_no_comparison():
+    told = found([one for at in (1, 2) for one in pair(at, 0, 0)])
+    assert told.end is End.NOTHING_COMMITTED
+    assert told.answer.startswith("Nothing to compare: neither A nor B committed anything")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome.DID_NOT_START, "B did not start: no room."),
+        (Outcome.CRASHED, "B crashed: no room."),
+    ],
+)
+def test_a_side_that_fails_is_tried_once_more_and_then_is_the_answer(outcome, words):
+    def failing(block: int) -> list[Result]:
+        return [
+            trial("A", 60_000, block, 2 * block),
+            trial("B", None, block, 2 * block + 1, outcome=outcome, reason="no room"),
+        ]
+
+    assert standing(paired(failing(1)), Rules()).end is End.GOING_ON
+    told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
+    assert (told.end, told.gate) == (End.TREATMENT_FAILED, Gate.FAIL)
+    assert words in told.answer
+    assert told.treatment_outcomes == {outcome.value: 2}
+
+
+def test_a_reference_that_fails_neither_passes_nor_fails_the_treatment():
+    def failing(block: int) -> list[Result]:
+        gone = trial("A", None, block, 2 * block, outcome=Outcome.CRASHED)
+        return [gone, trial("B", 60_000, block, 2 * block + 1)]
+
+    told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
+    assert (told.end, told.gate) == (End.REFERENCE_FAILED, Gate.INCONCLUSIVE)
+
+
+def test_a_trial_that_failed_now_and_then_is_named_and_the_rest_compared():
+    crashed = [trial("A", 1, 9, 99), trial("B", None, 9, 100, outcome=Outcome.CRASHED)]
+    told = found([*crashed, *slower_by(2.0, 4)])
+    assert told.verdict is Verdict.SLOWER
+    assert any("1 trial of B had no number, the last one: crashed" in one for one in told.warnings)
+
+
+def test_an_effect_of_the_order_is_named_and_taken_out():
+    drifting = [
+        one
+        for at in range(10)
+        for one in (
+            pair(at + 1, 60_000, 57_000 * math.exp(NOISE[at]))
+            if at % 2 == 0
+            else pair(at + 1, 57_000 * math.exp(NOISE[at]), 60_000)
+        )
+    ]
+    told = found(drifting)
+    assert told.verdict is not Verdict.SLOWER
+    assert told.order == pytest.approx(60 / 57, rel=0.005)
+    assert any("the second trial of a pair was 5.3 % slower" in one for one in told.warnings)
+
+
+def test_a_drift_of_the_machine_is_named():
+    results = []
+    for at in range(8):
+        for one in pair(at + 1, 60_000 * 0.98**at, 30_000 * 0.98**at):
+            results.append(replace(one, started_unix_s=60.0 * one.trial.number))
+    # Decided after four pairs: the drift is that of these.
+    told = found(results)
+    assert told.trend is not None
+    assert told.trend.change == pytest.approx(0.98**3, rel=1e-3)
+    assert any("both sides became 6.2 % slower over the 6 min" in one for one in told.warnings)
+
+
+def test_noise_beyond_the_machines_own_is_a_doubt():
+    floor = {"log_sd": 0.0001, "pairs": 20, "when": "on 1 May"}
+    told = found(slower_by(1.0, 8), noise_floor=floor)
+    assert told.noise_floor is not None
+    assert told.noise_floor.when == "on 1 May"
+    assert any("it is noisier now" in one for one in told.warnings)
+    calm = found(slower_by(1.0, 8), noise_floor={**floor, "log_sd": 0.005})
+    assert not any("noisier" in one for one in calm.warnings)
+
+
+def test_too_few_pairs_say_so():
+    assert any("no verdict before 4 pairs" in one for one in found(slower_by(2.0, 3)).warnings)
+    assert found([]).answer == "No answer yet: no pair of trials of A and B is complete."
+
+
+def test_the_pairs_still_needed_grow_with_the_noise_and_are_capped():
+    def logs(sd: float) -> PairedLogs:
+        return PairedLogs(tuple(0.01 + sd * z for z in (-1.5, -0.5, 0.5, 1.5)), (1, -1, 1, -1))
+
+    few, many = (pairs_needed(logs(sd), Rules()) for sd in (0.01, 0.02))
+    assert few is not None
+    assert many is not None
+    assert 3 < many / few < 5
+    assert pairs_needed(logs(1.0), Rules()) is None
+
+
+def with_latency(results: list[Result], slower: float) -> list[Result]:
+    made = []
+    for one in results:
+        assert one.measurement is not None
+        us = 8e3 * (slower if one.trial.treatment.name == "B" else 1.0) + one.trial.number
+        latency = {"payment": Latency(60_000, us, us, us, us, us)}
+        made.append(replace(one, measurement=replace(one.measurement, latency=latency)))
+    return made
+
+
+def test_latency_is_compared_like_throughput():
+    told = found(with_latency(slower_by(1.5, 4), slower=3.0))
+    p99 = next(one for one in told.quantities if one.name == "latency_p99_us payment")
+    assert p99.direction is Direction.HIGHER
+    assert p99.ratio.center == pytest.approx(3.0, rel=0.01)
+    assert p99.reference == pytest.approx(8e-3, rel=0.01)
+
+
+def test_a_percentile_beyond_which_hardly_anything_lies_is_not_compared():
+    few = [
+        replace(
+            one,
+            measurement=replace(
+                measurement(60_000), latency={"payment": Latency(100, 1, 1, 1, 1, 1)}
+            ),
+        )
+        for one in slower_by(1.5, 4)
+    ]
+    names = [one.name for one in found(few).quantities]
+    assert "latency_p95_us payment" in names
+    assert "latency_p99_us payment" not in names
+
+
+def test_many_quantities_are_judged_together():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+
+
+def test_the_design_asks_for_pairs_until_it_is_decided():
+    design = Compare(RUNGS, CompareParameters())
+    assert design.forecast().most == 40
+    asked = 0
+    while design.ask().treatments:
+        asked += 1
+        design.tell(slower_by(2.0, 4)[2 * asked - 2 : 2 * asked])
+    assert asked == 4
+    assert design.forecast().most == 0

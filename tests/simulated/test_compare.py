@@ -1,0 +1,85 @@
+"""The whole comparison on the simulated laboratory: design, loop, journal and verdict agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdrag.analysis.comparing import End
+from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.findings import Verdict
+from pgdrag.analysis.ladder import find
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.plan import Host, Outcome
+from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+
+HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+
+
+class Comparison:
+    """One run of a comparison of "R0" with "R1"."""
+
+    def __init__(self, directory: Path, *, seed: int = 1, **parameters: object) -> None:
+        study = replace(simulated_ladder("a"), design="compare", design_parameters=parameters)
+        self.journal = Journal(directory / f"{seed}.sqlite")
+        self.run_id = self.journal.begin_run(
+            study,
+            HOST,
+            server_wanted=None,
+            server_version="simulated",
+            pgdrag_version="0",
+            seed=seed,
+        )
+
+    def run(self, bench: SimulatedBench) -> CompareFinding:
+        found = find(run_experiment(self.run_id, bench, self.journal)).found
+        assert isinstance(found, CompareFinding)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "verdict"),
+    [(1.15, Verdict.SLOWER), (0.8, Verdict.FASTER), (1.0, Verdict.EQUIVALENT)],
+)
+def test_what_was_planted_is_found_under_drift_and_noise_that_lasts(
+    tmp_path: Path, slowdown: float, verdict: Verdict
+) -> None:
+    truth = Truth(slowdowns={"a": slowdown}, noise=0.008, autocorrelation=0.7, drift_per_hour=-0.5)
+    found = Comparison(tmp_path).run(SimulatedBench(truth, seed=3))
+    assert (found.verdict, found.end) == (verdict, End.DECIDED)
+    assert found.slowdown is not None
+    assert found.slowdown.low <= slowdown <= found.slowdown.high
+
+
+def test_a_comparison_cut_off_goes_on_to_the_identical_finding(tmp_path: Path) -> None:
+    truth = Truth(slowdowns={"a": 1.04}, noise=0.01)
+    uncut = Comparison(tmp_path, seed=1).run(SimulatedBench(truth, seed=5))
+    (tmp_path / "cut").mkdir()
+    cut = Comparison(tmp_path / "cut", seed=1)
+    with pytest.raises(SimulatedKill):
+        cut.run(SimulatedBench(truth, seed=5, kill_in_trial=6))
+    again = SimulatedBench(truth, seed=5)
+    assert cut.run(again) == uncut
+    assert again.trials_run[0] == 6
+
+
+def test_a_treatment_that_does_not_start_ends_it_after_one_more_try(tmp_path: Path) -> None:
+    bench = SimulatedBench(Truth(outcomes={"a": Outcome.DID_NOT_START}))
+    found = Comparison(tmp_path).run(bench)
+    assert found.answer.startswith("R1 did not start: simulated")
+    assert len(bench.trials_run) == 4
+
+
+def test_a_comparison_of_a_thing_with_itself_hardly_ever_finds_a_difference(
+    tmp_path: Path,
+) -> None:
+    told = [
+        Comparison(tmp_path, seed=seed, max_pairs=10)
+        .run(SimulatedBench(Truth(noise=0.02, drift_per_hour=1.0), seed=seed))
+        .verdict
+        for seed in range(1, 21)
+    ]
+    assert sum(one in (Verdict.SLOWER, Verdict.FASTER) for one in told) <= 1
