@@ -15,6 +15,7 @@ from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.plan import Host, Outcome
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from simulations.compare import simulate
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
@@ -83,3 +84,10 @@ def test_a_comparison_of_a_thing_with_itself_hardly_ever_finds_a_difference(
         for seed in range(1, 21)
     ]
     assert sum(one in (Verdict.SLOWER, Verdict.FASTER) for one in told) <= 1
+
+
+def test_no_promise_is_broken_in_a_short_simulation() -> None:
+    """The whole one is `make simulate`; this one finds what is badly wrong."""
+    rows = simulate(0.01)
+    assert [row.name for row in rows if row.met is False] == []
+    assert len(rows) > 40

@@ -161,31 +161,49 @@ def last_look(trials: Pairing, rules: Rules, stands: Standing) -> Look | None:
 
 def look(trials: Pairing, rules: Rules) -> Look:
     """Judge the pairs so far, two or more."""
-    pairs = len(trials.pairs)
-    most = max(rules.max_pairs, pairs)
-    is_counted = is_of_counts(trials)
-    # With fewer pairs than tell the order from the treatment nothing is decided yet.
-    may_judge = is_counted or pairs >= ORDER_PAIRS
-    # Equivalence: two one-sided tests, each at the confidence asked for (Schuirmann 1987).
+    if not is_of_counts(trials):
+        return look_at_logs(throughput_logs(trials.pairs), rules)
+    wide, narrow = _confidences(len(trials.pairs), rules)
+    found, inner = _by_counts(trials, wide), _by_counts(trials, narrow)
+    return _judged(len(trials.pairs), found, inner, rules)
+
+
+def look_at_logs(logs: PairedLogs, rules: Rules) -> Look:
+    """Judge the log slowdowns of two or more pairs."""
     found, inner = (
-        _by_counts(trials, level) if is_counted else _by_logs(trials, level)
-        for level in (
-            look_confidence(pairs, most, confidence=rules.confidence),
-            look_confidence(pairs, most, confidence=2 * rules.confidence - 1),
-        )
+        ratio_of(interval(logs, confidence=level), level)
+        for level in _confidences(len(logs), rules)
     )
-    verdict = _verdict(found, inner, rules.equivalence) if may_judge else Verdict.INCONCLUSIVE
-    gate = None
-    if rules.fail_if_slower is not None:
-        gate = _gate(found, rules.fail_if_slower) if may_judge else Gate.INCONCLUSIVE
+    if len(logs) >= ORDER_PAIRS:
+        return _judged(len(logs), found, inner, rules)
+    # Fewer pairs do not tell the treatment from the order of its trials.
+    gate = None if rules.fail_if_slower is None else Gate.INCONCLUSIVE
+    return Look(len(logs), found, inner, Verdict.INCONCLUSIVE, False, gate, False)
+
+
+def _confidences(pairs: int, rules: Rules) -> tuple[float, float]:
+    """Return how sure the interval of a difference must be, and that of equivalence.
+
+    Equivalence is shown by two one-sided tests, each at the confidence asked for (Schuirmann 1987).
+    """
+    most = max(rules.max_pairs, pairs)
+    return (
+        look_confidence(pairs, most, confidence=rules.confidence),
+        look_confidence(pairs, most, confidence=2 * rules.confidence - 1),
+    )
+
+
+def _judged(pairs: int, found: Interval, inner: Interval, rules: Rules) -> Look:
+    verdict = _verdict(found, inner, rules.equivalence)
+    gate = None if rules.fail_if_slower is None else _gate(found, rules.fail_if_slower)
     return Look(
         pairs,
         found,
         inner,
         verdict,
-        may_judge and (found.low > 1 or found.high < 1),
+        found.low > 1 or found.high < 1,
         gate,
-        may_judge and _is_decided(found, verdict, gate, rules),
+        _is_decided(found, verdict, gate, rules),
     )
 
 
@@ -252,10 +270,6 @@ def _by_counts(trials: Pairing, confidence: float) -> Interval:
     if not any(rate.committed for rate in (*before, *after)):
         return Interval(0.0, 1.0, math.inf, confidence, "nothing committed on either side")
     return slowdown(before, after, confidence=confidence).slowdown
-
-
-def _by_logs(trials: Pairing, confidence: float) -> Interval:
-    return ratio_of(interval(throughput_logs(trials.pairs), confidence=confidence), confidence)
 
 
 def _verdict(found: Interval, inner: Interval, equivalence: float) -> Verdict:

@@ -103,6 +103,15 @@ class PairedLogs:
         return OrderEffect(-fit.order, _t_p(fit.order, fit.se, len(self) - 2))
 
     @cached_property
+    def typical_values(self) -> NDArray[np.float64]:
+        """The means of all subsets, in order (Hartigan's typical values), the order's effect apart.
+
+        Flipping a subset around a supposed mean takes the sum as far as it was, or further, just
+        where the subset's own mean lies on the other side of it.
+        """
+        return np.sort(_subsets(len(self)) @ _judged(self))
+
+    @cached_property
     def _fit(self) -> _Fit | None:
         if len(self) < ORDER_PAIRS or len(set(self.signs)) < 2:
             return None
@@ -273,9 +282,7 @@ def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> Log
 
 
 def _flipped(pairs: PairedLogs, confidence: float) -> LogInterval:
-    values = _judged(pairs)
-    count = len(values)
-    means = _subset_means(values)
+    count, means = len(pairs), pairs.typical_values
     # As a test: a value is refused where at most this share of the flips lies as far out.
     skipped = math.floor((1 - confidence) / 2 * (len(means) + 1) + 1e-9) - 1
     low, high = (
@@ -286,6 +293,7 @@ def _flipped(pairs: PairedLogs, confidence: float) -> LogInterval:
     how = "all" if count <= _ALL_SIGNS else f"{_SAMPLED_SIGNS:,} random"
     order = ", their order taken out" if is_order_taken_out(pairs) else ""
     method = f"{how} sign flips of {count} pairs{order}"
+    values = _judged(pairs)
     return LogInterval(low, float(values.mean()), high, _mean_se(values), count - 1, method)
 
 
@@ -302,16 +310,6 @@ def _flip_p(pairs: PairedLogs) -> float:
     chosen = _subsets(len(pairs)) @ centred
     below, above = int((chosen <= 0).sum()), int((chosen >= 0).sum())
     return min(1.0, 2 * (min(below, above) + 1) / (len(chosen) + 1))
-
-
-def _subset_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return, in order, the mean of each subset whose signs are flipped: Hartigan's typical values.
-
-    Flipping a subset around a supposed mean takes the sum as far as it was, or further, just where
-    the subset's own mean lies on the other side of it.
-    """
-    subsets = _subsets(len(values))
-    return np.sort(subsets @ values)
 
 
 @lru_cache(maxsize=8)

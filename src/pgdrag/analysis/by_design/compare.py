@@ -29,13 +29,14 @@ from pgdrag.analysis.paired import (
     interval,
     p_value,
     pair_sd,
-    smallest_effect,
 )
 from pgdrag.analysis.pairs import Pairing, pairing, throughput_logs
 from pgdrag.analysis.quantities import quantities
-from pgdrag.analysis.ratios import slowdown
+from pgdrag.analysis.ratios import noncentrality, slowdown
 from pgdrag.analysis.sequential import look_confidence
 from pgdrag.plan import Outcome, Rung, RunRecord, Treatment
+
+_LOG_MAX = 700.0  # exp() of more is not a float
 
 
 class CompareAnalysis(DesignAnalysis):
@@ -138,9 +139,9 @@ def _fixed(logs: PairedLogs | None, rules: Rules) -> Interval | None:
 def _detectable(trials: Pairing, logs: PairedLogs | None, rules: Rules) -> float:
     confidence = _confidence(trials, rules)
     if logs is not None:
-        within = pair_sd(logs), logs.floor_se * math.sqrt(len(logs))
-        log = smallest_effect(max(within), len(logs), confidence=confidence)
-        return math.exp(min(log, 700.0))
+        found = interval(logs, confidence=confidence)
+        log = noncentrality(found.dof, confidence) * found.se
+        return math.exp(log) if log < _LOG_MAX else math.inf
     before, after = trials.rates
     if len(trials.pairs) < 2 or not any(rate.committed for rate in before):
         return math.inf
