@@ -1,0 +1,113 @@
+"""An ablation between two treatments: sets of changes as treatments, and their results as numbers.
+
+The design asks and is told through it, and the analysis replays a finished or unfinished run through
+it, so that both know the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from pgdrag.analysis.ablation import Ablation
+from pgdrag.analysis.ablation_book import AblationOptions, Told
+from pgdrag.analysis.readings import reading
+from pgdrag.analysis.subset_values import Changes
+from pgdrag.changes import changes_between, with_changes
+from pgdrag.plan import Block, Result, RunRecord, Treatment
+
+_NAME_LENGTH = 60  # of a treatment, for people
+
+
+class AblationRun:
+    """The search between a reference and a target.
+
+    Attributes:
+        changes: what the target changes; the search's numbers are places in it.
+        ablation: the search itself, with all that is known by now.
+    """
+
+    def __init__(self, reference: Treatment, target: Treatment, options: AblationOptions) -> None:
+        self.reference, self.target = reference, target
+        self.changes = changes_between(reference, target)
+        self.ablation = Ablation(len(self.changes), options)
+        self._whole = frozenset(range(len(self.changes)))
+        self._sets: dict[str, Changes] = {}
+
+    @classmethod
+    def replayed(cls, run: RunRecord, options: AblationOptions) -> AblationRun:
+        """Return the search as it stands after all that a run was told."""
+        ends = [rung.treatment for rung in run.study.rungs] or [Treatment("nothing")]
+        made = cls(ends[0], ends[-1], options)
+        for results in _blocks(run):
+            asked = made.ask()
+            if not asked.treatments:
+                break
+            if len(results) == len(asked.treatments) * run.study.replicates:
+                made.tell(results)
+            else:  # cut off in the middle of a block
+                made.ablation.note(made._told(results))
+                break
+        return made
+
+    def ask(self) -> Block:
+        """Return the block wanted next; without treatments where the search is over."""
+        wanted = self.ablation.ask()
+        if wanted is None:
+            return Block()
+        return Block(tuple(self.treatment(one) for one in wanted.sets), is_brief=wanted.is_brief)
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results of the block asked for last."""
+        self.ablation.tell(self._told(results))
+
+    def treatment(self, changes: Changes) -> Treatment:
+        """Return the reference with these changes; named so that a person knows which."""
+        if not changes:
+            made = self.reference
+        elif changes == self._whole:
+            made = self.target
+        else:
+            some = [self.changes[change] for change in sorted(changes)]
+            made = with_changes(self.reference, some, self._name(changes))
+        self._sets[made.identity] = changes
+        return made
+
+    def _name(self, changes: Changes) -> str:
+        left_out = self._whole - changes
+        if len(changes) == 1:
+            return _short(self.reference.name, f" with {self._names(changes)}")
+        if len(left_out) == 1:
+            return _short(self.target.name, f" without {self._names(left_out)}")
+        digest = hashlib.sha256(repr(sorted(changes)).encode()).hexdigest()[:6]
+        return f"{len(changes)} of {len(self.changes)} changes ({digest})"
+
+    def _names(self, changes: Iterable[int]) -> str:
+        return ", ".join(self.changes[change].name for change in sorted(changes))
+
+    def _told(self, results: Sequence[Result]) -> list[Told]:
+        return [
+            Told(
+                self._sets[result.trial.treatment.identity],
+                result.trial.is_brief,
+                reading(result),
+                result.outcome,
+            )
+            for result in results
+            if result.trial.treatment.identity in self._sets
+        ]
+
+
+def _blocks(run: RunRecord) -> list[list[Result]]:
+    """Return the results of each block that the design asked for: all its replicates together."""
+    blocks: dict[int, list[Result]] = {}
+    for result in sorted(run.results, key=lambda result: result.trial.number):
+        blocks.setdefault((result.trial.block - 1) // run.study.replicates, []).append(result)
+    return [blocks[number] for number in sorted(blocks)]
+
+
+def _short(label: str, rest: str) -> str:
+    """Join the two; where that is too long the label loses its end, and then the rest does."""
+    room = max(_NAME_LENGTH - len(rest), 12)
+    name = (label if len(label) <= room else f"{label[: room - 1]}…") + rest
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"

@@ -1,0 +1,396 @@
+"""Which of many changes are worth the long trials? Screening, repeats, and a check that none is lost.
+
+Every change is tried alone and in company, once each, among repeats of reference and target that
+show the noise. Doubtful ones are repeated. Then two checks look for what both looks miss: the
+survivors alone must be as slow as the target, and all others together as fast as the reference.
+Where they are not, halving finds who else is in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
+from pgdrag.analysis.labels import Call, Effect, Label, call_all, detectable, effect, label_of
+from pgdrag.analysis.subset_values import Changes, SubsetValues
+from pgdrag.plan import Outcome
+
+REFERENCE: Changes = frozenset()
+
+_ENDS = 2  # trials of reference and target before anything else
+_CONTROLS_MIN = 5  # of each of them by the end of the screening
+_CHANGES_A_BLOCK = 8
+# A comparison between these two, of being chance, is repeated: called or not, it hangs on one trial.
+_DOUBTFUL_P, _SURE_P = 0.15, 0.001
+_REPEATS = 2  # more trials of a doubtful set, each time
+_ROUNDS = 2
+_CHECKS = 3  # trials of each check
+_CHECK_P = 0.02
+_HUNTS = 3
+_HUNTED_MAX = 4  # of one hunt: a group larger than that is no group, but many small effects
+_HUNT_TRIALS_MAX = 3
+_FATAL = {Outcome.DID_NOT_START: Label.PREVENTS_START, Outcome.CRASHED: Label.CRASHES}
+
+
+@dataclass(frozen=True)
+class Screened:
+    """What the screening says of one change.
+
+    Attributes:
+        alone: reference with it against reference; None: unknown.
+        company: target against target without it; None: unknown.
+    """
+
+    label: Label
+    alone: Effect | None
+    company: Effect | None
+    alone_call: Call
+    company_call: Call
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check that no guilty change was lost.
+
+    Attributes:
+        is_alone: the others alone against the reference; else the target against the survivors.
+        found: what is missing, as an effect; None: unknown.
+        is_passed: None where it could not be told.
+    """
+
+    is_alone: bool
+    found: Effect | None
+    is_passed: bool | None
+
+
+class Search:
+    """Finds the survivors among so many changes, and says of each what it is.
+
+    Attributes:
+        whole: the changes that the target has; without those that prevent its start.
+        fatal: changes left out because nothing could be measured with them.
+        survivors: those that go on, in order; empty until the search is over.
+        hidden: survivors that only the checks brought to light.
+        checks: the last two.
+        problem: why there is nothing to search, or "".
+        is_over: the labels are as good as they get.
+        is_diffuse: a check failed, and no small group of changes is the reason.
+    """
+
+    def __init__(self, changes: int, book: Book, options: AblationOptions) -> None:
+        self.changes = tuple(range(changes))
+        self.whole: Changes = frozenset(self.changes)
+        self.fatal: dict[int, Label] = {}
+        self.hidden: frozenset[int] = frozenset()
+        self.checks: tuple[Check, ...] = ()
+        self.problem = ""
+        self.is_over = False
+        self.is_diffuse = False
+        self._chosen: tuple[int, ...] = ()
+        self._labels: dict[int, Screened] | None = None
+        self._book = book
+        self._options = options
+        self._is_brief = options.has_brief_screening
+
+    @property
+    def values(self) -> SubsetValues:
+        """The trials that the search goes by."""
+        return self._book.brief if self._is_brief else self._book.full
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """The changes that go on, in their order."""
+        return tuple(sorted({*self._chosen, *self.hidden}))
+
+    @property
+    def others(self) -> Changes:
+        """Those of the target's changes that do not go on."""
+        return self.whole - frozenset(self.survivors)
+
+    @property
+    def is_labelled(self) -> bool:
+        """The labels stand, but for what the checks may bring to light."""
+        return self._labels is not None
+
+    def forecast_screening(self) -> int:
+        """Return how many trials ends and screening take, if all goes well."""
+        sets = {one for change in self.changes for one in self._looks(change)}
+        sets -= {REFERENCE, self.whole}
+        return 2 * _ENDS + len(sets) + 2 * sum(self._controls(at) for at in range(self._blocks))
+
+    def run(self) -> Iterator[Wanted]:
+        """Ask for blocks until the survivors are known."""
+        if not self.changes:
+            self.problem = "nothing"
+        else:
+            yield from self._measure_ends()
+        if self.problem in ("", "target"):
+            yield from self._screen()
+            yield from self._repeat_doubtful()
+            # From here on the labels stand: what the hunts measure must not shift them.
+            self._labels = self._screened()
+        if self._labels is not None and not self.problem:
+            self._chosen = tuple(c for c, one in self._labels.items() if _goes_on(one))
+            yield from self._check_and_hunt()
+        self.is_over = True
+
+    def screened(self) -> dict[int, Screened]:
+        """Return what is known of every change by now."""
+        found = dict(self._labels if self._labels is not None else self._screened())
+        for change in self.hidden:
+            old = found[change]
+            found[change] = Screened(
+                Label.HIDDEN, old.alone, old.company, old.alone_call, old.company_call
+            )
+        return found
+
+    def detectable(self) -> float:
+        """Return the smallest effect that one look misses only once in ten times; infinite early on."""
+        values = self.values
+        looks = [values.value(frozenset({change})) for change in self.changes]
+        variances = sorted(one.variance for one in looks if one is not None)
+        reference = values.value(REFERENCE)
+        if not variances or reference is None:
+            return math.inf
+        se = math.sqrt(variances[len(variances) // 2] + reference.variance)
+        return detectable(se, values.noise.dof, matters=self._options.matters)
+
+    # --- the ends ------------------------------------------------------------------------------
+
+    def _measure_ends(self) -> Iterator[Wanted]:
+        yield from self._want([REFERENCE, self.whole] * _ENDS)
+        yield from self._want([one for one in (REFERENCE, self.whole) if self.values.is_open(one)])
+        if not self.values.trials(REFERENCE):
+            self.problem = "reference"
+            return
+        if self._is_failed(self.whole):
+            yield from self._want([one for one in self._singles() if self._is_wanted(one)])
+            yield from self._without([c for c in self.changes if self._is_fatal_alone(c)])
+        if self._is_failed(self.whole):
+            looks = {change: self.whole - {change} for change in sorted(self.whole)}
+            yield from self._want([one for one in looks.values() if self.values.is_open(one)])
+            # It starts as soon as this one is left out: it prevents the start with a partner.
+            yield from self._without([c for c, one in looks.items() if self.values.trials(one)])
+        if not self.values.trials(self.whole):
+            self.problem = "target"
+
+    def _singles(self) -> list[Changes]:
+        return [frozenset({change}) for change in self.changes]
+
+    def _is_failed(self, changes: Changes) -> bool:
+        return self.values.failure(changes) in _FATAL
+
+    def _is_fatal_alone(self, change: int) -> bool:
+        return self._is_failed(frozenset({change}))
+
+    def _without(self, fatal: Sequence[int]) -> Iterator[Wanted]:
+        """Leave changes out of the target, and measure what is left of it."""
+        why = _FATAL[self.values.failure(self.whole) or Outcome.DID_NOT_START]
+        for change in fatal:
+            alone = self.values.failure(frozenset({change}))
+            self.fatal[change] = _FATAL.get(alone, why) if alone else why
+        self.whole -= frozenset(fatal)
+        if fatal and self.whole and not self.values.trials(self.whole):
+            yield from self._want([self.whole] * _ENDS)
+
+    # --- screening -----------------------------------------------------------------------------
+
+    @property
+    def _blocks(self) -> int:
+        return max(math.ceil(len(self.changes) / _CHANGES_A_BLOCK), 1)
+
+    def _controls(self, block: int) -> int:
+        """How many trials of each end this block has: spread out, and enough in all."""
+        wanted = max(_CONTROLS_MIN - _ENDS, self._blocks)
+        return wanted // self._blocks + (block < wanted % self._blocks)
+
+    def _looks(self, change: int) -> tuple[Changes, ...]:
+        alone = frozenset({change})
+        has_company = change in self.whole and not self.problem
+        return (alone, self.whole - alone) if has_company else (alone,)
+
+    @property
+    def _ends(self) -> list[Changes]:
+        return [REFERENCE] if self.problem else [REFERENCE, self.whole]
+
+    def _screen(self) -> Iterator[Wanted]:
+        for block in range(self._blocks):
+            # Every so many-th change, so that neighbours in the file meet different hours.
+            some = self.changes[block :: self._blocks]
+            looks = dict.fromkeys(one for change in some for one in self._looks(change))
+            controls = self._ends * self._controls(block)
+            yield from self._want([*controls, *(one for one in looks if self._is_wanted(one))])
+        missing = dict.fromkeys(one for change in self.changes for one in self._looks(change))
+        yield from self._want([one for one in missing if self._is_wanted(one)])
+
+    def _is_wanted(self, changes: Changes) -> bool:
+        return changes not in (REFERENCE, self.whole) and self.values.is_open(changes)
+
+    def _screened(self) -> dict[int, Screened]:
+        values, noise = self.values, self.values.noise
+        reference, target = values.value(REFERENCE), values.value(self.whole)
+        pairs = []
+        for change in self.changes:
+            alone = effect(reference, values.value(frozenset({change})), noise)
+            company = None
+            if change in self.whole:
+                company = effect(values.value(self.whole - {change}), target, noise)
+            pairs.append((alone, company))
+        flat = [one for pair in pairs for one in pair]
+        calls = call_all(flat, matters=self._options.matters)
+        return {
+            change: self._screened_one(change, pairs[at], calls[2 * at], calls[2 * at + 1])
+            for at, change in enumerate(self.changes)
+        }
+
+    def _screened_one(
+        self, change: int, effects: tuple[Effect | None, Effect | None], alone: Call, company: Call
+    ) -> Screened:
+        ended = self.values.failure(frozenset({change}))
+        label = label_of(alone, company)
+        if change in self.fatal:
+            label = self.fatal[change]
+        elif ended is Outcome.UNTESTABLE:
+            label = Label.UNTESTABLE
+        elif ended is Outcome.INERT and company in (Call.NONE, Call.UNKNOWN):
+            label = Label.INERT
+        elif ended in _FATAL and label is Label.UNDECIDED:
+            label = _FATAL[ended]
+        return Screened(label, *effects, alone, company)
+
+    def _repeat_doubtful(self) -> Iterator[Wanted]:
+        for _ in range(_ROUNDS):
+            doubtful = [
+                one
+                for change, found in self._screened().items()
+                for one, found_effect, call in (
+                    (frozenset({change}), found.alone, found.alone_call),
+                    (self.whole - {change}, found.company, found.company_call),
+                )
+                if found_effect is not None and self._is_doubtful(found_effect, call)
+            ]
+            sets = [one for one in dict.fromkeys(doubtful) if one not in (REFERENCE, self.whole)]
+            if not sets:
+                return
+            yield from self._want([*self._ends * _REPEATS, *sets * _REPEATS])
+
+    def _is_doubtful(self, found: Effect, call: Call) -> bool:
+        is_near = _SURE_P < found.p_value < _DOUBTFUL_P
+        return call is not Call.UNKNOWN and is_near and abs(found.center) >= self._options.matters
+
+    # --- is anything lost? ---------------------------------------------------------------------
+
+    def _check_and_hunt(self) -> Iterator[Wanted]:
+        for hunt in range(_HUNTS + 1):
+            survivors = frozenset(self.survivors)
+            yield from self._want(
+                [one for one in (survivors, self.others) for _ in range(self._check_trials(one))]
+            )
+            self.checks = self._check(survivors)
+            failed = [one for one in self.checks if one.is_passed is False]
+            if not failed or self.is_diffuse or hunt == _HUNTS:
+                return
+            base = REFERENCE if failed[0].is_alone else survivors
+            yield from self._hunt(base)
+
+    def _check_trials(self, changes: Changes) -> int:
+        is_end = changes in (REFERENCE, self.whole)
+        return 0 if is_end else max(_CHECKS - self.values.trials(changes), 0)
+
+    def _check(self, survivors: Changes) -> tuple[Check, ...]:
+        values, noise = self.values, self.values.noise
+        missing = effect(values.value(survivors), values.value(self.whole), noise)
+        alone = effect(values.value(REFERENCE), values.value(self.others), noise)
+        return (
+            Check(False, missing, self._is_passed(missing)),
+            Check(True, alone, self._is_passed(alone)),
+        )
+
+    def _is_passed(self, found: Effect | None) -> bool | None:
+        if found is None:
+            return None
+        if math.isinf(found.se):
+            return False if found.p_value == 0 else None
+        return not (found.p_value < _CHECK_P and abs(found.center) >= self._options.matters)
+
+    def _hunt(self, base: Changes) -> Iterator[Wanted]:
+        """Find a small group among the others that makes the difference upon `base`.
+
+        The shortest beginning of the list that does it ends with a member; with that one taken for
+        granted, the same again within what stood before it, until the members do it by themselves.
+        """
+        pool = self._by_suspicion(self.others)
+        found: list[int] = []
+        hunt = _Gap(self.values, base, base | self.others, self._options.matters)
+        while len(found) < _HUNTED_MAX:
+            low, high = 0, len(pool)  # the first `low` do not do it, the first `high` do
+            while high - low > 1:
+                middle = (low + high) // 2
+                upon = base | {*found, *pool[:middle]}
+                yield from self._want([upon] * hunt.trials_wanted(upon))
+                if hunt.is_done(upon):
+                    high = middle
+                else:
+                    low = middle
+            found.append(pool[high - 1])
+            pool = pool[: high - 1]
+            upon = base | {*found}
+            yield from self._want([upon] * hunt.trials_wanted(upon))
+            if hunt.is_done(upon):
+                self.hidden |= frozenset(found)
+                return
+            if not pool:
+                break
+        self.is_diffuse = True
+
+    def _by_suspicion(self, changes: Changes) -> list[int]:
+        found = self._labels or {}
+
+        def suspicion(change: int) -> float:
+            looks = (found[change].alone, found[change].company)
+            return min((one.p_value for one in looks if one is not None), default=0.0)
+
+        return sorted(changes, key=lambda change: (suspicion(change), change))
+
+    def _want(self, sets: Sequence[Changes]) -> Iterator[Wanted]:
+        yield from self._book.want(sets, is_brief=self._is_brief)
+
+
+class _Gap:
+    """Tells on which side of the middle between two sets' values a third one stands."""
+
+    def __init__(self, values: SubsetValues, begin: Changes, end: Changes, matters: float) -> None:
+        self._values = values
+        first, last = values.value(begin), values.value(end)
+        assert first is not None, sorted(begin)
+        assert last is not None, sorted(end)
+        self._begin, self._end = first.center, last.center
+        self._middle = (first.center + last.center) / 2
+        half = max(abs(first.center - last.center) / 2, matters / 2)
+        # So many that the mean lies on its own side in all but one of a thousand.
+        wanted = math.ceil((3 * values.noise.log_sd / half) ** 2)
+        self._trials = min(max(wanted, 1), _HUNT_TRIALS_MAX)
+
+    def trials_wanted(self, changes: Changes) -> int:
+        """Return how many more trials of a set it takes to tell."""
+        if self._values.failure(changes) is not None and not self._values.is_open(changes):
+            return 0
+        return max(self._trials - self._values.trials(changes), 0)
+
+    def is_done(self, changes: Changes) -> bool:
+        """The set is nearer to the end than to the beginning; what did not start is not."""
+        value = self._values.value(changes)
+        if value is None:
+            return False
+        return (value.center < self._middle) == (self._end < self._begin)
+
+
+def _goes_on(found: Screened) -> bool:
+    if found.label.is_fatal or found.label in (Label.UNTESTABLE, Label.INERT):
+        return False
+    calls = (found.alone_call, found.company_call)
+    if found.label is Label.UNDECIDED:
+        return Call.SUSPECT in calls or calls == (Call.UNKNOWN, Call.UNKNOWN)
+    return True

@@ -1,0 +1,265 @@
+"""How does an ablation read in sentences: its answer, its pairs, and what to doubt?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdrag.analysis.ablation import Ablation
+from pgdrag.analysis.ablation_findings import AblateFinding, ChangeFinding, CheckFinding
+from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.findings import Interval
+from pgdrag.analysis.labels import Label
+from pgdrag.analysis.shapley import Shares
+from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
+from pgdrag.units import format_interval, format_ratio
+
+_TOLD_PART = 0.05  # a share below this is not in the answer
+_NAMED_MAX = 4  # shares, and half as many pairs, that the answer names
+
+
+def answer(found: AblateFinding, ablation: Ablation) -> str:
+    """Return the question answered in a few sentences, whatever is known by now."""
+    match ablation.search.problem:
+        case "nothing":
+            return f"No answer: nothing differs between {found.reference} and {found.target}."
+        case "reference":
+            return f"No answer: no trial of the reference {found.reference} has a number."
+        case "target":
+            return (
+                f"No answer for the whole: {_target_words(found, ablation)}.{_alone_words(found)}"
+            )
+    if found.whole is None:
+        looked = sum(one.label is not Label.UNDECIDED for one in found.changes)
+        return (
+            f"No shares yet: {looked} of {counted(len(found.changes), 'change')} "
+            f"{'has' if looked == 1 else 'have'} a label so far.{_alone_words(found)}"
+        )
+    return " ".join(
+        part
+        for part in (_whole_words(found), _share_words(found), _pair_words(found), _inert(found))
+        if part
+    )
+
+
+def shares_method(shares: Shares | None) -> str:
+    """Say over which orders the shares are averaged."""
+    if shares is None:
+        return "no shares yet"
+    if shares.is_exact:
+        return "Shapley share over all orders"
+    orders = 2 * shares.draws
+    return f"Shapley share over {orders} orders drawn with their reverses"
+
+
+def pair_sentence(
+    names: tuple[str, str],
+    together: Together,
+    alone: tuple[Interval, Interval],
+    both: Interval,
+    interaction: Interval,
+) -> str:
+    """Say how two changes act together."""
+    one, other = names
+    told = [f"{name} {_effect_words(found)}" for name, found in zip(names, alone, strict=True)]
+    whole = f"both together {_effect_words(both)}"
+    match together:
+        case Together.EITHER:
+            start = f"Either of {one} and {other} alone suffices"
+        case Together.BOTH_NEEDED:
+            start = f"Both {one} and {other} are needed"
+        case Together.WEAKER:
+            start = f"{one} and {other} together do less than their product"
+        case Together.STRONGER:
+            start = f"{one} and {other} together do more than their product"
+        case Together.ADD_UP:
+            start = f"{one} and {other} act each on its own"
+        case _:
+            start = f"How {one} and {other} act together cannot be told"
+    factor = format_interval(interaction.low, interaction.center, interaction.high)
+    return f"{start}: {told[0]}, {told[1]}, {whole}; interaction {factor}."
+
+
+def warnings(found: AblateFinding, ablation: Ablation) -> tuple[str, ...]:
+    """Return what to doubt, each with the remedy still untried."""
+    return (
+        *_left_out_doubts(found),
+        *_bound_doubts(found, ablation),
+        *_budget_doubts(found, ablation),
+        *_check_doubts(found, ablation),
+        *_game_doubts(ablation),
+    )
+
+
+# --- the answer --------------------------------------------------------------------------------
+
+
+def _whole_words(found: AblateFinding) -> str:
+    assert found.whole is not None, found.target
+    count = len(found.changes) - len(found.left_out)
+    rest = "the other " if found.left_out else "all " if count > 2 else ""
+    subject = "the change" if count == 1 else f"{rest}{count} changes together"
+    start = f"Without {listed(found.left_out)}, " if found.left_out else ""
+    verb = "makes" if count == 1 else "make"
+    if found.whole.low <= 1 <= found.whole.high and not math.isinf(found.whole.center):
+        number = format_interval(found.whole.low, found.whole.center, found.whole.high)
+        text = f"{start}{subject} {verb} no difference that these trials could tell: slowdown {number}."
+    else:
+        text = f"{start}{subject} {verb} {found.reference} {slowdown_words(found.whole)}."
+    return text[:1].upper() + text[1:]
+
+
+def _share_words(found: AblateFinding) -> str:
+    named = [one for one in found.changes if _is_told(one)][:_NAMED_MAX]
+    if not named:
+        return ""
+    parts = [
+        f"{one.name} {percent_words(one.share.part)}"
+        for one in named
+        if one.share is not None and one.share.part is not None
+    ]
+    more = "" if not found.is_bounded else " (of a whole that is only bounded)"
+    return f"Shares of its logarithm{more}: {listed(parts)}."
+
+
+def _is_told(change: ChangeFinding) -> bool:
+    share = change.share
+    if share is None or share.part is None or share.part_low is None or share.part_high is None:
+        return False
+    return abs(share.part) >= _TOLD_PART and (share.part_low > 0 or share.part_high < 0)
+
+
+def _pair_words(found: AblateFinding) -> str:
+    words = []
+    for pair in found.pairs:
+        if pair.together is Together.EITHER:
+            words.append(f"of {listed(pair.names)} either alone suffices")
+        elif pair.together is Together.BOTH_NEEDED:
+            words.append(f"{listed(pair.names)} do it only together")
+    text = "; ".join(words[: _NAMED_MAX // 2])
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _inert(found: AblateFinding) -> str:
+    inert = sum(one.label is Label.INERT for one in found.changes)
+    if not inert or math.isinf(found.detectable):
+        return ""
+    return f"{inert} of {len(found.changes)} show no effect of {format_ratio(found.detectable)} or more."
+
+
+def _target_words(found: AblateFinding, ablation: Ablation) -> str:
+    failure = ablation.search.values.failure(ablation.search.whole)
+    why = failure.value if failure is not None else "no number"
+    return f"the target {found.target} has no number ({why})"
+
+
+def _alone_words(found: AblateFinding) -> str:
+    """Name what has an effect alone, where that is all that is known."""
+    named = [one for one in found.changes if one.is_sufficient and one.alone is not None]
+    if not named:
+        return ""
+    parts = [f"{one.name} {_effect_words(one.alone)}" for one in named if one.alone is not None]
+    more = len(parts) - _NAMED_MAX
+    rest = [f"{more} more"] if more > 0 else []
+    return f" Alone: {listed([*parts[:_NAMED_MAX], *rest])}."
+
+
+def _effect_words(found: Interval) -> str:
+    """Return an effect without its bounds: `12× slower`, `1.3× faster`, `no change` within noise."""
+    if found.low <= 1 <= found.high:
+        return "no change"
+    return slowdown_words(found).partition(" (")[0]
+
+
+# --- doubts ------------------------------------------------------------------------------------
+
+
+def _left_out_doubts(found: AblateFinding) -> list[str]:
+    doubts = []
+    for change in found.changes:
+        if change.name in found.left_out:
+            doubts.append(
+                f"{change.name}: {change.label.value}; it is left out of the target and of all shares; give "
+                "it a value with which the server runs, and ablate again"
+            )
+        elif change.label.is_fatal:
+            doubts.append(
+                f"{change.name}: {change.label.value} alone, but not in the target; it needs one of the "
+                "other changes, and stands with them"
+            )
+    return doubts
+
+
+def _bound_doubts(found: AblateFinding, ablation: Ablation) -> list[str]:
+    doubts = []
+    if found.is_bounded:
+        doubts.append(
+            "some sets of changes committed nothing: their throughput counts as its upper bound, so the "
+            "whole and the shares are bounds, too; a longer budget of the window would tell more"
+        )
+    values = ablation.search.values
+    target = values.value(ablation.search.whole)
+    if target is not None and target.is_bound:
+        doubts.append(
+            "the target committed nothing in the trials of the screening, so most changes are undecided in "
+            "company; screen by long trials (has_brief_screening = false), or with a longer budget"
+        )
+    return doubts
+
+
+def _budget_doubts(found: AblateFinding, ablation: Ablation) -> list[str]:
+    doubts = []
+    game = ablation.game
+    if found.merged:
+        doubts.append(
+            f"the budget of {found.max_trials} trials has no room for the shares of {listed(found.merged)}: "
+            "they stand with the others; allow more trials"
+        )
+    if found.stage == "done" and game is not None and not game.is_precise:
+        points = format(100 * ablation.options.share_precision, ".3g")
+        doubts.append(
+            f"the budget of {found.max_trials} trials was used up before every share was known to ±{points} "
+            "points of the whole; allow more trials"
+        )
+    return doubts
+
+
+def _check_doubts(found: AblateFinding, ablation: Ablation) -> list[str]:
+    failed = [one for one in found.checks if one.is_passed is False]
+    unknown = [one for one in found.checks if one.is_passed is None]
+    doubts = []
+    if failed:
+        size = _check_sizes(failed)
+        why = "; no small group of them does it, so look for many small effects"
+        more = why if ablation.search.is_diffuse else "; allow more trials for the search to go on"
+        doubts.append(f"changes without a label have an effect together ({size}){more}")
+    if unknown:
+        doubts.append(
+            f"could not check {listed([one.question for one in unknown])}: something guilty may be among the "
+            "changes without a label; a longer budget of the window would tell"
+        )
+    return doubts
+
+
+def _check_sizes(failed: Sequence[CheckFinding]) -> str:
+    return "; ".join(
+        f"{one.question}: {slowdown_words(one.slowdown)}" for one in failed if one.slowdown
+    )
+
+
+def _game_doubts(ablation: Ablation) -> list[str]:
+    game = ablation.game
+    if game is None or ablation.stage != "done":
+        return []
+    found = game.shares()
+    if found is None:
+        return [
+            "no order of the survivors could be measured from end to end, as some sets of them do not "
+            "start; there are no shares: let bisect look for a small set instead"
+        ]
+    if found.draws < len(game.draws):
+        return [
+            f"{counted(len(game.draws) - found.draws, 'draw')} of orders left out: some sets of changes in "
+            "them could not be measured; shares are over the other orders"
+        ]
+    return []

@@ -1,0 +1,37 @@
+"""An ablation played on numbers: each set of changes has a planted loss, and trials have noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pgdrag.analysis.ablation import Ablation
+from pgdrag.analysis.ablation_book import AblationOptions, Told
+from pgdrag.analysis.readings import Reading
+from pgdrag.plan import Outcome
+
+
+def play(loss, *, changes=32, noise=0.03, seed=1, fails=None, floor=None, options=None):
+    """Play to the end.
+
+    Args:
+        loss: how much slower a set makes the server, on the log scale.
+        fails: the outcome of a set that has no number, or None.
+        floor: short trials see nothing slower than this loss, long ones see three times further.
+    """
+    rng = np.random.default_rng(seed)
+    ablation = Ablation(changes, options or AblationOptions(seed=seed))
+    while (wanted := ablation.ask()) is not None:
+        ablation.tell(
+            [_trial(one, wanted.is_brief, loss, noise, rng, fails, floor) for one in wanted.sets]
+        )
+    return ablation
+
+
+def _trial(some, is_brief, loss, noise, rng, fails, floor):
+    if fails is not None and (outcome := fails(some)) is not None:
+        return Told(some, is_brief, None, outcome)
+    lost = loss(some) + rng.normal(0, noise * (1.5 if is_brief else 1))
+    deepest = np.inf if floor is None else floor + (0 if is_brief else np.log(3))
+    is_bound = lost > deepest
+    reading = Reading(7 - min(lost, deepest), noise / 10, bool(is_bound), 1, is_brief)
+    return Told(some, is_brief, reading, Outcome.STALLED if is_bound else Outcome.MEASURED)

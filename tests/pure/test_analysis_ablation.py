@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdrag.analysis.ablation import Ablation, least_max_trials
+from pgdrag.analysis.ablation_book import AblationOptions, default_max_trials
+from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.labels import Label
+from pgdrag.plan import Outcome
+from tests.pure.ablation_games import play
+
+TEN = math.log(10)
+
+
+def labels(ablation):
+    return {
+        change: found.label
+        for change, found in ablation.search.screened().items()
+        if found.label is not Label.INERT
+    }
+
+
+def share_of(ablation, *changes):
+    at = ablation.game.players.index(frozenset(changes))
+    return ablation.game.shares().players[at]
+
+
+def together(ablation):
+    return {pair: found.together for pair, found in ablation.game.factorials()}
+
+
+def test_of_two_changes_either_of_which_does_it_both_are_found_and_named_redundant():
+    found = play(lambda s: TEN * bool(s & {3, 20}))
+    assert labels(found) == {3: Label.REDUNDANT, 20: Label.REDUNDANT}
+    assert together(found) == {(3, 20): Together.EITHER}
+    assert share_of(found, 3).low < TEN / 2 < share_of(found, 3).high
+
+
+def test_two_changes_that_need_each_other_are_found_and_named_synergists():
+    found = play(lambda s: TEN * ({3, 20} <= s))
+    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}
+    assert together(found) == {(3, 20): Together.BOTH_NEEDED}
+    assert share_of(found, 20).low < TEN / 2 < share_of(found, 20).high
+
+
+def test_speedups_have_shares_below_nothing():
+    found = play(lambda s: TEN * (1 in s) - math.log(3) * (2 in s))
+    assert labels(found) == {1: Label.BOTH, 2: Label.BOTH}
+    assert share_of(found, 2).high < 0
+
+
+def test_a_change_that_a_hidden_pair_stands_in_for_does_not_hide_the_pair():
+    found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
+    assert labels(found) == {3: Label.HIDDEN, 20: Label.HIDDEN, 9: Label.REDUNDANT}
+    assert [check.is_passed for check in found.search.checks] == [True, True]
+
+
+def test_two_pairs_that_stand_in_for_each_other_are_both_found():
+    found = play(lambda s: TEN * ({3, 20} <= s or {7, 25} <= s))
+    assert set(found.search.survivors) == {3, 7, 20, 25}
+    assert set(labels(found).values()) == {Label.HIDDEN}
+
+
+def test_many_small_effects_are_told_as_such_and_no_one_is_accused():
+    found = play(lambda s: 0.02 * len(s))
+    assert found.search.is_diffuse
+    assert found.search.survivors == ()
+    assert found.game.shares().players[0].low > 0.5
+
+
+def test_without_any_effect_there_is_little_to_pay_for():
+    found = play(lambda s: 0.0)
+    assert labels(found) == {}
+    assert found.game.shares().whole.low < 0 < found.game.shares().whole.high
+    assert found.book.told - found.book.told_brief < 40
+
+
+def test_shares_add_up_to_the_whole_with_all_others_as_one_player():
+    found = play(lambda s: TEN * (1 in s) + math.log(3) * ({4, 5} <= s)).game
+    every = frozenset().union(*found.players)
+    assert every == frozenset(range(32))
+    shares = found.shares()
+    assert sum(one.center for one in shares.players) == pytest.approx(shares.whole.center)
+
+
+def test_a_change_that_prevents_the_start_is_left_out_and_the_rest_is_measured():
+    found = play(
+        lambda s: TEN * (1 in s), fails=lambda s: Outcome.DID_NOT_START if 7 in s else None
+    )
+    assert labels(found)[7] is Label.PREVENTS_START
+    assert found.search.whole == frozenset(range(32)) - {7}
+    assert share_of(found, 1).low < TEN < share_of(found, 1).high
+
+
+def test_two_that_crash_the_server_together_are_both_left_out():
+    found = play(lambda s: TEN * (1 in s), fails=lambda s: Outcome.CRASHED if {7, 8} <= s else None)
+    assert found.search.fatal == {7: Label.CRASHES, 8: Label.CRASHES}
+    assert labels(found)[1] is Label.BOTH
+
+
+def test_a_change_that_starts_only_with_another_stands_with_the_others():
+    found = play(
+        lambda s: TEN * (1 in s),
+        fails=lambda s: Outcome.DID_NOT_START if 7 in s and 8 not in s else None,
+    )
+    assert found.search.whole == frozenset(range(32))
+    assert labels(found)[7] is Label.PREVENTS_START
+    assert 1 in found.search.survivors
+    assert 7 not in found.search.survivors
+
+
+def test_what_changes_nothing_here_is_inert_and_what_is_lacking_is_untestable():
+    for outcome, label in (
+        (Outcome.INERT, Label.INERT),
+        (Outcome.UNTESTABLE, Label.UNTESTABLE),
+    ):
+        alone = frozenset({2})
+        ends = {alone: outcome}
+        found = play(lambda s: TEN * (1 in s), changes=6, fails=ends.get)
+        assert found.search.screened()[2].label is label
+
+
+def test_a_target_that_commits_nothing_has_shares_that_are_bounds():
+    found = play(lambda s: 3.0 * (1 in s) + 4.0 * (2 in s), floor=5.5)
+    assert found.search.screened()[1].label.is_sufficient
+    assert found.game.shares().whole.center == pytest.approx(5.5 + math.log(3), abs=0.1)
+    assert found.game.shares().is_bounded
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_reference_without_a_number_ends_it_at_once(outcome):
+    found = play(lambda s: 0.0, changes=5, fails=lambda s: None if s else outcome)
+    assert found.search.problem == "reference"
+    assert found.book.told <= 6
+    assert found.game is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INVALID, Outcome.UNTESTABLE])
+def test_a_target_without_a_number_leaves_what_each_does_alone(outcome):
+    whole = frozenset(range(5))
+    found = play(
+        lambda s: TEN * (1 in s), changes=5, fails=lambda s: outcome if s == whole else None
+    )
+    assert found.search.problem == "target"
+    assert labels(found)[1] is Label.SUFFICIENT
+
+
+@pytest.mark.parametrize("changes", [0, 1, 2, 3])
+def test_a_handful_of_changes_is_no_special_case(changes):
+    found = play(lambda s: TEN * (0 in s), changes=changes)
+    assert found.ask() is None
+    assert (found.game is None) == (changes == 0)
+
+
+@pytest.mark.parametrize("most", [80, 100, 130])
+def test_the_budget_is_kept_and_the_least_guilty_stand_with_the_others(most):
+    def loss(some):
+        return sum((1 + change / 10) for change in some if change < 12)
+
+    found = play(loss, options=AblationOptions(max_trials=most))
+    assert found.book.told <= most
+    kept = [min(player) for player in found.game.players if len(player) == 1]
+    assert {*found.game.merged, *kept} == set(found.search.survivors) >= set(range(12))
+    assert all(change in kept for change in range(12) if change > min(kept, default=12))
+
+
+def test_the_screening_is_foretold_exactly():
+    ablation = Ablation(32)
+    foretold = ablation.forecast()
+    assert foretold.brief_least == 2 * 32 + 2 * 6
+    assert foretold.brief_least + foretold.most == default_max_trials(32)
+    assert least_max_trials(32) == foretold.brief_least + 6
+    done = play(lambda s: 0.0)
+    assert done.forecast().most == 0
+    assert foretold.brief_least <= done.book.told_brief <= foretold.brief_most
+
+
+def test_screening_by_long_trials_asks_for_no_short_one():
+    options = AblationOptions(has_brief_screening=False)
+    found = play(lambda s: TEN * ({3, 20} <= s), options=options)
+    assert found.book.told_brief == 0
+    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}

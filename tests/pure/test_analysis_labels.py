@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdrag.analysis.labels import Call, Effect, Label, call_all, detectable, effect, label_of
+from pgdrag.analysis.subset_values import TrialNoise, Value
+
+NOISE = TrialNoise(0.03, 20)
+MATTERS = math.log(1.05)
+
+
+def value(log, *, is_bound=False):
+    return Value(log, 0.03**2, is_bound, 1)
+
+
+def called(*effects):
+    return call_all(effects, matters=MATTERS)
+
+
+def found(center, se=0.04):
+    return Effect(center, center - 2 * se, center + 2 * se, se, 20)
+
+
+@pytest.mark.parametrize(
+    ("alone", "company", "label"),
+    [
+        (Call.SLOWER, Call.SLOWER, Label.BOTH),
+        (Call.FASTER, Call.FASTER, Label.BOTH),
+        (Call.SLOWER, Call.NONE, Label.REDUNDANT),
+        (Call.NONE, Call.SLOWER, Label.SYNERGIST),
+        (Call.NONE, Call.NONE, Label.INERT),
+        (Call.SLOWER, Call.UNKNOWN, Label.SUFFICIENT),
+        (Call.UNKNOWN, Call.FASTER, Label.NECESSARY),
+        (Call.NONE, Call.SUSPECT, Label.UNDECIDED),
+        (Call.UNKNOWN, Call.NONE, Label.UNDECIDED),
+    ],
+)
+def test_a_label_is_what_two_looks_make_of_it(alone, company, label):
+    assert label_of(alone, company) is label
+
+
+def test_a_label_says_whether_it_is_sufficient_and_necessary():
+    both = [one for one in Label if one.is_sufficient and one.is_necessary]
+    assert both == [Label.BOTH]
+    assert Label.REDUNDANT.is_sufficient
+    assert not Label.REDUNDANT.is_necessary
+    assert Label.SYNERGIST.is_necessary
+    assert not Label.SYNERGIST.is_sufficient
+    assert all(one.meaning.endswith(".") for one in Label)
+
+
+def test_a_large_effect_is_called_by_its_direction_and_none_where_there_is_none():
+    assert called(found(1.0), found(-1.0), found(0.0)) == (Call.SLOWER, Call.FASTER, Call.NONE)
+
+
+def test_an_effect_below_the_threshold_is_none_however_sure():
+    assert called(found(0.04, se=0.001)) == (Call.NONE,)
+
+
+def test_what_one_comparison_would_call_sixty_four_do_not():
+    borderline = found(0.12)  # p = 0.007
+    assert called(borderline) == (Call.SLOWER,)
+    assert called(borderline, *[found(0.0)] * 63)[0] is Call.SUSPECT
+
+
+def test_many_true_effects_make_room_for_a_smaller_one():
+    assert called(found(0.12), *[found(2.0)] * 63)[0] is Call.SLOWER
+
+
+def test_an_effect_is_how_much_slower_the_second_is():
+    one = effect(value(7.0), value(6.5), NOISE)
+    assert one.center == pytest.approx(0.5)
+    assert one.low < 0.5 < one.high
+    assert one.se == pytest.approx(0.03 * math.sqrt(2))
+
+
+def test_a_treatment_that_committed_nothing_is_slower_by_a_bound():
+    one = effect(value(7.0), value(1.0, is_bound=True), NOISE)
+    assert one.center == one.high == math.inf
+    assert one.low == pytest.approx(6.0 - 2.086 * 0.03, abs=1e-3)
+    assert called(one) == (Call.SLOWER,)
+
+
+def test_a_reference_that_committed_nothing_says_who_is_faster_and_never_who_is_not():
+    fast = effect(value(1.0, is_bound=True), value(7.0), NOISE)
+    slow = effect(value(1.0, is_bound=True), value(0.9), NOISE)
+    assert called(fast, slow) == (Call.FASTER, Call.UNKNOWN)
+
+
+def test_two_that_committed_nothing_cannot_be_compared():
+    assert effect(value(1.0, is_bound=True), value(1.0, is_bound=True), NOISE) is None
+    assert effect(None, value(1.0), NOISE) is None
+    assert called(None) == (Call.UNKNOWN,)
+
+
+def test_the_smallest_effect_seen_is_never_below_the_threshold():
+    assert detectable(0.001, 20, matters=MATTERS) == MATTERS
+    assert detectable(0.04, 20, matters=MATTERS) == pytest.approx(0.04 * (2.086 + 1.325), rel=1e-3)

@@ -1,0 +1,168 @@
+"""An ablation through the real loop, journal, analysis and report, against planted truth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdrag.analysis.ablation_findings import AblateFinding
+from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.ladder import find
+from pgdrag.designs.ablate import Ablate, AblateParameters
+from pgdrag.errors import UsageError
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.plan import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
+from pgdrag.report.json import plain
+from pgdrag.report.terminal import terminal_text
+from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+
+NAMES = (
+    "random_page_cost",
+    "cpu_index_tuple_cost",
+    "autovacuum_naptime",
+    "autovacuum_vacuum_threshold",
+    "shared_buffers",
+    "wal_compression",
+    *(f"harmless_{at}" for at in range(6)),
+)
+TRUTH = Truth(
+    slowdowns={
+        "random_page_cost": 20.0,
+        "cpu_index_tuple_cost": 20.0,
+        "shared_buffers": 2.5,
+        "wal_compression": 0.7,
+    },
+    interactions={
+        frozenset({"random_page_cost", "cpu_index_tuple_cost"}): 1 / 20,
+        frozenset({"autovacuum_naptime", "autovacuum_vacuum_threshold"}): 3.0,
+    },
+    noise=0.02,
+)
+
+
+def study_of(*names: str, **parameters: object) -> Study:
+    levels = [Level("setting", name, "on") for name in names]
+    good = Treatment("good.conf")
+    bad = good.with_levels("bad.conf", levels)
+    return replace(
+        simulated_ladder("a"),
+        design="ablate",
+        rungs=(Rung("good.conf", "", good), Rung("bad.conf", "", bad, tuple(levels))),
+        design_parameters=parameters,
+    )
+
+
+def begin(journal: Journal, study: Study) -> str:
+    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+    return journal.begin_run(
+        study,
+        host,
+        server_wanted=None,
+        server_version="simulated",
+        pgdrag_version="0",
+        seed=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+    journal = Journal(tmp_path_factory.mktemp("ablate") / "journal.sqlite")
+    run_id = begin(journal, study_of(*NAMES))
+    return run_experiment(run_id, SimulatedBench(TRUTH, seed=2), journal)
+
+
+def finding(record: RunRecord) -> AblateFinding:
+    found = find(record).found
+    assert isinstance(found, AblateFinding)
+    return found
+
+
+def test_the_known_pairs_are_labelled_and_told_apart(record: RunRecord) -> None:
+    found = finding(record)
+    labels = {change.name: change.label.value for change in found.changes}
+    assert labels["random_page_cost"] == labels["cpu_index_tuple_cost"] == "redundant"
+    assert labels["autovacuum_naptime"] == labels["autovacuum_vacuum_threshold"] == "synergist"
+    assert labels["shared_buffers"] == "sufficient and necessary"
+    pairs = {pair.together: set(pair.names) for pair in found.pairs}
+    assert pairs[Together.EITHER] == {"random_page_cost", "cpu_index_tuple_cost"}
+    assert pairs[Together.BOTH_NEEDED] == {"autovacuum_naptime", "autovacuum_vacuum_threshold"}
+
+
+def test_the_parts_add_up_to_the_whole_and_hold_what_was_planted(record: RunRecord) -> None:
+    found = finding(record)
+    shares = [change.share for change in found.changes if change.share is not None]
+    parts = [share.part for share in (*shares, found.others) if share is not None]
+    assert sum(part for part in parts if part is not None) == pytest.approx(1)
+    planted = {"shared_buffers": 2.5, "random_page_cost": 20**0.5, "autovacuum_naptime": 3**0.5}
+    for change in found.changes:
+        if change.name in planted:
+            assert change.share is not None
+            interval = change.share.slowdown
+            assert interval.low <= planted[change.name] * 1.02
+            assert interval.high >= planted[change.name] / 1.02
+
+
+def test_the_answer_names_shares_and_pairs(record: RunRecord) -> None:
+    answer = find(record).answer
+    assert answer.startswith("All 12 changes together make good.conf ")
+    assert "either alone suffices" in answer
+    assert "do it only together" in answer
+
+
+def test_the_terminal_has_the_picture_and_json_the_numbers(record: RunRecord) -> None:
+    findings = find(record)
+    text = terminal_text(findings, width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert [line.split()[0] for line in text.splitlines() if "●" in line][-1].isdigit()  # others
+    assert "the whole" in text
+    found = json.loads(json.dumps(plain(findings.found), allow_nan=False))
+    assert found["stage"] == "done"
+    assert {change["label"] for change in found["changes"]} >= {"redundant", "synergist"}
+
+
+def test_no_treatment_of_a_harmless_change_got_a_long_trial(record: RunRecord) -> None:
+    long_ones = {r.trial.treatment.levels for r in record.results if not r.trial.is_brief}
+    names = [{level.name for level in levels} for levels in long_ones]
+    harmless = {name for name in NAMES if name.startswith("harmless")}
+    assert all(len(some & harmless) in (0, len(harmless)) for some in names)
+
+
+def test_names_of_treatments_say_what_they_are(record: RunRecord) -> None:
+    names = {result.trial.treatment.name for result in record.results}
+    assert {"good.conf", "bad.conf", "good.conf with shared_buffers"} <= names
+    assert "bad.conf without shared_buffers" in names
+    assert max(map(len, names)) <= 60
+
+
+def test_a_run_killed_in_any_stage_goes_on_to_the_same_result(
+    record: RunRecord, tmp_path: Path
+) -> None:
+    for at in (3, 30, len(record.results) - 5):
+        journal = Journal(tmp_path / f"{at}.sqlite")
+        run_id = begin(journal, record.study)
+        with pytest.raises(SimulatedKill):
+            run_experiment(run_id, SimulatedBench(TRUTH, seed=2, kill_in_trial=at), journal)
+        assert finding(journal.run(run_id)).answer  # whatever the state
+        resumed = run_experiment(run_id, SimulatedBench(TRUTH, seed=2), journal)
+        assert resumed.results == record.results
+
+
+def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path) -> None:
+    truth = replace(TRUTH, outcomes={"harmless_0": Outcome.DID_NOT_START})
+    journal = Journal(tmp_path / "journal.sqlite")
+    run_id = begin(journal, study_of(*NAMES))
+    found = find(run_experiment(run_id, SimulatedBench(truth, seed=2), journal))
+    assert found.answer.startswith("Without harmless_0, the other 11 changes together make")
+    assert isinstance(found.found, AblateFinding)
+    assert any("harmless_0: prevents the start" in doubt for doubt in found.found.warnings)
+
+
+def test_a_budget_too_small_for_one_look_at_each_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match="max_trials is 20, and an ablation of 12 changes takes 40"
+    ):
+        Ablate(study_of(*NAMES).rungs, AblateParameters(max_trials=20))
