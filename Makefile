@@ -4,6 +4,7 @@
 #   make test      run all tests
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
+#   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test bench simulate lint format docs clean update-goldens
+.PHONY: run test bench simulate aa lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -35,6 +36,10 @@ bench: $(VENV)/installed
 simulate: $(VENV)/installed
 	$(BIN)/python -m simulations $(SIMULATE)
 
+# Options go into AA, as in: make aa AA='--runs 5 --max-pairs 8 -- --warehouses 2'
+aa: $(VENV)/installed
+	$(BIN)/python -m benchmarks.a_against_a $(AA)
+
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check src tests benchmarks simulations
 	$(BIN)/ruff check src tests benchmarks simulations
@@ -49,9 +54,11 @@ format: $(VENV)/installed-dev
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json
+REPORT_SCHEMA := docs/reference/report.schema.json
 
 docs: $(VENV)/installed
 	$(BIN)/pgdrag check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
+	$(BIN)/pgdrag report --schema > $(REPORT_SCHEMA).new && mv $(REPORT_SCHEMA).new $(REPORT_SCHEMA)
 
 update-goldens: $(VENV)/installed-dev
 	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden

@@ -36,7 +36,7 @@ class Bench(Protocol):
     """Where trials are run: on real servers (`pgdrag.trial`) or simulated (`pgdrag.testing`)."""
 
     def check(self, levels: Sequence[Level]) -> list[Problem]:
-        """Return which levels cannot be had here, and why."""
+        """Return which levels, of one treatment, cannot be had here, and why."""
         ...
 
     def prepare(self, study: Study, listen: Listener) -> None:
@@ -45,6 +45,10 @@ class Bench(Protocol):
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
+        ...
+
+    def close(self) -> None:
+        """Give up what one trial left for the next; again is fine."""
         ...
 
 
@@ -71,6 +75,7 @@ def run_experiment(
         ) from None
     finally:
         journal.set_status(run_id, status)  # type: ignore[arg-type]
+        bench.close()
     return journal.run(run_id)
 
 
@@ -87,7 +92,8 @@ def expand(
 
     Each replicate is a complete block of its own in random order, so that slow drift of the machine
     cannot favour a treatment; all its trials share one seed, so that all treatments are offered the
-    same transactions.
+    same transactions. Short trials spend no time on the dataset's consistency: those of the whole
+    length do.
     """
     load = study.load.shortened() if block.is_brief else study.load
     trials: list[Trial] = []
@@ -104,7 +110,7 @@ def expand(
                     workload=study.workload,
                     load=load,
                     seed=trial_seed,
-                    is_checked=study.is_checked,
+                    is_checked=study.is_checked and not block.is_brief,
                     is_brief=block.is_brief,
                 )
             )
@@ -201,14 +207,16 @@ class _Untestable:
     """Which treatments cannot be had here, because nothing is left of what they change."""
 
     def __init__(self, study: Study, bench: Bench) -> None:
-        self._added = {rung.treatment.name: rung.added for rung in study.rungs}
-        self._problems = {problem.level: problem for problem in bench.check(study.levels)}
+        self._problems: dict[str, list[Problem]] = {}
+        for rung in study.rungs:
+            problems = bench.check(rung.treatment.levels)
+            lacking = {problem.level: problem for problem in problems}
+            if all(level in lacking for level in rung.added):
+                self._problems[rung.treatment.name] = [lacking[level] for level in rung.added]
 
     def problems(self, treatment: Treatment) -> list[Problem]:
         """Return why a rung's treatment cannot be had at all; none where anything of it can."""
-        added = self._added.get(treatment.name, ())
-        found = [self._problems[level] for level in added if level in self._problems]
-        return found if len(found) == len(added) else []
+        return self._problems.get(treatment.name, [])
 
 
 def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:

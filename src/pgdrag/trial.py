@@ -14,9 +14,10 @@ from pgdrag.collectors import Collector, Observer, Window, all_collectors
 from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
 from pgdrag.datasets import provide_snapshot, target
 from pgdrag.driver import Driver, find_driver
-from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
+from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerError, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, Here, Problem, all_factors
+from pgdrag.factors.server import wanted_server
 from pgdrag.measurement import Measurement
 from pgdrag.plan import (
     Applied,
@@ -26,6 +27,7 @@ from pgdrag.plan import (
     RestoreCost,
     Result,
     Study,
+    Treatment,
     Trial,
 )
 from pgdrag.servers.binaries import Binaries, find_binaries
@@ -48,7 +50,9 @@ class ServerBench:
     binaries: Binaries
     driver: Driver
     here: Here
-    _snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    _snapshots: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
+    _kept: tuple[Snapshot, Cluster] | None = None
+    _others: dict[str, tuple[Binaries, Here]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, scratch: Scratch, binaries: Binaries) -> ServerBench:
@@ -61,27 +65,67 @@ class ServerBench:
         return cls(scratch, binaries, Driver(find_driver()), look_here(scratch, binaries))
 
     def check(self, levels: Sequence[Level]) -> list[Problem]:
-        """Return which levels cannot be had here, and why."""
+        """Return which levels, of one treatment, cannot be had here, and why."""
+        _, here = self.server_of(Treatment("", tuple(levels)))
         return [
             problem
             for kind, factor in all_factors().items()
-            for problem in factor().check([x for x in levels if x.kind == kind], self.here)
+            for problem in factor().check([x for x in levels if x.kind == kind], here)
         ]
 
     def prepare(self, study: Study, listen: Listener) -> None:
-        """Load the dataset, or find its snapshot."""
-        self.snapshot(_workload(study.workload.kind, study.workload.parameters), listen)
+        """Load the dataset for each server that a rung names, or find its snapshot."""
+        workload = _workload(study.workload.kind, study.workload.parameters)
+        for binaries in {self.server_of(rung.treatment)[0] for rung in study.rungs}:
+            self.snapshot(workload, listen, binaries)
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial."""
         return run_trial(trial, self, listen)
 
-    def snapshot(self, workload: Workload, listen: Listener) -> Snapshot:
-        """Return the snapshot of a workload's dataset."""
-        key = repr(workload.dataset())
+    def close(self) -> None:
+        """Remove the cluster that the last trial left, if it did."""
+        if self._kept is not None:
+            _, cluster = self._kept
+            self._kept = None
+            cluster.remove()
+
+    def keep(self, snapshot: Snapshot, cluster: Cluster) -> None:
+        """Leave a running cluster, whose data nobody has changed, for the next trial."""
+        assert self._kept is None, "one cluster at a time"
+        self._kept = snapshot, cluster
+
+    def take_kept(self, snapshot: Snapshot) -> Cluster | None:
+        """Return the cluster that the last trial left, if it is of this snapshot and lives."""
+        if self._kept is None or self._kept[0] is not snapshot or not self._kept[1].is_running():
+            self.close()
+            return None
+        _, cluster = self._kept
+        self._kept = None
+        return cluster
+
+    def server_of(self, treatment: Treatment) -> tuple[Binaries, Here]:
+        """Return the server that a treatment names, where it is there; else the bench's own."""
+        wanted = wanted_server(treatment)
+        if wanted is None:
+            return self.binaries, self.here
+        if wanted not in self._others:
+            try:
+                binaries = find_binaries(wanted)
+            except ServerError:  # a problem of that level, and told as such
+                return self.binaries, self.here
+            self._others[wanted] = binaries, look_here(self.scratch, binaries)
+        return self._others[wanted]
+
+    def snapshot(
+        self, workload: Workload, listen: Listener, binaries: Binaries | None = None
+    ) -> Snapshot:
+        """Return the snapshot of a workload's dataset, by default for the bench's own server."""
+        binaries = binaries or self.binaries
+        key = (repr(workload.dataset()), binaries.identity)
         if key not in self._snapshots:
             self._snapshots[key] = provide_snapshot(
-                workload, self.scratch, self.binaries, self.driver, listen
+                workload, self.scratch, binaries, self.driver, listen
             )
         return self._snapshots[key]
 
@@ -111,6 +155,7 @@ def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Re
                         notes.measure(load, cluster)
                 notes.check(cluster)
             outcome, error = notes.outcome(), None
+            notes.is_sound = outcome is Outcome.MEASURED
         except (ServerDidNotStart, ServerLost, DriverError) as broken:
             outcome, error = notes.outcome_of(broken, cluster), broken
     return notes.result(outcome, error)
@@ -122,6 +167,7 @@ class _Notes:
     def __init__(self, trial: Trial, bench: ServerBench, listen: Listener) -> None:
         self.trial = trial
         self.bench = bench
+        self.binaries, self.here = bench.server_of(trial.treatment)
         self.listen = listen
         self.started_unix_s = time.time()
         self.workload = _workload(trial.workload.kind, trial.workload.parameters)
@@ -133,6 +179,7 @@ class _Notes:
         self.warnings: list[str] = []
         self.phases_s: dict[str, float] = {}
         self.restored: RestoreCost | None = None
+        self.is_sound = False
 
     @contextmanager
     def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
@@ -145,21 +192,41 @@ class _Notes:
 
     @contextmanager
     def provision(self) -> Iterator[Cluster]:
-        """Provide a cluster of the trial's own, with the dataset as it was loaded."""
-        snapshot = self.bench.snapshot(self.workload, self.listen)
-        with self.phase("restore"):
-            restored = snapshot.restore(self.bench.scratch, self.bench.binaries)
-        self.restored = restored.cost
-        cluster = restored.cluster
+        """Provide a cluster with the dataset as it was loaded: restored, unless the last one is as good."""
+        snapshot = self.bench.snapshot(self.workload, self.listen, self.binaries)
+        cluster = self.bench.take_kept(snapshot)
+        if cluster is None:
+            with self.phase("restore"):
+                restored = snapshot.restore(self.bench.scratch, self.binaries)
+            self.restored, cluster = restored.cost, restored.cluster
         try:
             yield cluster
         finally:
-            with self.phase("remove"):
-                try:
-                    cluster.remove()
-                except PgdragError as error:
-                    # What was measured stands; the next start sweeps what is left.
-                    self.warnings.append(f"the cluster was not removed: {error.message}")
+            if self.is_sound and not self.workload.changes_data:
+                self.bench.keep(snapshot, cluster)
+            else:
+                self.remove(cluster)
+
+    def remove(self, cluster: Cluster) -> None:
+        with self.phase("remove"):
+            try:
+                cluster.remove()
+            except PgdragError as error:
+                # What was measured stands; the next start sweeps what is left.
+                self.warnings.append(f"the cluster was not removed: {error.message}")
+
+    def put_in_force(self, cluster: Cluster) -> None:
+        """Start the server; one that runs already is restarted only where a setting needs it."""
+        if cluster.is_running():
+            if not self.needs_restart(cluster.unapplied) and cluster.reload():
+                return
+            cluster.stop()
+        cluster.start(timeout_s=START_TIMEOUT_S)
+
+    def needs_restart(self, names: frozenset[str]) -> bool:
+        """Tell whether one of these settings, or one that is not known, takes effect at a start alone."""
+        known = self.here.settings.settings
+        return any(name not in known or known[name].context == "postmaster" for name in names)
 
     @contextmanager
     def applied_factors(self, cluster: Cluster) -> Iterator[None]:
@@ -176,7 +243,7 @@ class _Notes:
         try:
             each(lambda factor, own: factor.before_start(cluster, own))
             with self.phase("start"):
-                cluster.start(timeout_s=START_TIMEOUT_S)
+                self.put_in_force(cluster)
                 self.checkpointer = _checkpointer(cluster)
                 each(lambda factor, own: factor.after_start(cluster, own))
                 each(lambda factor, own: self.applied.extend(factor.read_back(cluster, own)))
@@ -298,7 +365,7 @@ class _Notes:
             outcome=outcome,
             started_unix_s=self.started_unix_s,
             reason=_reason(error) if error else self._why(outcome),
-            server_version=self.bench.binaries.version,
+            server_version=self.binaries.version,
             applied=tuple(self.applied),
             measurement=self.measurement,
             evidence=tuple(self.evidence),

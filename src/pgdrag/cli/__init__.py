@@ -1,6 +1,7 @@
 """The commands: read arguments, call one function, print. Data goes to stdout, talk to stderr.
 
-Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 130 interrupted.
+Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 3 what was demanded could not
+be told; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pgdrag
-from pgdrag.cli import bench, check, clean, run, runs, tpcc
+from pgdrag.cli import bench, boundary, changes, check, clean, compare, run, runs, tpcc
 from pgdrag.cli import list as list_command
 from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
@@ -29,11 +30,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Find out what slows a PostgreSQL system down, or speeds it up, by how much, and why.",
-    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 130 interrupted. "
+    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 3 what was demanded "
+    "could not be told, 130 interrupted. "
     "The journal and the reports are in $PGDRAG_HOME, throw-away clusters and dataset snapshots in "
     "$PGDRAG_SCRATCH.",
 )
 app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.command("ablate")(changes.ablate)
+app.command("bisect")(changes.bisect)
+app.command("screen")(changes.screen)
+app.command("boundary")(boundary.boundary)
+app.command("calibrate")(compare.calibrate)
 app.command("resume")(run.resume)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)

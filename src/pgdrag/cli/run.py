@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 import pgdrag
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
-from pgdrag.cli.place import (
-    Postgres,
-    RunName,
-    open_journal,
-    open_scratch,
-    report_path,
-    stderr,
-    stdout,
+from pgdrag.cli.place import Postgres, RunName, open_journal, open_scratch, stderr
+from pgdrag.cli.running import (
+    Html,
+    Json,
+    begin_and_report,
+    exit_status,
+    refuse_directory,
+    report_run,
+    run_and_report,
 )
-from pgdrag.cli.progress import showing_progress
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
-from pgdrag.experiment import Experiment, load_experiment
+from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.host import this_host
 from pgdrag.journal import Journal
-from pgdrag.lab import run_experiment
 from pgdrag.plan import RunRecord, Study
 from pgdrag.preflight import check_experiment, first_mistake
-from pgdrag.report.html import render_html
-from pgdrag.report.json import render_json
-from pgdrag.report.terminal import render_terminal
-from pgdrag.servers.binaries import Binaries, find_binaries
-from pgdrag.servers.scratch import storage_errors
+from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerBench
-
-Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Write the report there (default: $PGDRAG_HOME/reports/RUN.html)",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout")]
 
 
 def run(
@@ -70,9 +50,9 @@ def run(
     ] = None,
     html: Html = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Run an experiment and report what it found."""
-    _refuse_directory(html)
+    refuse_directory(html)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
     if replicates is not None:
@@ -82,77 +62,31 @@ def run(
     with measuring_alone():
         bench = ServerBench.open(scratch, find_binaries(postgres))
         _refuse_mistakes(loaded, study, bench, talk)
-        journal = open_journal()
-        run_id = journal.begin_run(
-            study,
-            this_host(scratch.root),
-            server_wanted=_where(bench.binaries),
-            server_version=bench.binaries.version,
-            pgdrag_version=pgdrag.__version__,
-            seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
-        )
-        _run_and_report(run_id, bench, journal, talk, html=html, json=json)
+        found = begin_and_report(study, bench, talk, seed=seed, html=html, json=json)
+        return exit_status(found)
 
 
 def resume(
     run: RunName,
     html: Html = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Go on with a run that was interrupted, killed or stopped by an error.
 
     Finished trials are kept; the one that was cut off, and invalid ones, are run again.
     """
-    _refuse_directory(html)
+    refuse_directory(html)
     journal = open_journal()
     run_id = journal.find(run)
     talk = stderr()
     if _is_complete(journal, run_id):
         talk.print(f"Run {run_id} is complete: nothing is left to run.")
-        _report(journal.run(run_id), talk, html=html, json=json)
-        return
+        return exit_status(report_run(journal.run(run_id), talk, html=html, json=json))
     scratch = open_scratch()
     with measuring_alone():
         bench = ServerBench.open(scratch, find_binaries(journal.server_wanted(run_id)))
         _refuse_another_place(journal.run(run_id), bench)
-        _run_and_report(run_id, bench, journal, talk, html=html, json=json)
-
-
-def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
-    """Write a rendered report.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    text = render(findings)
-    with storage_errors("write the report", path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-def _run_and_report(
-    run_id: str,
-    bench: ServerBench,
-    journal: Journal,
-    talk: Console,
-    *,
-    html: Path | None,
-    json: bool,
-) -> None:
-    with showing_progress(talk) as listen:
-        record = run_experiment(run_id, bench, journal, listen)
-    _report(record, talk, html=html, json=json)
-
-
-def _report(record: RunRecord, talk: Console, *, html: Path | None, json: bool) -> None:
-    findings = find(record)
-    path = html or report_path(record.run_id)
-    write_report(findings, path, render_html)
-    if json:
-        print(render_json(findings), end="")
-    else:
-        render_terminal(findings, stdout())
-    talk.print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
+        return exit_status(run_and_report(run_id, bench, journal, talk, html=html, json=json))
 
 
 def _refuse_mistakes(
@@ -170,23 +104,9 @@ def _refuse_mistakes(
         talk.print(f"Mended: {mend}")
 
 
-def _refuse_directory(html: Path | None) -> None:
-    """Refuse a place for the report that cannot be, before minutes are spent on measuring."""
-    if html is not None and html.is_dir():
-        raise UsageError(
-            f'cannot write the report to "{html}", which is a directory',
-            hint="Name a file with --html.",
-        )
-
-
 def _is_complete(journal: Journal, run_id: str) -> bool:
     record = journal.run(run_id)
     return record.status == "done" and len(journal.valid_results(run_id)) == record.planned_trials
-
-
-def _where(binaries: Binaries) -> str | None:
-    """Return a `--postgres` that means the same from any directory."""
-    return None if binaries.source == "embedded" else str(binaries.bin_dir)
 
 
 def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
@@ -205,5 +125,11 @@ def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
             raise UsageError(
                 f"cannot go on with run {run.run_id}: {what} is {now}, not {then}",
                 detail="Its trials could not be compared with each other.",
-                hint=f"Start again with: pgdrag run {run.study.name} --scale {run.study.scale}",
+                hint=_again(run.study),
             )
+
+
+def _again(study: Study) -> str:
+    if study.name in shipped_experiments():
+        return f"Start again with: pgdrag run {study.name} --scale {study.scale}"
+    return "Start a new run with the same arguments."

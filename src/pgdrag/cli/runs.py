@@ -15,10 +15,11 @@ from rich.table import Table
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.cli.place import RunName, open_journal, report_path, stdout
-from pgdrag.cli.run import write_report
+from pgdrag.cli.running import write_report
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
+from pgdrag.report.schema import report_schema
 from pgdrag.report.terminal import render_terminal, terminal_text
 from pgdrag.units import format_duration
 
@@ -67,7 +68,7 @@ def show(
 
 
 def report(
-    run: RunName,
+    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')] = "last",
     format: Annotated[  # noqa: A002 -- the option's name is --format
         Format, typer.Option(help="The form of the report")
     ] = Format.HTML,
@@ -78,8 +79,14 @@ def report(
             help="Write it there; - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, the others to stdout)",
         ),
     ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of reports as JSON instead")
+    ] = False,
 ) -> None:
-    """Make a run's report again, from the journal."""
+    """Make a run's report again, from the journal; by default that of the newest run."""
+    if schema:
+        print(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
+        return
     findings = _findings(run)
     render = {
         Format.HTML: render_html,

@@ -75,7 +75,9 @@ class Factor(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
-    examples: ClassVar[tuple[Example, ...]]  # one or more, for its conformance suite
+    examples: ClassVar[
+        tuple[Example, ...]
+    ]  # for its conformance suite; none: nothing to try on a cluster
 
     @abstractmethod
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:

@@ -270,6 +270,11 @@ class Journal:
             for run_id, experiment, scale, status, pid, *others in rows
         ]
 
+    def runs_of(self, experiment: str) -> Iterator[RunRecord]:
+        """Return the runs of an experiment, newest first."""
+        ids = [x.run_id for x in self.summaries() if x.experiment == experiment]
+        return (self.run(run_id) for run_id in ids)
+
     def find(self, text: str) -> str:
         """Return the id of the run that `text` names: an id, its unambiguous start, or "last".
 

@@ -1,5 +1,7 @@
 """The findings as JSON, for programs: stable keys, numbers in the units that their names end in.
 
+The JSON Schema is made by `report.schema`, and kept as docs/reference/report.schema.json.
+
 The document is one object::
 
     pgdrag_report   1; changes when a key changes its meaning or goes away
@@ -10,6 +12,8 @@ The document is one object::
     study           name, title, question, scale, design, source, workload, load, replicates, notes
     rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
                     `RungFinding`
+    found           what only the design can say, with its name in `design`; null where it has
+                    nothing to say of its own
     trials          in the order run: outcome, reason, elapsed_s, arrivals (null in closed loop),
                     committed, committed_per_s (without bias: of an extended window one commit less,
                     as it stopped at its last), driver (what the load driver used), restored (what
@@ -48,6 +52,7 @@ def render_json(findings: Findings) -> str:
         "run": _run(findings.run),
         "study": _study(findings.run.study),
         "rungs": [_rung(rung) for rung in findings.rungs],
+        "found": _found(findings),
         "trials": [_trial(result) for result in findings.run.results],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -75,6 +80,11 @@ def _rung(rung: RungFinding) -> Json:
     return {"state": rung.state, **found}
 
 
+def _found(findings: Findings) -> Json:
+    found = plain(findings.found)
+    return {"design": findings.run.study.design, **found} if isinstance(found, dict) else None
+
+
 def _trial(result: Result) -> Json:
     trial, measured = result.trial, result.measurement
     return {
@@ -82,6 +92,8 @@ def _trial(result: Result) -> Json:
         "block": trial.block,
         "replicate": trial.replicate,
         "treatment": trial.treatment.name,
+        "levels": plain(trial.treatment.levels),
+        "is_brief": trial.is_brief,
         "seed": trial.seed,
         "started_unix_s": result.started_unix_s,
         "server_version": result.server_version,

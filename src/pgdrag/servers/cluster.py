@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,6 +50,7 @@ _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
 _POLL_S = 0.02
+_REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
 
@@ -81,6 +83,8 @@ class Cluster:
         self.socket_directory = socket_directory
         self.port = _FIRST_PORT
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
+        self._written: dict[str, str] = {}
+        self._in_force: dict[str, str] = {}
         self._owned = owned
         self._postmaster = Postmaster(self.data_directory, binaries.postgres)
 
@@ -168,7 +172,7 @@ class Cluster:
         """Write the whole configuration: the observation channel, then `settings`.
 
         Earlier configurations are gone, including what ALTER SYSTEM set, so that a treatment is all
-        there is. It takes effect with the next start.
+        there is. It takes effect with the next start, or with `reload` as far as that can.
 
         Returns:
             A note for each setting that the channel overrules.
@@ -177,7 +181,14 @@ class Cluster:
         text = write_conf(merged, header=_HEADER)
         self.scratch.write_private(self.data_directory / "postgresql.conf", text)
         self.scratch.write_private(self.data_directory / "postgresql.auto.conf", "")
+        self._written = merged
         return notes
+
+    @property
+    def unapplied(self) -> frozenset[str]:
+        """Names of the settings that were written otherwise since the last start or reload."""
+        names = self._written.keys() | self._in_force.keys()
+        return frozenset(x for x in names if self._written.get(x) != self._in_force.get(x))
 
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start the server and wait until it accepts connections.
@@ -207,8 +218,31 @@ class Cluster:
             time.sleep(_POLL_S)
         if self._postmaster.notice_program():
             self._owner().write(self.directory)
+        self._in_force = self._written
         # The question whether it is ready took one of its connections, perhaps the only one.
         wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
+
+    def reload(self, *, timeout_s: float = 10.0) -> bool:
+        """Let the running server read its configuration again, for sessions that are made from now on.
+
+        Returns:
+            Whether it took all that was written; else only a restart shows what it makes of it.
+
+        Raises:
+            ServerLost: it does not answer.
+        """
+        before = self._load_time()
+        with self.connect() as connection:
+            connection.execute("SELECT pg_reload_conf()")
+        if not wait_until(lambda: self._load_time() > before, timeout_s):
+            return False
+        with self.connect() as connection:
+            (refused,) = connection.execute(_REFUSED_SQL).fetchone() or (0,)
+        if refused:
+            return False
+        self._in_force = self._written
+        wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
+        return True
 
     def stop(
         self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
@@ -281,6 +315,15 @@ class Cluster:
             client_encoding="utf8",
             target_session_attrs="any",
         )
+
+    def _load_time(self) -> datetime:
+        try:
+            with self.connect() as connection:
+                (found,) = connection.execute("SELECT pg_conf_load_time()").fetchone() or (None,)
+        except psycopg.Error as error:
+            raise ServerLost(f"could not ask the server what it runs with: {error}") from error
+        assert isinstance(found, datetime), found
+        return found
 
     def remove(self) -> None:
         """Stop the server without a checkpoint and delete the cluster; again is fine."""

@@ -155,6 +155,9 @@ class SimulatedBench:
             ),
         )
 
+    def close(self) -> None:
+        """Nothing is left between trials."""
+
     def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
         rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")
         log_tps = math.log(self.truth.base_tps)

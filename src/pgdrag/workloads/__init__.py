@@ -79,6 +79,11 @@ class Workload(BaseModel, ABC):
         return ", ".join(f"{key} = {value}" for key, value in parameters.items())
 
     @property
+    def changes_data(self) -> bool:
+        """Whether its transactions write, so that the next trial needs the dataset as it was loaded."""
+        return True
+
+    @property
     @abstractmethod
     def transactions(self) -> tuple[str, ...]:
         """The types of transactions that the driver counts, in its order."""

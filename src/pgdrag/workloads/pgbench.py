@@ -24,6 +24,7 @@ from pgdrag.workloads._scripts import (
     Script,
     ScriptProblem,
     any_script,
+    builtin_script,
     with_own_names,
 )
 
@@ -131,6 +132,11 @@ class Pgbench(Workload):
             return super().words(parameters)
         names = [f"{x['name']}@{x['weight']}" for x in scripts if isinstance(x, dict)]
         return super().words({**parameters, "scripts": " ".join(names)})
+
+    @property
+    def changes_data(self) -> bool:
+        """Only scripts that are known to read leave the tables as they were."""
+        return any(script.text != builtin_script("select-only").text for script in self.scripts)
 
     @property
     def transactions(self) -> tuple[str, ...]:

@@ -1,0 +1,143 @@
+"""What do the commands share that make a study of their arguments? The place, the forecast, consent."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.arms import Arm, read_arm
+from pgdrag.cli.place import open_scratch, stderr
+from pgdrag.cli.progress import OVERHEAD_S, count_words
+from pgdrag.cli.running import begin_and_report, refuse_directory
+from pgdrag.cli.study_options import StudyOptions
+from pgdrag.designs import Design
+from pgdrag.errors import UsageError
+from pgdrag.exclusive import measuring_alone
+from pgdrag.factors import Problem
+from pgdrag.lab import make_design
+from pgdrag.plan import Study
+from pgdrag.servers.binaries import find_binaries
+from pgdrag.settings import SettingsCatalog
+from pgdrag.trial import ServerBench
+from pgdrag.units import format_duration
+
+# From here on a person is asked whether to wait so long.
+LONG_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Where a study is made and run."""
+
+    options: StudyOptions
+    bench: ServerBench
+    talk: Console
+    seed: int
+
+    @property
+    def settings(self) -> SettingsCatalog:
+        """What the server says of its settings."""
+        return self.bench.here.settings
+
+    def arms(self, *texts: str) -> tuple[list[Arm], list[Problem]]:
+        """Return what arguments mean, and what of it this server or machine lacks.
+
+        Raises:
+            PgdragError: one means nothing, or nobody could run it.
+        """
+        arms = [read_arm(text, self.settings, scale=self.options.scale) for text in texts]
+        found: dict[Problem, None] = {}
+        for arm in arms:
+            problems = self.bench.check(arm.levels)
+            arm.refuse_mistakes(problems)
+            found.update(dict.fromkeys(problems))
+            for mend in arm.mends:
+                self.talk.print(f"Mended: {mend}")
+        return arms, list(found)
+
+    def run(self, study: Study) -> Findings:
+        """Say how long it will take, ask where that is long and somebody can answer, and run it."""
+        self._foretell(study)
+        options = self.options
+        return begin_and_report(
+            study, self.bench, self.talk, seed=self.seed, html=options.html, json=options.json
+        )
+
+    def _foretell(self, study: Study) -> None:
+        forecast = _design(study).forecast()
+        fewest = forecast.least + forecast.brief_least
+        most = forecast.most + forecast.brief_most
+        least_s, most_s = study.load_s(forecast)
+        least_s, most_s = least_s + fewest * OVERHEAD_S, most_s + most * OVERHEAD_S
+        budget_s = study.budget_s
+        if budget_s is not None and least_s > budget_s:
+            raise UsageError(
+                f"the fewest trials, {fewest}, take about {format_duration(round(least_s))}, and the "
+                f"budget is {format_duration(budget_s)}",
+                hint="Give a larger --budget, or a shorter --measure and --warm-up.",
+            )
+        for note in study.notes:
+            self.talk.print(note)
+        end = "" if budget_s is None else f"; it ends after {format_duration(budget_s)}"
+        self.talk.print(
+            f"{count_words(fewest, most)} trials: {format_duration(round(least_s))} at least, "
+            f"{format_duration(round(most_s))} if every window is extended{end}"
+        )
+        can_answer = sys.stdin.isatty() and sys.stderr.isatty()
+        long_s = least_s if budget_s is None else min(budget_s, least_s)
+        is_asked = long_s > LONG_S and can_answer and not self.options.yes
+        if is_asked and not typer.confirm("Go on?", default=True, err=True):
+            raise UsageError("nothing was run: the answer was no")
+
+
+@contextmanager
+def asking(options: StudyOptions) -> Iterator[Asking]:
+    """Open the place where a study is run; no other measurement runs meanwhile."""
+    refuse_directory(options.html)
+    scratch = open_scratch()
+    with measuring_alone():
+        bench = ServerBench.open(scratch, find_binaries(options.postgres))
+        seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
+        yield Asking(options, bench, stderr(), seed)
+
+
+def with_common(arms: Sequence[Arm], common: Arm | None) -> list[Arm]:
+    """Return the arms upon levels that all of them have; an arm's own level wins."""
+    if common is None:
+        return list(arms)
+    return [
+        replace(arm, levels=common.treatment.with_levels("", arm.levels).levels) for arm in arms
+    ]
+
+
+def share_of(text: str, option: str) -> float:
+    """Return 0.03 for "3%" or "0.03".
+
+    Raises:
+        UsageError: it is no share.
+    """
+    number = text.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise UsageError(f'{option} "{text}" is no share', hint='Write it as "3%" or "0.03".')
+    return share
+
+
+def _design(study: Study) -> Design:
+    try:
+        return make_design(study)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])).replace("_", "-")
+        raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None

@@ -1,0 +1,127 @@
+"""What do all commands share that run a study: beginning it, showing how far it is, its report?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import pgdrag
+from pgdrag.analysis.comparing import Gate
+from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.ladder import find
+from pgdrag.cli.place import open_journal, report_path, stdout
+from pgdrag.cli.progress import showing_progress
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
+from pgdrag.host import this_host
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.plan import RunRecord, Study
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.terminal import render_terminal
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.scratch import storage_errors
+from pgdrag.trial import ServerBench
+
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write the report there (default: $PGDRAG_HOME/reports/RUN.html)",
+    ),
+]
+_STATUS = {
+    Gate.PASS: EXIT_DONE,
+    Gate.FAIL: EXIT_FAILED_CHECK,
+    Gate.INCONCLUSIVE: EXIT_INCONCLUSIVE,
+}
+Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout")]
+
+
+def begin_and_report(
+    study: Study,
+    bench: ServerBench,
+    talk: Console,
+    *,
+    seed: int | None,
+    html: Path | None,
+    json: bool,
+) -> Findings:
+    """Run a new study to its report; by default with a seed that is drawn and kept in the journal."""
+    journal = open_journal()
+    run_id = journal.begin_run(
+        study,
+        this_host(bench.scratch.root),
+        server_wanted=_where(bench.binaries),
+        server_version=bench.binaries.version,
+        pgdrag_version=pgdrag.__version__,
+        seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
+    )
+    return run_and_report(run_id, bench, journal, talk, html=html, json=json)
+
+
+def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
+    """Write a rendered report.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    text = render(findings)
+    with storage_errors("write the report", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def run_and_report(
+    run_id: str,
+    bench: ServerBench,
+    journal: Journal,
+    talk: Console,
+    *,
+    html: Path | None,
+    json: bool,
+) -> Findings:
+    """Run what is left of a run, and report it."""
+    with showing_progress(talk) as listen:
+        record = run_experiment(run_id, bench, journal, listen)
+    return report_run(record, talk, html=html, json=json)
+
+
+def report_run(record: RunRecord, talk: Console, *, html: Path | None, json: bool) -> Findings:
+    """Write the report of a run as HTML, and print it for the terminal or for programs."""
+    findings = find(record)
+    path = html or report_path(record.run_id)
+    write_report(findings, path, render_html)
+    if json:
+        print(render_json(findings), end="")
+    else:
+        render_terminal(findings, stdout())
+    talk.print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
+    return findings
+
+
+def exit_status(findings: Findings) -> int:
+    """Return what a command ends with: where something was demanded, whether that holds."""
+    gate = findings.found.gate if isinstance(findings.found, CompareFinding) else None
+    return EXIT_DONE if gate is None else _STATUS[gate]
+
+
+def refuse_directory(html: Path | None) -> None:
+    """Refuse a place for the report that cannot be, before minutes are spent on measuring."""
+    if html is not None and html.is_dir():
+        raise UsageError(
+            f'cannot write the report to "{html}", which is a directory',
+            hint="Name a file with --html.",
+        )
+
+
+def _where(binaries: Binaries) -> str | None:
+    """Return a `--postgres` that means the same from any directory."""
+    return None if binaries.source == "embedded" else str(binaries.bin_dir)

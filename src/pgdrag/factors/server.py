@@ -1,0 +1,55 @@
+"""Which PostgreSQL is it? The version is chosen before there is a cluster; here it is checked and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pgdrag.errors import ServerError
+from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.plan import Applied, Level, Treatment
+from pgdrag.servers.binaries import find_binaries
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+SERVER = "server"
+POSTGRES = "postgres"
+
+
+class Server(Factor):
+    """The server itself: each version has a dataset of its own, loaded by itself."""
+
+    name = SERVER
+    summary = "the server: postgres = an installed version, or a directory of programs"
+    # A cluster is of one version from the beginning, so there is nothing to try on one that is made.
+    examples: ClassVar[tuple[Example, ...]] = ()
+
+    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+        """Return names other than "postgres" as mistakes, and versions that are not installed here."""
+        return [problem for level in levels if (problem := _problem(level)) is not None]
+
+    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
+        """Do nothing: the cluster is of that server already."""
+
+    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+        """Return the version that the cluster is of."""
+        version = cluster.binaries.version
+        return [Applied(Level(self.name, name, value), version) for name, value in levels.items()]
+
+
+def wanted_server(treatment: Treatment) -> str | None:
+    """Return which server a treatment names, as `find_binaries` takes it; None: none."""
+    return treatment.of_kind(SERVER).get(POSTGRES)
+
+
+def _problem(level: Level) -> Problem | None:
+    if level.name != POSTGRES:
+        message = f'a server has no "{level.name}"'
+        return Problem(level, True, message, f'Write {POSTGRES} = "17", or a directory.')
+    try:
+        find_binaries(level.value)
+    except ServerError as error:
+        is_mistake = not level.value.replace(".", "").isdecimal()
+        return Problem(level, is_mistake, error.message, error.detail or "")
+    return None

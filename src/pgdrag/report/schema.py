@@ -1,0 +1,206 @@
+"""What is in the report as JSON? Its JSON Schema, made of the values that are printed.
+
+Every key is described by the docstring of the value that it is a field of, so that the schema says
+what the code says.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from inspect import getdoc
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pgdrag.analysis.by_design import all_analyses
+from pgdrag.analysis.findings import DesignFinding, Findings, Interval, RungFinding
+from pgdrag.measurement import Arrivals, Counts, DriverCost
+from pgdrag.plan import Level, Outcome, RestoreCost, RunRecord, Study
+
+SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = dict[str, Any]
+
+_ATTRIBUTE = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def report_schema() -> Schema:
+    """Return the JSON Schema of `report.json.render_json`."""
+    made = _Maker()
+    properties = {
+        "pgdrag_report": {
+            "const": 1,
+            "description": "Changes when a key changes its meaning or goes away",
+        },
+        **made.properties(Findings, ("answer", "noise_floor", "warnings")),
+        "run": made.dataclass(RunRecord, without=("study", "results")),
+        "study": made.dataclass(Study, without=("rungs",)),
+        "rungs": {
+            "type": "array",
+            "items": made.reference(RungFinding, {"state": {"type": "string"}}),
+        },
+        "found": {"anyOf": [*_found(made), {"type": "null"}]},
+        "trials": {"type": "array", "items": _trial(made)},
+    }
+    return {
+        "$schema": SCHEMA_ID,
+        "title": "pgdrag report",
+        "description": "What a run found. Where a number can be infinite or unknown, null stands for that.",
+        **_object(properties),
+        "$defs": dict(sorted(made.definitions.items())),
+    }
+
+
+def _found(made: _Maker) -> list[Schema]:
+    return [
+        made.reference(finding_class(name), {"design": {"const": name}}) for name in all_analyses()
+    ]
+
+
+def finding_class(design: str) -> type[DesignFinding]:
+    """Return what the analysis of a design finds."""
+    found: type[DesignFinding] = get_type_hints(all_analyses()[design].find)["return"]
+    return found
+
+
+def _trial(made: _Maker) -> Schema:
+    number, text = made.of(float | None), {"type": "string"}
+    whole = {"type": "integer"}
+    return _object(
+        {
+            "number": whole,
+            "block": whole,
+            "replicate": whole,
+            "treatment": text,
+            "levels": made.of(tuple[Level, ...]),
+            "is_brief": {"type": "boolean"},
+            "seed": whole,
+            "started_unix_s": number,
+            "server_version": text,
+            "outcome": made.of(Outcome),
+            "reason": text,
+            "elapsed_s": number,
+            "stopped_by": made.of(str | None),
+            "warm_up_s": number,
+            "arrivals": made.of(Arrivals | None),
+            "committed": made.of(int | None),
+            "committed_per_s": number,
+            "counts": made.of(Mapping[str, Counts] | None),
+            "driver": made.of(DriverCost | None),
+            "phases_s": made.of(Mapping[str, float]),
+            "restored": made.of(RestoreCost | None),
+            "violations": made.of(tuple[str, ...]),
+            "warnings": made.of(tuple[str, ...]),
+        }
+    )
+
+
+class _Maker:
+    """Makes schemas of types, each dataclass once."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+
+    def of(self, kind: Any) -> Schema:
+        """Return the schema of values of a type, as `report.json.plain` writes them."""
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.of(one) for one in arguments]}
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin in (tuple, list, Sequence) or (
+            isinstance(origin, type) and issubclass(origin, Sequence)
+        ):
+            return self._array(origin, arguments)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self.of(arguments[1])}
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return {"enum": [one.value for one in kind]}
+        if is_dataclass(kind):
+            assert isinstance(kind, type), kind
+            return self.reference(kind, {})
+        return _plain(kind)
+
+    def _array(self, origin: Any, arguments: tuple[Any, ...]) -> Schema:
+        if origin is tuple and arguments[-1] is not Ellipsis:
+            items = [self.of(one) for one in arguments]
+            return {
+                "type": "array",
+                "prefixItems": items,
+                "minItems": len(items),
+                "maxItems": len(items),
+            }
+        return {"type": "array", "items": self.of(arguments[0])}
+
+    def reference(self, kind: type, more: Mapping[str, Schema]) -> Schema:
+        """Return a reference to a dataclass's schema, with further properties that are written before."""
+        if kind.__name__ not in self.definitions:
+            self.definitions[kind.__name__] = {}  # it may hold others of itself
+            made = self.dataclass(kind)
+            if kind is Interval:
+                more = {**more, "censored": _CENSORED}
+            made = _object({**more, **made["properties"]}) | {"description": _summary(kind)}
+            self.definitions[kind.__name__] = made
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+
+    def dataclass(self, kind: type, *, without: Sequence[str] = ()) -> Schema:
+        """Return the schema of a dataclass in place."""
+        names = [field.name for field in fields(kind) if field.name not in without]
+        return {**_object(self.properties(kind, names)), "description": _summary(kind)}
+
+    def properties(self, kind: type, names: Sequence[str]) -> dict[str, Schema]:
+        """Return the schemas of fields, each with what the docstring says of it."""
+        hints, told = get_type_hints(kind), _attributes(kind)
+        return {
+            name: {**self.of(hints[name]), **({"description": told[name]} if name in told else {})}
+            for name in names
+        }
+
+
+_CENSORED = {
+    "enum": ["upper bound", "lower bound", None],
+    "description": "How to read null: the value lies below high, or above low; null: both ends are known",
+}
+
+
+def _object(properties: Mapping[str, Schema]) -> Schema:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _plain(kind: Any) -> Schema:
+    match kind:
+        case _ if kind is float:
+            return {"type": ["number", "null"]}
+        case _ if kind is bool:
+            return {"type": "boolean"}
+        case _ if kind is int:
+            return {"type": "integer"}
+        case _ if kind is str:
+            return {"type": "string"}
+        case _ if kind is type(None):
+            return {"type": "null"}
+        case _:
+            assert kind is object, f"no schema for {kind}"
+            return {}
+
+
+def _summary(kind: type) -> str:
+    return (getdoc(kind) or "").partition("\n")[0]
+
+
+def _attributes(kind: type) -> dict[str, str]:
+    """Return what the docstrings of a dataclass and of those that it is derived from say of its fields."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        text = (getdoc(one) or "").partition("Attributes:\n")[2]
+        for names, told in _ATTRIBUTE.findall(text):
+            sentence = " ".join(told.split())
+            found.update(dict.fromkeys(names.split(", "), sentence))
+    return found
