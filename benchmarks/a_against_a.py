@@ -92,9 +92,7 @@ def _compare(options: list[str]) -> Run:
         "--yes",
         *options,
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=LONGEST_S
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S)
     if done.returncode != 0:
         raise SystemExit(f"pgdrag compare ended with {done.returncode}:\n{done.stderr}")
     found = json.loads(done.stdout)["found"]

@@ -20,7 +20,7 @@ from pgdrag.experiment import Experiment
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Problem
 from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.plan import Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
@@ -236,16 +236,17 @@ def _two_rungs(first: Arm, second: Arm, labels: tuple[str, str]) -> tuple[Rung, 
     changes = changes_between(first.treatment, second.treatment)
     added = tuple(change.after for change in changes if change.after is not None)
     return (
-        Rung(one, _summary(first.levels), Treatment(one, first.levels)),
-        Rung(other, _summary(second.levels), Treatment(other, second.levels), added),
+        Rung(one, _title(first), Treatment(one, first.levels)),
+        Rung(other, _title(second), Treatment(other, second.levels), added),
     )
 
 
-def _summary(levels: Sequence[Level]) -> str:
-    if not levels:
-        return "the server's defaults"
-    first = ", ".join(f"{level.name} = {level.value}" for level in levels[:2])
-    return first if len(levels) <= 2 else f"{first} and {len(levels) - 2} more"
+def _title(arm: Arm) -> str:
+    """Return the first levels of an arm whose name does not say them."""
+    if not arm.levels or "=" in arm.label:
+        return ""
+    first = ", ".join(f"{level.name} = {level.value}" for level in arm.levels[:2])
+    return first if len(arm.levels) <= 2 else f"{first} and {len(arm.levels) - 2} more"
 
 
 def _left_out(

@@ -10,7 +10,7 @@ from typing import Any
 from scipy import stats
 
 from pgdrag.analysis.comparing import End, Gate, Look
-from pgdrag.analysis.findings import DesignFinding, Interval, Verdict
+from pgdrag.analysis.findings import Comparison, DesignFinding, Interval, Verdict
 from pgdrag.analysis.pairs import Pair
 from pgdrag.analysis.quantities import Quantity
 
@@ -128,6 +128,12 @@ class CompareFinding(DesignFinding):
     quantities: tuple[Quantity, ...]
     reference_outcomes: dict[str, int]
     treatment_outcomes: dict[str, int]
+
+    def comparison(self, rung: str) -> Comparison | None:
+        """Return the verdict with the interval that all looks together keep."""
+        if rung != self.treatment or self.slowdown is None:
+            return None
+        return Comparison(self.verdict, self.slowdown, self.detectable)
 
 
 def pair_finding(pair: Pair) -> PairFinding:

@@ -223,6 +223,10 @@ class DesignFinding:
     answer: str
     warnings: tuple[str, ...]
 
+    def comparison(self, rung: str) -> Comparison | None:
+        """Return how a rung compares with the baseline, where the design knows better than its trials alone."""
+        return None
+
 
 @dataclass(frozen=True)
 class Findings:

@@ -50,6 +50,8 @@ def find(run: RunRecord) -> Findings:
     rungs = tuple(_find_rung(run, trials, at, noise) for at in range(len(trials)))
     if rungs and _is_ladder(run):
         rungs = _with_shares(rungs)
+    if found is not None:
+        rungs = tuple(_as_found(rung, found.comparison(rung.rung.name)) for rung in rungs)
     return Findings(
         run=run,
         rungs=rungs,
@@ -61,6 +63,13 @@ def find(run: RunRecord) -> Findings:
         ),
         found=found,
     )
+
+
+def _as_found(rung: RungFinding, comparison: Comparison | None) -> RungFinding:
+    """Return a rung compared as its design compares it."""
+    if comparison is None or rung.to_baseline is None:
+        return rung
+    return replace(rung, to_baseline=comparison, to_previous=comparison)
 
 
 def _with_further_treatments(run: RunRecord) -> tuple[Rung, ...]:

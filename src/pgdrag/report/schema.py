@@ -102,6 +102,7 @@ class _Maker:
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
+        self._names: dict[type, str] = {}
 
     def of(self, kind: Any) -> Schema:
         """Return the schema of values of a type, as `report.json.plain` writes them."""
@@ -136,14 +137,18 @@ class _Maker:
 
     def reference(self, kind: type, more: Mapping[str, Schema]) -> Schema:
         """Return a reference to a dataclass's schema, with further properties that are written before."""
-        if kind.__name__ not in self.definitions:
-            self.definitions[kind.__name__] = {}  # it may hold others of itself
+        if kind not in self._names:
+            # Two modules may have a class of one name.
+            is_taken = kind.__name__ in self.definitions
+            module = kind.__module__.rpartition(".")[2]
+            name = self._names[kind] = f"{module}.{kind.__name__}" if is_taken else kind.__name__
+            self.definitions[name] = {}  # it may hold others of itself
             made = self.dataclass(kind)
             if kind is Interval:
                 more = {**more, "censored": _CENSORED}
             made = _object({**more, **made["properties"]}) | {"description": _summary(kind)}
-            self.definitions[kind.__name__] = made
-        return {"$ref": f"#/$defs/{kind.__name__}"}
+            self.definitions[name] = made
+        return {"$ref": f"#/$defs/{self._names[kind]}"}
 
     def dataclass(self, kind: type, *, without: Sequence[str] = ()) -> Schema:
         """Return the schema of a dataclass in place."""
