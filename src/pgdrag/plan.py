@@ -160,7 +160,8 @@ class Observation:
         name: `snake_case`, unit last: "wal_bytes_per_transaction".
         label: for people: "WAL per transaction".
         value: in `unit`; None where it could not be seen, and then `missing` says why.
-        unit: "ratio" (0…1), "1/s", "1/transaction", "bytes/transaction", "s" or "count".
+        unit: "ratio" (0…1), "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s" or
+            "count".
         resolution: the smallest difference that means anything, in `unit` (e.g. one event in the window).
         detail: a sentence with what stands behind the number, or "".
     """
@@ -168,7 +169,9 @@ class Observation:
     name: str
     label: str
     value: float | None
-    unit: Literal["ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"]
+    unit: Literal[
+        "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"
+    ]
     resolution: float
     missing: str = ""
     detail: str = ""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -21,6 +22,7 @@ from pgdrag.collectors._proc import read_io, read_server_io
 from pgdrag.collectors.autovacuum import Autovacuum, parse_analyze, parse_vacuum
 from pgdrag.collectors.buffers import Buffers
 from pgdrag.collectors.checkpoints import Checkpoints
+from pgdrag.collectors.cpu import Cpu
 from pgdrag.collectors.reads import Reads
 from pgdrag.collectors.scans import Scans
 from pgdrag.collectors.wal import Wal
@@ -205,6 +207,24 @@ def test_busy_sessions_are_told_from_others(cluster: Cluster) -> None:
         sampled = threading.Event()
         sampled.wait(0.6)  # two looks of the sampler
     assert "sessions" in watch.detail("read_syscalls_per_transaction")
+
+
+# cpu
+
+
+def test_processor_time_of_a_session_that_has_ended_is_not_lost(cluster: Cluster) -> None:
+    start(cluster, max_parallel_workers_per_gather="0")
+    with watching(Cpu(), cluster) as watch:
+        watch.committed = 4
+        with cluster.connect() as client:
+            client.execute("SELECT count(*) FROM generate_series(1, 1000000)")
+            text = Path(f"/proc/{client.info.backend_pid}/stat").read_text()
+        used = sum(int(field) for field in text.rpartition(")")[2].split()[11:13])
+    assert used > 0
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    # The postmaster's account is of the same time, but for a tick that is not whole.
+    assert watch["server_cpu_s_per_transaction"] >= (used - 2) / ticks_per_s / 4
+    assert 0 < watch["server_cpu_share"] <= 1
 
 
 def test_another_user_may_not_read_the_account() -> None:

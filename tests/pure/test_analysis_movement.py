@@ -113,7 +113,9 @@ def test_nothing_seen_and_nothing_moved_are_told_apart():
     assert sentence(unmoved, {}) == "Nothing observed moved by more than 10 %."
 
 
-units = st.sampled_from(["ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"])
+units = st.sampled_from(
+    ["ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"]
+)
 values = st.floats(allow_nan=True, allow_infinity=True)
 
 

@@ -12,6 +12,7 @@ import pgdrag.collectors._proc as proc
 from pgdrag.collectors import Unseen, Window, observation_names
 from pgdrag.collectors._counters import growth, per_second, per_transaction, pick, share
 from pgdrag.collectors._proc import ProcessIo, ServerIo, ShareSampler, read_io, read_server_io
+from pgdrag.collectors.cpu import Cpu, server_ticks
 
 FIVE_IN_TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
 NOTHING_COMMITTED = Window(elapsed_s=10, committed=0, started_unix_s=100, finished_unix_s=110)
@@ -162,3 +163,31 @@ def test_a_host_without_accounts_is_named(fake_proc: FakeProc) -> None:
     (fake_proc.root / "self" / "io").unlink()
     with pytest.raises(Unseen, match="does not account I/O by process"):
         read_io(4711)
+
+
+def stat(root: Path, pid: int, own: tuple[int, int], children: tuple[int, int] = (0, 0)) -> None:
+    """Write an account of processor time for a process whose name is an awkward one."""
+    directory = root / str(pid)
+    directory.mkdir(exist_ok=True)
+    before = " ".join(["0"] * 10)
+    at_once(
+        directory / "stat",
+        f"{pid} (postgres: a) b) S {before} {own[0]} {own[1]} {children[0]} {children[1]} 20 0 1",
+    )
+
+
+def test_processor_time_is_of_the_living_and_of_those_that_have_ended(fake_proc: FakeProc) -> None:
+    stat(fake_proc.root, 1, (1, 2), (30, 40))
+    stat(fake_proc.root, 7, (500, 600), (7, 8))
+    stat(fake_proc.root, 9, (9_000, 9_000))
+    fake_proc.spawn(7, 9)
+    ticks, processes = server_ticks(1, without=9)
+    assert (ticks, processes) == (1 + 2 + 30 + 40 + 500 + 600 + 7 + 8, 2)
+
+
+def test_processor_time_without_a_reading_or_a_commit_has_a_reason(fake_proc: FakeProc) -> None:
+    assert {one.missing for one in Cpu().observations(Window(1.0, 1, 0.0, 1.0))} == {
+        "no reading was taken"
+    }
+    with pytest.raises(Unseen, match="does not account processor time by process"):
+        server_ticks(1, without=9)

@@ -62,7 +62,7 @@ def value_words(observation: Observation, value: float) -> str:
             return format_bytes(value)
         case "1/s":
             return format_rate(value)
-        case "s":
+        case "s" | "s/transaction":
             return format_duration(value)
         case _:
             return format_number(value)

@@ -16,7 +16,7 @@ from pgdrag.plan import Observation
 
 T = TypeVar("T")
 Counters = Mapping[str, int]
-Unit = Literal["ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"]
+Unit = Literal["ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"]
 
 _FLUSH_TIMEOUT_S = 1.5
 _POLL_S = 0.025

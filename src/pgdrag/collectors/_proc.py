@@ -83,7 +83,7 @@ def read_server_io(postmaster: int, *, without: int) -> ServerIo:
         # A child that ends between the readings would be lost or counted twice.
         ended = read_io(postmaster)
         living = _living(postmaster, without)
-        if _children(postmaster) - {without} == living.keys() and read_io(postmaster) == ended:
+        if children(postmaster) - {without} == living.keys() and read_io(postmaster) == ended:
             break
     return ServerIo(ended, living)
 
@@ -94,7 +94,7 @@ def read_io(pid: int) -> ProcessIo:
     Raises:
         Unseen: the process is gone, or its account is not for this user.
     """
-    text = _read_text(PROC / str(pid) / "io")
+    text = read_text(PROC / str(pid) / "io")
     values = dict(line.split(": ", 1) for line in text.splitlines())
     names = ("syscr", "syscw", "rchar", "wchar", "read_bytes", "write_bytes")
     return ProcessIo(*(int(values[name]) for name in names))
@@ -155,42 +155,56 @@ class ShareSampler:
 
 def _living(postmaster: int, without: int) -> dict[int, ProcessIo]:
     found: dict[int, ProcessIo] = {}
-    for pid in _children(postmaster) - {without}:
+    for pid in children(postmaster) - {without}:
         try:
             found[pid] = read_io(pid)
-        except _Gone:
+        except Gone:
             continue
     return found
 
 
-def _children(postmaster: int) -> set[int]:
+def children(postmaster: int) -> set[int]:
+    """Return the living children of a server.
+
+    Raises:
+        Unseen: the server is gone, or not for this user.
+    """
     # Only of the main thread, but the postmaster has no other.
-    text = _read_text(PROC / str(postmaster) / "task" / str(postmaster) / "children")
+    text = read_text(PROC / str(postmaster) / "task" / str(postmaster) / "children")
     return {int(pid) for pid in text.split()}
 
 
 def _kind(pid: int) -> str:
     try:
-        known = backend_type(_read_text(PROC / str(pid) / "cmdline"))
+        known = backend_type(read_text(PROC / str(pid) / "cmdline"))
     except Unseen:
         return _POSTMASTER
     # Just forked, it has not yet said what it is.
     return _POSTMASTER if known is None else _KINDS.get(known, _OTHERS)
 
 
-class _Gone(Unseen):
+class Gone(Unseen):
     """The process has ended."""
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return what a file of a process holds.
+
+    Raises:
+        Unseen: the process is gone, or this host or these rights do not show it.
+    """
+    account = "stat" if path.name == "stat" else "io"
     try:
         return path.read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError) as error:
-        if not (PROC / "self" / "io").exists():
-            raise Unseen("this host does not account I/O by process in /proc/PID/io") from error
-        raise _Gone("the server's process is gone") from error
+        if not (PROC / "self" / account).exists():
+            what = "processor time" if account == "stat" else "I/O"
+            text = f"this host does not account {what} by process in /proc/PID/{account}"
+            raise Unseen(text) from error
+        raise Gone("the server's process is gone") from error
     except PermissionError as error:
-        raise Unseen("this user may not read /proc/PID/io of the server's processes") from error
+        text = f"this user may not read /proc/PID/{account} of the server's processes"
+        raise Unseen(text) from error
 
 
 def _values(io: ProcessIo) -> tuple[int, ...]:

@@ -27,12 +27,13 @@ from pgdrag.plan import Observation
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-UNITS = {"ratio", "1/s", "1/transaction", "bytes/transaction", "s", "count"}
+UNITS = {"ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"}
 # A name says its unit last; "count" is of whatever the name ends with.
 SUFFIXES = {
     "1/s": "_per_s",
     "1/transaction": "_per_transaction",
     "bytes/transaction": "_bytes_per_transaction",
+    "s/transaction": "_s_per_transaction",
 }
 
 
@@ -152,7 +153,7 @@ class CollectorConformance:
         def refuse(path: Path) -> str:
             raise Unseen(f"this user may not read {path.name}")
 
-        monkeypatch.setattr(proc, "_read_text", refuse)
+        monkeypatch.setattr(proc, "read_text", refuse)
         with cluster.connect() as connection:
             observe(collector_class(), Observer(cluster, connection), committed=1)
 
