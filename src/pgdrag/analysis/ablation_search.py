@@ -27,10 +27,10 @@ _DOUBTFUL_P, _SURE_P = 0.15, 0.001
 _REPEATS = 2  # more trials of a doubtful set, each time
 _ROUNDS = 2
 _CHECKS = 3  # trials of each check
-_CHECK_P = 0.02
+_CHECK_P = 0.01
 _HUNTS = 3
 _HUNTED_MAX = 4  # of one hunt: a group larger than that is no group, but many small effects
-_HUNT_TRIALS_MAX = 3
+_HUNT_TRIALS_MAX = 4
 _FATAL = {Outcome.DID_NOT_START: Label.PREVENTS_START, Outcome.CRASHED: Label.CRASHES}
 
 
@@ -285,35 +285,34 @@ class Search:
     def _check_and_hunt(self) -> Iterator[Wanted]:
         for hunt in range(_HUNTS + 1):
             survivors = frozenset(self.survivors)
-            yield from self._want(
-                [one for one in (survivors, self.others) for _ in range(self._check_trials(one))]
-            )
-            self.checks = self._check(survivors)
+            yield from self._measure_checks(survivors, _CHECKS)
+            if any(one.is_passed is False for one in self.checks):
+                # A hunt is dear: let chance have a second look first.
+                yield from self._measure_checks(survivors, 2 * _CHECKS)
             failed = [one for one in self.checks if one.is_passed is False]
             if not failed or self.is_diffuse or hunt == _HUNTS:
                 return
-            base = REFERENCE if failed[0].is_alone else survivors
-            yield from self._hunt(base)
+            yield from self._hunt(REFERENCE if failed[0].is_alone else survivors)
 
-    def _check_trials(self, changes: Changes) -> int:
-        is_end = changes in (REFERENCE, self.whole)
-        return 0 if is_end else max(_CHECKS - self.values.trials(changes), 0)
+    def _measure_checks(self, survivors: Changes, trials: int) -> Iterator[Wanted]:
+        sets = [one for one in (survivors, self.others) if one not in (REFERENCE, self.whole)]
+        wanted = [one for one in sets for _ in range(trials - self.values.trials(one))]
+        yield from self._want([*self._ends, *wanted] if wanted else [])
+        self.checks = self._check(survivors)
 
     def _check(self, survivors: Changes) -> tuple[Check, ...]:
         values, noise = self.values, self.values.noise
-        missing = effect(values.value(survivors), values.value(self.whole), noise)
-        alone = effect(values.value(REFERENCE), values.value(self.others), noise)
+        reference, target = values.value(REFERENCE), values.value(self.whole)
+        missing = effect(values.value(survivors), target, noise)
+        alone = effect(reference, values.value(self.others), noise)
+        whole = effect(reference, target, noise)
+        # What is small beside the whole would have a small share: that of the others tells as much.
+        small = 0.0 if whole is None or math.isinf(whole.center) else abs(whole.center)
+        matters = max(self._options.matters, self._options.share_precision * small)
         return (
-            Check(False, missing, self._is_passed(missing)),
-            Check(True, alone, self._is_passed(alone)),
+            Check(False, missing, _is_passed(missing, matters)),
+            Check(True, alone, _is_passed(alone, matters)),
         )
-
-    def _is_passed(self, found: Effect | None) -> bool | None:
-        if found is None:
-            return None
-        if math.isinf(found.se):
-            return False if found.p_value == 0 else None
-        return not (found.p_value < _CHECK_P and abs(found.center) >= self._options.matters)
 
     def _hunt(self, base: Changes) -> Iterator[Wanted]:
         """Find a small group among the others that makes the difference upon `base`.
@@ -323,7 +322,10 @@ class Search:
         """
         pool = self._by_suspicion(self.others)
         found: list[int] = []
-        hunt = _Gap(self.values, base, base | self.others, self._options.matters)
+        hunt = _Gap(self.values, base, base | self.others)
+        if not hunt.is_wide:
+            self.is_diffuse = True
+            return
         while len(found) < _HUNTED_MAX:
             low, high = 0, len(pool)  # the first `low` do not do it, the first `high` do
             while high - low > 1:
@@ -359,19 +361,24 @@ class Search:
 
 
 class _Gap:
-    """Tells on which side of the middle between two sets' values a third one stands."""
+    """Tells on which side of the middle between two sets' values a third one stands.
 
-    def __init__(self, values: SubsetValues, begin: Changes, end: Changes, matters: float) -> None:
+    Attributes:
+        is_wide: a few trials of a set are enough to tell.
+    """
+
+    def __init__(self, values: SubsetValues, begin: Changes, end: Changes) -> None:
         self._values = values
         first, last = values.value(begin), values.value(end)
         assert first is not None, sorted(begin)
         assert last is not None, sorted(end)
         self._begin, self._end = first.center, last.center
         self._middle = (first.center + last.center) / 2
-        half = max(abs(first.center - last.center) / 2, matters / 2)
-        # So many that the mean lies on its own side in all but one of a thousand.
-        wanted = math.ceil((3 * values.noise.log_sd / half) ** 2)
-        self._trials = min(max(wanted, 1), _HUNT_TRIALS_MAX)
+        half = abs(first.center - last.center) / 2
+        # So many that the mean lies on its own side in all but a few of a hundred.
+        wanted = (2 * values.noise.log_sd / max(half, 1e-6)) ** 2
+        self.is_wide = wanted <= _HUNT_TRIALS_MAX
+        self._trials = max(math.ceil(wanted), 1)
 
     def trials_wanted(self, changes: Changes) -> int:
         """Return how many more trials of a set it takes to tell."""
@@ -385,6 +392,14 @@ class _Gap:
         if value is None:
             return False
         return (value.center < self._middle) == (self._end < self._begin)
+
+
+def _is_passed(found: Effect | None, matters: float) -> bool | None:
+    if found is None:
+        return None
+    if math.isinf(found.se):
+        return False if found.p_value == 0 else None
+    return not (found.p_value < _CHECK_P and abs(found.center) >= matters)
 
 
 def _goes_on(found: Screened) -> bool:

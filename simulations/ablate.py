@@ -1,0 +1,369 @@
+"""Does an ablation find the guilty among 32 changes, accuse nobody else, and cover its shares?
+
+Systems are made up: plain effects, a pair that needs both, a pair of which either does it, and two
+whose effects interact. The search is the one that the design runs; only the trials are numbers.
+One-at-a-time and leave-one-out are given the same machine, for comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgdrag.analysis.ablation import Ablation
+from pgdrag.analysis.ablation_book import AblationOptions, Told
+from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.labels import Call, Label, call_all, effect
+from pgdrag.analysis.readings import Reading
+from pgdrag.analysis.subset_values import Changes, SubsetValues
+from pgdrag.plan import Outcome
+from simulations.rows import Row, share_row, value_row
+
+CHANGES = 32
+SYSTEMS = 1000
+HIDDEN_SYSTEMS = 200
+_BASE = 7.0  # log throughput of the reference
+_LEAST, _MOST = math.log(1.2), math.log(10)  # sizes of what is planted
+_CROSS = math.log(1.5)
+_SMALL = math.log(1.15)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A part of a system: so much is lost as soon as all of these changes are there, or any of them."""
+
+    kind: str
+    members: tuple[int, ...]
+    loss: float
+    is_any: bool = False
+
+    def lost(self, changes: Changes) -> float:
+        """Return what is lost with these changes."""
+        there = [member in changes for member in self.members]
+        return self.loss * (any(there) if self.is_any else all(there))
+
+
+@dataclass(frozen=True)
+class System:
+    """All parts of a system; a part shares its loss out equally among its members."""
+
+    effects: tuple[Effect, ...]
+
+    def lost(self, changes: Changes) -> float:
+        """Return the log throughput lost with these changes upon the reference."""
+        return sum(one.lost(changes) for one in self.effects)
+
+    def share(self, changes: Changes) -> float:
+        """Return the Shapley share of some players together."""
+        return sum(
+            one.loss / len(one.members)
+            for one in self.effects
+            for member in one.members
+            if member in changes
+        )
+
+    @property
+    def kinds(self) -> dict[int, str]:
+        """Return the guilty changes, each with the kind of the part that it was first planted in."""
+        found: dict[int, str] = {}
+        for one in self.effects:
+            for member in one.members:
+                found.setdefault(member, one.kind)
+        return found
+
+
+@dataclass
+class Machine:
+    """Runs trials: log throughput with noise, from one trial to the next.
+
+    Attributes:
+        noise: standard deviation of a trial of the whole length.
+        brief_noise: of a short one.
+        drift: log throughput gained with each trial.
+        memory: autocorrelation of the noise.
+    """
+
+    name: str
+    noise: float = 0.03
+    brief_noise: float = 0.045
+    drift: float = 0.0
+    memory: float = 0.0
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    trials: int = 0
+    _last: float = 0.0
+
+    def run(self, system: System, changes: Changes, *, is_brief: bool) -> Reading:
+        """Return what one more trial reads."""
+        lot = self.rng.standard_normal()
+        self._last = self.memory * self._last + math.sqrt(1 - self.memory**2) * lot
+        self.trials += 1
+        noise = self._last * (self.brief_noise if is_brief else self.noise)
+        log = _BASE - system.lost(changes) + self.drift * self.trials + noise
+        return Reading(log, self.noise / 10, False, 1, is_brief)
+
+
+QUIET = {"name": "noise of 3 %"}
+MACHINES: tuple[dict[str, object], ...] = (
+    {"name": "noise of 1 %", "noise": 0.01, "brief_noise": 0.015},
+    {"name": "noise of 6 %", "noise": 0.06, "brief_noise": 0.09},
+    {"name": "noise of 3 % that lasts (autocorrelation 0.7)", "memory": 0.7},
+    {"name": "noise of 3 %, drift of 0.1 % a trial", "drift": -0.001},
+)
+
+
+def mixed(rng: np.random.Generator) -> System:
+    """Return a system with one to four plain effects, and one of each kind of pair."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+
+    def size() -> float:
+        return float(rng.uniform(_LEAST, _MOST))
+
+    effects = [Effect("plain", (order.pop(),), size()) for _ in range(int(rng.integers(1, 5)))]
+    effects.append(Effect("both needed", (order.pop(), order.pop()), size()))
+    effects.append(Effect("either does it", (order.pop(), order.pop()), size(), is_any=True))
+    one, other = order.pop(), order.pop()
+    effects += [Effect("interacting", (change,), size()) for change in (one, other)]
+    effects.append(Effect("interacting", (one, other), float(rng.choice([-1, 1])) * _CROSS))
+    return System(tuple(effects))
+
+
+class _EitherGroup(Effect):
+    """Two groups of changes; either of them, whole, does it."""
+
+    def lost(self, changes: Changes) -> float:
+        half = len(self.members) // 2
+        groups = (
+            (self.members[:half], self.members[half:])
+            if half > 1
+            else (self.members[:2], self.members[2:])
+        )
+        return self.loss * any(all(one in changes for one in group) for group in groups)
+
+
+def small(rng: np.random.Generator) -> System:
+    """Return five plain effects as small as the screening can just be trusted with at this noise."""
+    some = rng.permutation(CHANGES)[:5]
+    return System(tuple(Effect("small", (int(one),), _SMALL) for one in some))
+
+
+def hidden_pair(rng: np.random.Generator) -> System:
+    """Return a pair that needs both, and a third change that does the same alone."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    loss = float(rng.uniform(math.log(1.5), _MOST))
+    return System((_EitherGroup("hidden", (order[0], order[1], order[2]), loss),))
+
+
+def two_pairs(rng: np.random.Generator) -> System:
+    """Return two pairs that each need both; either pair does it."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    loss = float(rng.uniform(math.log(1.5), _MOST))
+    return System((_EitherGroup("hidden", tuple(order[:4]), loss),))
+
+
+def simulate(scale: float) -> list[Row]:
+    """Return what an ablation, one-at-a-time and leave-one-out find, and what it costs."""
+    systems = max(round(SYSTEMS * scale), 10)
+    rows = _method_rows(systems)
+    for machine in MACHINES:
+        rows += _machine_rows(machine, max(systems // 4, 10))
+    hidden = max(round(HIDDEN_SYSTEMS * scale), 5)
+    rows += _found_rows("five of 1.15×", small, hidden)
+    rows += _found_rows("(a and b) or c", hidden_pair, hidden)
+    rows += _found_rows("(a and b) or (c and d)", two_pairs, hidden)
+    return rows
+
+
+def played(system: System, machine: Machine, seed: int) -> Ablation:
+    """Return an ablation played to its end."""
+    ablation = Ablation(CHANGES, AblationOptions(seed=seed))
+    while (wanted := ablation.ask()) is not None:
+        # As the laboratory does: in random order within the block.
+        order = machine.rng.permutation(len(wanted.sets))
+        told = [
+            Told(
+                wanted.sets[at],
+                wanted.is_brief,
+                machine.run(system, wanted.sets[at], is_brief=wanted.is_brief),
+                Outcome.MEASURED,
+            )
+            for at in order
+        ]
+        ablation.tell(told)
+    return ablation
+
+
+@dataclass
+class _Tally:
+    """What a method found, over many systems."""
+
+    systems: int = 0
+    guilty: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    innocent: int = 0
+    accused: int = 0
+    trials: int = 0
+    long_trials: int = 0
+
+    def add(
+        self, system: System, found: set[int], accused: set[int], trials: int, long: int
+    ) -> None:
+        """Count one system: `found` goes on or is named, `accused` is said to have an effect."""
+        kinds = system.kinds
+        self.systems += 1
+        self.guilty.update(kinds.values())
+        self.found.update(kind for change, kind in kinds.items() if change in found)
+        self.innocent += CHANGES - len(kinds)
+        self.accused += len(accused - kinds.keys())
+        self.trials += trials
+        self.long_trials += long
+
+    def rows(self, method: str, *, goal: str) -> Iterator[Row]:
+        """Yield what was found of each kind, and of all."""
+        for kind in ("plain", "both needed", "either does it", "interacting"):
+            name = f"{method}: guilty changes found, {kind}"
+            yield share_row(name, self.found[kind], self.guilty[kind], goal)
+        name = f"{method}: guilty changes found, all"
+        yield share_row(name, self.found.total(), self.guilty.total(), goal)
+        yield share_row(
+            f"{method}: innocent changes accused", self.accused, self.innocent, "<= 0.05"
+        )
+        yield value_row(f"{method}: trials of any length, mean", self.trials / self.systems)
+        yield value_row(
+            f"{method}: trials of the whole length, mean", self.long_trials / self.systems
+        )
+
+
+def _method_rows(systems: int) -> list[Row]:
+    rng = np.random.default_rng(4)
+    tallies = {name: _Tally() for name in ("one-at-a-time", "leave-one-out", "ablate")}
+    promises = _Promises()
+    for seed in range(systems):
+        system, machine = mixed(rng), Machine("noise of 3 %", rng=rng)
+        for name, in_company in (("one-at-a-time", False), ("leave-one-out", True)):
+            found, trials = _one_look(system, machine, in_company=in_company)
+            tallies[name].add(system, found, found, trials, trials)
+        ablation = played(system, machine, seed)
+        tallies["ablate"].add(system, *_outcome(ablation))
+        promises.add(system, ablation)
+    rows: list[Row] = []
+    for name, tally in tallies.items():
+        rows += tally.rows(name, goal=">= 0.95" if name == "ablate" else "")
+    return [*rows, *promises.rows("noise of 3 %")]
+
+
+def _outcome(ablation: Ablation) -> tuple[set[int], set[int], int, int]:
+    screened = ablation.search.screened()
+    accused = {
+        change
+        for change, one in screened.items()
+        if one.label not in (Label.INERT, Label.UNDECIDED)
+    }
+    book = ablation.book
+    return set(ablation.search.survivors), accused, book.told, book.told - book.told_brief
+
+
+def _one_look(system: System, machine: Machine, *, in_company: bool) -> tuple[set[int], int]:
+    """Return what a single design finds with two trials of each change and eight of its reference."""
+    whole = frozenset(range(CHANGES))
+    base = whole if in_company else frozenset()
+    looks = [base ^ {change} for change in range(CHANGES)]
+    values = SubsetValues()
+    block = [base] * 8 + looks * 2
+    for at in machine.rng.permutation(len(block)):
+        values.add(block[at], machine.run(system, block[at], is_brief=False), Outcome.MEASURED)
+    effects = [effect(values.value(base), values.value(look), values.noise) for look in looks]
+    calls = call_all(effects, matters=AblationOptions().matters)
+    return {at for at, call in enumerate(calls) if call in (Call.SLOWER, Call.FASTER)}, len(block)
+
+
+@dataclass
+class _Promises:
+    """Labels, pairs and intervals of ablations, over many systems."""
+
+    covered: int = 0
+    shares: int = 0
+    precise: int = 0
+    systems: int = 0
+    right: Counter[str] = field(default_factory=Counter)
+    wrong: Counter[str] = field(default_factory=Counter)
+
+    def add(self, system: System, ablation: Ablation) -> None:
+        """Count one system."""
+        game = ablation.game
+        assert game is not None
+        found = game.shares()
+        assert found is not None
+        self.systems += 1
+        self.precise += game.is_precise
+        for player, share in zip(game.players, found.players, strict=True):
+            self.shares += 1
+            self.covered += share.low <= system.share(player) <= share.high
+        screened = ablation.search.screened()
+        for change, kind in system.kinds.items():
+            if kind in _LABELS:
+                self._count(f"label, {kind}", screened[change].label is _LABELS[kind])
+        told = {frozenset(pair): one.together for pair, one in game.factorials()}
+        for one in system.effects:
+            if one.kind in _TOGETHER:
+                is_right = told.get(frozenset(one.members)) is _TOGETHER[one.kind]
+                self._count(f"pair, {one.kind}", is_right)
+
+    def _count(self, what: str, is_right: bool) -> None:
+        (self.right if is_right else self.wrong)[what] += 1
+
+    def rows(self, where: str) -> Iterator[Row]:
+        """Yield what was right."""
+        yield share_row(
+            f"ablate, {where}: shares covered", self.covered, self.shares, "0.93 .. 0.97"
+        )
+        for what in sorted(self.right | self.wrong):
+            total = self.right[what] + self.wrong[what]
+            yield share_row(f"ablate, {where}: {what} is right", self.right[what], total)
+        name = f"ablate, {where}: every share as precise as wanted"
+        yield share_row(name, self.precise, self.systems)
+
+
+_LABELS = {"both needed": Label.SYNERGIST, "either does it": Label.REDUNDANT}
+_TOGETHER = {"both needed": Together.BOTH_NEEDED, "either does it": Together.EITHER}
+
+
+def _machine_rows(machine: dict[str, object], systems: int) -> list[Row]:
+    rng = np.random.default_rng(5)
+    tally, promises = _Tally(), _Promises()
+    for seed in range(systems):
+        system = mixed(rng)
+        ablation = played(system, Machine(rng=rng, **machine), seed)  # type: ignore[arg-type]
+        tally.add(system, *_outcome(ablation))
+        promises.add(system, ablation)
+    where = str(machine["name"])
+    found = share_row(
+        f"ablate, {where}: guilty changes found",
+        tally.found.total(),
+        tally.guilty.total(),
+        ">= 0.95",
+    )
+    accused = share_row(
+        f"ablate, {where}: innocent changes accused", tally.accused, tally.innocent, "<= 0.05"
+    )
+    return [found, accused, *promises.rows(where)]
+
+
+def _found_rows(
+    name: str, make: Callable[[np.random.Generator], System], systems: int
+) -> list[Row]:
+    rng = np.random.default_rng(6)
+    found = guilty = trials = 0
+    for seed in range(systems):
+        system = make(rng)
+        ablation = played(system, Machine("noise of 3 %", rng=rng), seed)
+        guilty += len(system.kinds)
+        found += len(system.kinds.keys() & set(ablation.search.survivors))
+        trials += ablation.book.told
+    return [
+        share_row(f"ablate, {name}: guilty changes found", found, guilty, ">= 0.95"),
+        value_row(f"ablate, {name}: trials of any length, mean", trials / systems),
+    ]
