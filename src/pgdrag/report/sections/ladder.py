@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdrag.analysis.comparison import CompareFinding
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Outcome
@@ -30,6 +31,10 @@ class LadderSection(Section):
     title: ClassVar[str] = "Rung by rung"
     order: ClassVar[int] = 30
     is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """A comparison has an interval of its own, which knows of the looks taken at it."""
+        return bool(findings.rungs) and not isinstance(findings.found, CompareFinding)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table with every column that has something in it, and what to doubt."""

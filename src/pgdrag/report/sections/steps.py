@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdrag.analysis.comparison import CompareFinding
 from pgdrag.analysis.findings import Comparison, Findings, RungFinding, Verdict
 from pgdrag.analysis.wording import slowdown_words
 from pgdrag.report.cells import rate_cell
@@ -27,6 +28,8 @@ class StepsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture as soon as one rung has a number beside the baseline's."""
+        if isinstance(findings.found, CompareFinding):  # which has a picture of its own
+            return False
         return any(rung.to_baseline is not None for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
