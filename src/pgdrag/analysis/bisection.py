@@ -1,0 +1,271 @@
+"""How does a bisection go, from the two ends to a confirmed set? The same for the design and the analysis.
+
+The course is a generator of looks that reads what it was told from a `Book`: the same results lead to
+the same course, so that a design can be resumed and its analysis says what the design saw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdrag.analysis.ddmin import ddmin
+from pgdrag.analysis.guided import FEW_COMMITS, Search
+from pgdrag.analysis.looks import Book, Look, Shot, Wanted
+from pgdrag.analysis.oracle import Estimate, Threshold, Verdict, estimate, noise_between
+from pgdrag.analysis.pieces import Node, Subset, units
+from pgdrag.plan import Outcome
+
+REFERENCE_TRIALS, TARGET_TRIALS, SLOW_TARGET_TRIALS = 3, 2, 2
+OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
+DIFFERS = 3.0  # standard errors by which reference and target must differ
+AIM = 0.25  # of what may be lost, how much the search does not give away: sums of pieces are noisy
+SURE = 1.0  # standard errors from the share within which further full trials are made, if there are any
+BROKEN = (Outcome.DID_NOT_START, Outcome.CRASHED)
+
+
+class Ending(StrEnum):
+    """What the bisection is at, or came to."""
+
+    UNDER_WAY = "under way"
+    FOUND = "found"
+    OUT_OF_TRIALS = "out of trials"
+    NO_REFERENCE = "the reference has no number"
+    NO_TARGET = "the target has no number"
+    NO_DIFFERENCE = "no difference"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked for.
+
+    Attributes:
+        share: of the log slowdown that the set must keep, in (0, 1).
+        limit: trials at most.
+        confirm_trials: full trials of the set at the end.
+    """
+
+    share: float
+    limit: int
+    confirm_trials: int
+
+
+@dataclass
+class Bisection:
+    """The state of a bisection.
+
+    Attributes:
+        names: of the changes; a subset holds places in it.
+        groups: by name of a change, its group.
+        inert: changes that read the same at both ends; told with the first results, and left out.
+        found: the set that the search has come to.
+        outcome: what is bisected where the target has no throughput; None: its throughput is.
+        needed, needless: members of `found` without which it was tested and loses, or keeps.
+    """
+
+    names: Sequence[str]
+    groups: Mapping[str, str]
+    goal: Goal
+    replicates: int = 1
+    inert: Subset = frozenset()
+    found: Subset = frozenset()
+    ending: Ending = Ending.UNDER_WAY
+    outcome: Outcome | None = None
+    book: Book = field(init=False)
+    _course: Generator[tuple[Look, ...], None, None] = field(init=False, repr=False)
+    _wanted: tuple[Look, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        self.book = Book(len(self.names), self.goal.limit, self.replicates)
+        self.found = self.book.all
+        self._course = self._go()
+        self._wanted = next(self._course, ())
+
+    def wanted(self) -> tuple[Look, ...]:
+        """Return the looks that are to come next, all of one length; none: it is over."""
+        return self._wanted
+
+    def tell(self, shots: Sequence[Shot], inert: Subset = frozenset()) -> None:
+        """Go on with what came of the looks wanted."""
+        self.inert |= inert
+        self.book.add(shots)
+        self._wanted = next(self._course, ())
+
+    @property
+    def reserve(self) -> int:
+        """Trials that are kept back for the confirmation at the end: of the set, and of the reference."""
+        return self.goal.confirm_trials + 1
+
+    # --- the course ----------------------------------------------------------------------------
+
+    def _go(self) -> Wanted:
+        book = self.book
+        if not self.names:
+            self.ending = Ending.NO_DIFFERENCE
+            return
+        yield (*[Look(book.none)] * REFERENCE_TRIALS, *[Look(book.all)] * TARGET_TRIALS)
+        if not book.readings(book.none):
+            self.ending = Ending.NO_REFERENCE
+        elif not book.readings(book.all):
+            yield from self._bisect_outcome()
+        else:
+            yield from self._bisect_throughput()
+
+    def _units(self) -> tuple[Node, ...]:
+        """Return the groups of the changes that are not inert."""
+        places = [at for at in range(len(self.names)) if at not in self.inert]
+        found = units([self.names[at] for at in places], self.groups)
+        return tuple(_moved(node, places) for node in found)
+
+    # --- an outcome such as "did not start" ----------------------------------------------------
+
+    def _bisect_outcome(self) -> Wanted:
+        book = self.book
+        outcomes = {shot.outcome for shot in book.of(book.all)}
+        if len(outcomes) > 1 or not outcomes <= {*BROKEN}:
+            self.ending = Ending.NO_TARGET
+            return
+        (self.outcome,) = outcomes
+        search = ddmin([node.members for node in self._units()])
+        subset = next(search, None)
+        while subset is not None:
+            verdict = Verdict.UNRESOLVED
+            if book.all - self.inert <= subset:
+                verdict = Verdict.KEEPS
+            else:
+                book.stage = "parts"
+                while len(book.of(subset)) < OUTCOME_TRIALS:
+                    if book.left <= 0:
+                        self.ending = Ending.OUT_OF_TRIALS
+                        return
+                    yield (Look(subset),)
+                    verdict = self._outcome_verdict(subset)
+                    if verdict is not Verdict.UNRESOLVED:
+                        break
+                book.tests[subset].verdict = verdict
+                if verdict is Verdict.KEEPS:
+                    self.found = subset
+            try:
+                subset = search.send(verdict)
+            except StopIteration as done:
+                self.found, subset = done.value, None
+        self.ending = Ending.FOUND
+
+    def _outcome_verdict(self, subset: Subset) -> Verdict:
+        """A trial with a number has lost the outcome; another outcome than the target's says nothing."""
+        shots = self.book.of(subset)
+        if any(shot.reading is not None for shot in shots):
+            return Verdict.LOSES
+        same = sum(shot.outcome is self.outcome for shot in shots)
+        return Verdict.KEEPS if same >= OUTCOME_TRIALS else Verdict.UNRESOLVED
+
+    # --- throughput ----------------------------------------------------------------------------
+
+    def _bisect_throughput(self) -> Wanted:
+        book = self.book
+        if book.commits(book.all) < FEW_COMMITS:
+            yield tuple([Look(book.all, is_brief=False)] * SLOW_TARGET_TRIALS)
+        book.threshold = self._threshold()
+        if book.threshold.whole <= DIFFERS * book.threshold.whole_se:
+            self.ending = Ending.NO_DIFFERENCE
+            return
+        book.reserved = self.reserve
+        aim = self.goal.share + AIM * (1 - self.goal.share)
+        search = Search(book, self._units(), aim)
+        yield from search.run()
+        self.found = search.candidate or book.all
+        yield from self._leave_out_one_by_one(search)
+        book.reserved = 0
+        yield from self._confirm(search)
+
+    def _threshold(self) -> Threshold:
+        """Return the threshold from all trials of both ends so far."""
+        book = self.book
+        ends = [book.readings(book.none), book.readings(book.all)]
+        noise_sd = noise_between(ends)
+        reference, target = (estimate(readings, noise_sd) for readings in ends)
+        return Threshold(reference, target, noise_sd, self.goal.share)
+
+    def _leave_out_one_by_one(self, search: Search) -> Wanted:
+        """Show of each member that it is needed, the smallest first; leave out one that is not."""
+        book = self.book
+        book.stage = "without one"
+        assert book.threshold is not None, "the ends come first"
+        small = (1 - self.goal.share) * book.threshold.whole / 2
+        for member in sorted(self.found, key=lambda one: (search.gain_of(one), one)):
+            smaller = self.found - {member}
+            if not smaller:
+                continue
+            if not book.of(smaller) and book.left > 0:
+                yield (Look(smaller),)
+            # One short trial of a slow set is a weak reason to leave out what was seen to carry much.
+            is_likely = not search.has_slow_target or search.gain_of(member) < small
+            if is_likely and book.of(smaller) and book.verdict(smaller) is Verdict.KEEPS:
+                self.found = smaller
+
+    def _confirm(self, search: Search) -> Wanted:
+        book = self.book
+        while True:
+            book.stage = "confirm"
+            wanted = self._missing()
+            if wanted:
+                yield wanted
+            book.threshold = self._threshold()
+            share = self.share_held()
+            if share is None:
+                self.ending = Ending.OUT_OF_TRIALS
+                return
+            if abs(share.log - self.goal.share) < share.se * SURE and book.left >= 2:
+                pair = (self.found, book.all)
+                yield tuple(Look(x, is_brief=False) for x in pair)
+                continue
+            if share.log >= self.goal.share:
+                self.ending = Ending.FOUND
+                return
+            before = self.found
+            if book.left >= self.goal.confirm_trials:
+                search.candidate = self.found
+                book.reserved = self.goal.confirm_trials
+                yield from search.add_next()
+                book.reserved = 0
+                self.found = search.candidate
+            if self.found == before:
+                self.ending = Ending.OUT_OF_TRIALS
+                return
+
+    def _missing(self) -> tuple[Look, ...]:
+        """Return the full trials that the confirmation lacks, as far as there are trials left."""
+        book, wanted = self.book, []
+        for subset, count in (
+            (self.found, self.goal.confirm_trials),
+            (book.none, 1),
+            (book.all, SLOW_TARGET_TRIALS),
+        ):
+            have = len(book.of(subset, is_brief=False)) // self.replicates
+            wanted += [Look(subset, is_brief=False)] * max(count - have, 0)
+        return tuple(wanted[: max(book.left, 0)])
+
+    def share_held(self) -> Estimate | None:
+        """Return the share of the log slowdown that the full trials show the set to hold."""
+        book = self.book
+        ends = [book.readings(x, is_brief=False) for x in (book.none, self.found, book.all)]
+        if not all(ends) or book.threshold is None:
+            return None
+        reference, held, target = (estimate(x, book.threshold.noise_sd) for x in ends)
+        whole = reference.log - target.log
+        if not whole:
+            return None
+        share = (reference.log - held.log) / whole
+        # The delta method; the reference is on both sides of the fraction.
+        se = math.hypot((1 - share) * reference.se, held.se, share * target.se) / abs(whole)
+        return Estimate(share, se)
+
+
+def _moved(node: Node, places: Sequence[int]) -> Node:
+    return Node(
+        frozenset(places[at] for at in node.members),
+        tuple(_moved(part, places) for part in node.parts),
+        node.label,
+    )

@@ -1,0 +1,71 @@
+"""Delta debugging: minimal, groups first, nothing asked for twice."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.analysis.ddmin import ddmin, is_minimal
+from pgdrag.analysis.oracle import Verdict
+
+
+def run(units, verdict):
+    """Return what a search comes to, and the verdicts it asked for."""
+    search, asked = ddmin(units), {}
+    try:
+        subset = next(search)
+        while True:
+            assert subset not in asked
+            asked[subset] = verdict(subset)
+            subset = search.send(asked[subset])
+    except StopIteration as done:
+        return done.value, asked
+
+
+def needing(*guilty):
+    """Return an oracle that keeps where all of these are there."""
+    return lambda subset: Verdict.KEEPS if {*guilty} <= subset else Verdict.LOSES
+
+
+def singles(count):
+    return [frozenset([one]) for one in range(count)]
+
+
+def test_one_of_many_is_found_in_few_tests():
+    found, asked = run(singles(32), needing(17))
+    assert found == {17}
+    assert len(asked) <= 12
+
+
+def test_groups_are_tried_as_wholes_first():
+    groups = [frozenset(range(at, at + 8)) for at in range(0, 32, 8)]
+    found, asked = run(groups, needing(9))
+    assert found == {9}
+    wholes = [subset for subset in asked if len(subset) >= 8]
+    assert len(wholes) >= 2
+    assert len(asked) <= 12
+
+
+def test_a_pair_of_which_either_is_enough_gives_one_of_them():
+    found, _ = run(singles(16), lambda subset: Verdict.KEEPS if subset & {3, 12} else Verdict.LOSES)
+    assert found in ({3}, {12})
+
+
+def test_what_stays_unresolved_is_not_left_out():
+    def verdict(subset):
+        if 5 not in subset:
+            return Verdict.UNRESOLVED
+        return Verdict.KEEPS if 2 in subset else Verdict.LOSES
+
+    found, _ = run(singles(8), verdict)
+    assert found == {2, 5}
+
+
+def test_a_single_change_needs_no_test():
+    assert run(singles(1), needing(0)) == ({0}, {})
+
+
+@given(st.sets(st.integers(0, 19), min_size=1, max_size=5), st.integers(1, 6))
+def test_what_is_found_is_what_is_needed_and_minimal(guilty, size):
+    units = [frozenset(range(at, min(at + size, 20))) for at in range(0, 20, size)]
+    found, asked = run(units, needing(*guilty))
+    assert found == guilty
+    assert is_minimal(found, asked) or len(found) == 20

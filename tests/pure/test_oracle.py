@@ -1,0 +1,101 @@
+"""The sequential test that a bisection asks: are its verdicts right as often as it says?"""
+
+import math
+
+import numpy as np
+import pytest
+
+from pgdrag.analysis.oracle import (
+    ERROR,
+    NOISE_USUAL,
+    Estimate,
+    Threshold,
+    Verdict,
+    commits,
+    estimate,
+    log_likelihood,
+    noise_between,
+)
+from pgdrag.analysis.readings import Reading
+
+# 1,000/s to 1/s, of which 90 % are kept at 2/s.
+WHOLE = math.log(1000)
+THRESHOLD = Threshold(Estimate(WHOLE, 0.0), Estimate(0.0, 0.0), noise_sd=0.05, share=0.9)
+
+
+def counted(count, time_s):
+    """Return the reading of so many commits."""
+    if count == 0:
+        return Reading(math.log(-math.log(0.05) / time_s), 0.0, True, 1, True)
+    return Reading(math.log(count / time_s), 1 / math.sqrt(count), False, 1, True)
+
+
+def test_the_threshold_keeps_the_share_of_the_log_slowdown():
+    assert math.exp(THRESHOLD.log_per_s) == pytest.approx(1000**0.1)
+    assert THRESHOLD.effect([counted(40_000, 40)]).log == pytest.approx(0.0)
+    assert THRESHOLD.effect([counted(10_000, 10_000)]).log == pytest.approx(WHOLE)
+
+
+def test_a_clear_case_is_decided_by_one_trial():
+    assert THRESHOLD.verdict([counted(100, 100)]) is Verdict.KEEPS
+    assert THRESHOLD.verdict([counted(4000, 100)]) is Verdict.LOSES
+
+
+def test_a_stalled_trial_keeps_and_no_number_is_unresolved():
+    assert THRESHOLD.verdict([counted(0, 20)]) is Verdict.KEEPS
+    assert THRESHOLD.verdict([]) is Verdict.UNRESOLVED
+
+
+def test_a_rate_at_the_threshold_is_unresolved():
+    at = math.exp(THRESHOLD.log_per_s)
+    assert THRESHOLD.verdict([counted(round(at * 200), 200)]) is Verdict.UNRESOLVED
+
+
+def test_a_faster_target_is_bisected_the_other_way_round():
+    speedup = Threshold(Estimate(0.0, 0.0), Estimate(WHOLE, 0.0), 0.05, 0.9)
+    assert speedup.sign == -1
+    assert speedup.verdict([counted(100_000, 100)]) is Verdict.KEEPS
+    assert speedup.verdict([counted(100, 100)]) is Verdict.LOSES
+    assert speedup.effect([counted(100_000, 100)]).log == pytest.approx(WHOLE)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_at_the_ends_of_the_indifference_zone_the_test_is_wrong_as_often_as_it_says(side):
+    rng = np.random.default_rng(1)
+    rate = math.exp(THRESHOLD.log_per_s + side * THRESHOLD.indifference)
+    wrong = 0
+    for _ in range(600):
+        readings = []
+        while (found := THRESHOLD.verdict(readings)) is Verdict.UNRESOLVED and len(readings) < 50:
+            own = rate * math.exp(rng.normal(0, THRESHOLD.noise_sd))
+            readings.append(counted(int(rng.poisson(own * 3)), 3))
+        wrong += found is (Verdict.KEEPS if side > 0 else Verdict.LOSES)
+    assert wrong / 600 <= ERROR + 2 * math.sqrt(ERROR * (1 - ERROR) / 600)
+
+
+def test_few_commits_are_estimated_with_their_own_chance():
+    found = estimate([counted(3, 20), counted(1, 20)], 0.05)
+    # Gamma of 4.5 over 40 s: its logarithm has the mean digamma(4.5) - log(40).
+    assert found.log == pytest.approx(1.3889 - math.log(40), abs=1e-3)
+    assert 0.45 < found.se < 0.55
+    assert commits([counted(3, 20), counted(1, 20), counted(0, 20)]) == pytest.approx(4)
+
+
+def test_many_commits_are_weighted_by_their_own_errors_and_the_noise_between_trials():
+    found = estimate([counted(10_000, 10), counted(10_000, 10)], 0.1)
+    assert found.log == pytest.approx(math.log(1000))
+    assert found.se == pytest.approx(math.hypot(0.1, 0.01) / math.sqrt(2))
+
+
+def test_the_likelihood_is_highest_at_the_rate_that_was_seen():
+    readings = [counted(12, 4)]
+    logs = np.linspace(-1, 3, 81)
+    best = logs[np.argmax([log_likelihood(readings, float(x), 0.01) for x in logs])]
+    assert best == pytest.approx(math.log(3), abs=0.05)
+
+
+def test_noise_is_learnt_from_repeats_and_counting_is_none():
+    assert noise_between([]) == pytest.approx(NOISE_USUAL)
+    assert noise_between([[counted(34, 10), counted(40, 10)]]) < NOISE_USUAL
+    loud = [counted(1_000_000, 10), counted(2_000_000, 10), counted(1_400_000, 10)]
+    assert noise_between([loud]) > 0.2

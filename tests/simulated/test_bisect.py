@@ -1,0 +1,195 @@
+"""Bisection on the simulated laboratory, through the real loop's trials and the analysis."""
+
+from dataclasses import replace
+
+import pytest
+
+from pgdrag.analysis.bisect_findings import BisectFinding
+from pgdrag.analysis.ladder import find
+from pgdrag.events import ignore
+from pgdrag.lab import expand, make_design
+from pgdrag.plan import Level, Outcome, Rung, Treatment
+from pgdrag.testing.conformance_sections import _record
+from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+
+NAMES = [f"s{at:02}" for at in range(32)]
+GROUPS = {name: f"group {at // 4}" for at, name in enumerate(NAMES)}
+
+
+def study_of(**parameters):
+    """Return a study between nothing set and 32 settings."""
+    levels = tuple(Level("setting", name, "on") for name in NAMES)
+    rungs = (
+        Rung("good", "", Treatment("good")),
+        Rung("bad", "", Treatment("bad", levels), levels),
+    )
+    return replace(
+        simulated_ladder("a"),
+        rungs=rungs,
+        design="bisect",
+        design_parameters={"groups": GROUPS, **parameters},
+    )
+
+
+def bisected(truth, *, blocks=1000, replicates=1, seed=1, **parameters):
+    """Return what so many blocks of a bisection find, and their results."""
+    study = study_of(**parameters).with_replicates(replicates)
+    bench, design, results = SimulatedBench(truth, seed=seed), make_design(study), []
+    for number in range(1, blocks + 1):
+        block = design.ask()
+        if not block.treatments:
+            break
+        trials = expand(block, study, seed=seed, block_number=number, first_number=len(results) + 1)
+        told = [bench.run(trial, ignore) for trial in trials]
+        results += told
+        design.tell(told)
+    found = find(_record(study, results)).found
+    assert isinstance(found, BisectFinding)
+    return found
+
+
+def guilty(found):
+    return {one.name for one in found.guilty}
+
+
+PLAIN = Truth(base_tps=1000, slowdowns={"s03": 30.0, "s10": 5.0, "s20": 1.1}, noise=0.04)
+
+
+def test_the_guilty_are_found_and_confirmed():
+    found = bisected(PLAIN)
+    assert found.ending == "found"
+    assert guilty(found) == {"s03", "s10"}
+    assert found.is_minimal
+    assert found.share.low <= found.share.center <= found.share.high
+    assert found.share.center == pytest.approx(0.98, abs=0.03)
+    assert found.trials <= 40
+    assert "2 of 32 changes are enough: s03 and s10 keep" in found.answer
+
+
+def test_of_a_pair_of_which_either_is_enough_one_is_found():
+    either = Truth(
+        base_tps=1000,
+        slowdowns={"s08": 200.0, "s09": 200.0, "s17": 3.0},
+        interactions={frozenset({"s08", "s09"}): 1 / 200},
+        noise=0.04,
+    )
+    found = bisected(either)
+    assert guilty(found) in ({"s08", "s17"}, {"s09", "s17"})
+
+
+def test_a_pair_that_only_counts_together_is_found_within_a_group_and_across_groups():
+    for pair in (frozenset({"s04", "s07"}), frozenset({"s04", "s25"})):
+        found = bisected(Truth(base_tps=1000, interactions={pair: 50.0}, noise=0.03))
+        assert guilty(found) == pair
+
+
+def test_a_setting_that_hurts_only_upon_another_is_found():
+    upon = Truth(
+        base_tps=1000,
+        slowdowns={"s00": 40.0},
+        interactions={frozenset({"s00", "s30"}): 20.0},
+        noise=0.04,
+    )
+    assert guilty(bisected(upon)) == {"s00", "s30"}
+
+
+def test_a_speedup_is_bisected_alike():
+    found = bisected(Truth(base_tps=10, slowdowns={"s05": 1 / 40}, noise=0.03))
+    assert guilty(found) == {"s05"}
+    assert "of the log speedup" in found.answer
+
+
+def test_two_ends_that_do_not_differ_are_said_so_at_once():
+    found = bisected(Truth(base_tps=1000, noise=0.05))
+    assert found.ending == "no difference"
+    assert found.trials <= 7
+    assert "do not differ by more than noise" in found.answer
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DID_NOT_START, Outcome.CRASHED])
+def test_a_target_that_does_not_run_is_bisected_by_its_outcome(outcome):
+    found = bisected(Truth(outcomes={"s13": outcome}))
+    assert guilty(found) == {"s13"}
+    assert found.outcome == outcome.value
+    assert found.trials <= 40
+
+
+def test_a_part_that_does_not_run_while_the_target_does_is_unresolved():
+    class Frail(SimulatedBench):
+        def run(self, trial, listen):
+            result = super().run(trial, listen)
+            names = trial.treatment.of_kind("setting").keys()
+            if "s03" in names and "s16" not in names and len(names) < 32:
+                return replace(result, outcome=Outcome.DID_NOT_START, measurement=None)
+            return result
+
+    study = study_of()
+    design, bench, results = make_design(study), Frail(PLAIN, seed=1), []
+    for number in range(1, 100):
+        block = design.ask()
+        if not block.treatments:
+            break
+        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
+        told = [bench.run(trial, ignore) for trial in trials]
+        results += told
+        design.tell(told)
+    found = find(_record(study, results)).found
+    assert found.trials <= 40
+    assert found.share is None or found.share.high > 0.9 or found.warnings
+
+
+def test_a_target_that_stalls_has_a_bound_to_be_bisected_by():
+    stalls = Truth(base_tps=500, slowdowns={"s01": 1e5, "s02": 1.3}, noise=0.03)
+    found = bisected(stalls)
+    assert guilty(found) == {"s01"}
+    assert found.is_censored
+    assert any("lower bound" in warning for warning in found.warnings)
+
+
+def test_a_reference_without_a_number_is_no_answer():
+    study = study_of()
+    design = make_design(study)
+    trials = expand(design.ask(), study, seed=1, block_number=1, first_number=1)
+    bench = SimulatedBench(PLAIN)
+    told = [
+        replace(bench.run(x, ignore), outcome=Outcome.CRASHED, measurement=None) for x in trials
+    ]
+    design.tell(told)
+    assert not design.ask().treatments
+    assert "good has no number" in find(_record(study, told)).found.answer
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2, 4, 8])
+def test_a_run_under_way_says_what_it_knows(blocks):
+    found = bisected(PLAIN, blocks=blocks)
+    assert found.ending == "under way"
+    assert found.answer
+
+
+def test_replicates_are_told_as_they_come():
+    found = bisected(PLAIN, replicates=2, max_trials=100)
+    assert guilty(found) == {"s03", "s10"}
+
+
+def test_the_limit_is_kept():
+    found = bisected(PLAIN, max_trials=14)
+    assert found.trials <= 14
+
+
+def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
+    class Fixed(SimulatedBench):
+        def run(self, trial, listen):
+            result = super().run(trial, listen)
+            fixed = tuple(
+                replace(x, effective="off", default="off") if x.level.name == "s31" else x
+                for x in result.applied
+            )
+            return replace(result, applied=fixed)
+
+    study = study_of()
+    design = make_design(study)
+    trials = expand(design.ask(), study, seed=1, block_number=1, first_number=1)
+    told = [Fixed(PLAIN, seed=1).run(trial, ignore) for trial in trials]
+    design.tell(told)
+    assert find(_record(study, told)).found.inert == ("s31",)
+    assert all("s31" not in x.of_kind("setting") for x in design.ask().treatments)
