@@ -131,6 +131,20 @@ def mixed(rng: np.random.Generator) -> System:
     return System(tuple(effects))
 
 
+def threes(rng: np.random.Generator) -> System:
+    """Return two plain effects, three that all are needed, and three any of which does it."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    sizes = rng.uniform(_LEAST, _MOST, 4)
+    return System(
+        (
+            Effect("plain", (order[0],), float(sizes[0])),
+            Effect("plain", (order[1],), float(sizes[1])),
+            Effect("all three needed", tuple(order[2:5]), float(sizes[2])),
+            Effect("any of three does it", tuple(order[5:8]), float(sizes[3]), is_any=True),
+        )
+    )
+
+
 class _EitherGroup(Effect):
     """Two groups of changes; either of them, whole, does it."""
 
@@ -168,6 +182,7 @@ def simulate(scale: float) -> list[Row]:
     """Return what an ablation, one-at-a-time and leave-one-out find, and what it costs."""
     systems = max(round(SYSTEMS * scale), 10)
     rows = _method_rows(systems)
+    rows += _threes_rows(max(systems // 4, 10))
     for machine in MACHINES:
         rows += _machine_rows(machine, max(systems // 4, 10))
     hidden = max(round(HIDDEN_SYSTEMS * scale), 5)
@@ -350,6 +365,19 @@ def _machine_rows(machine: dict[str, object], systems: int) -> list[Row]:
         f"ablate, {where}: innocent changes accused", tally.accused, tally.innocent, "<= 0.05"
     )
     return [found, accused, *promises.rows(where)]
+
+
+def _threes_rows(systems: int) -> list[Row]:
+    rng = np.random.default_rng(7)
+    tally, promises = _Tally(), _Promises()
+    for seed in range(systems):
+        system = threes(rng)
+        ablation = played(system, Machine("noise of 3 %", rng=rng), seed)
+        tally.add(system, *_outcome(ablation))
+        promises.add(system, ablation)
+    name = "ablate, threes that act together: guilty changes found"
+    found = share_row(name, tally.found.total(), tally.guilty.total(), ">= 0.95")
+    return [found, *promises.rows("threes that act together")]
 
 
 def _found_rows(

@@ -51,21 +51,37 @@ def test_speedups_have_shares_below_nothing():
     assert share_of(found, 2).high < 0
 
 
-def test_a_change_that_a_hidden_pair_stands_in_for_does_not_hide_the_pair():
+def test_a_pair_that_another_change_stands_in_for_is_found_by_the_checks():
     found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
-    assert labels(found) == {3: Label.HIDDEN, 20: Label.HIDDEN, 9: Label.REDUNDANT}
-    assert [check.is_passed for check in found.search.checks] == [True, True]
+    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST, 9: Label.REDUNDANT}
+    assert [one.is_hidden for one in map(found.search.screened().get, (3, 9, 20))] == [1, 0, 1]
+    assert [check.is_passed for check in found.search.inquest.checks] == [True, True]
+    assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
 def test_two_pairs_that_stand_in_for_each_other_are_both_found():
     found = play(lambda s: TEN * ({3, 20} <= s or {7, 25} <= s))
-    assert set(found.search.survivors) == {3, 7, 20, 25}
-    assert set(labels(found).values()) == {Label.HIDDEN}
+    assert labels(found) == dict.fromkeys((3, 7, 20, 25), Label.SYNERGIST)
+    assert together(found) == dict.fromkeys([(3, 20), (7, 25)], Together.BOTH_NEEDED)
+
+
+def test_a_third_partner_that_only_the_survivors_call_for_is_found_upon_them():
+    # Alone 9 does a part; with 3 and 20 it does it all, and so do 3, 20 and 25.
+    found = play(lambda s: (0.5 * TEN) * (9 in s) + TEN * ({3, 9, 20} <= s or {3, 9, 25} <= s))
+    assert {3, 9} <= set(found.search.survivors)
+    assert found.search.inquest.checks[0].is_passed
+
+
+def test_a_hidden_pair_beneath_a_much_slower_change_is_found():
+    # As autovacuum and its thresholds beneath plans without an index.
+    found = play(lambda s: max(7.0 * bool(s & {1, 2}), 0.5 * ({3, 20} <= s)))
+    assert {1, 2, 3, 20} <= set(found.search.survivors)
+    assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
 def test_many_small_effects_are_told_as_such_and_no_one_is_accused():
     found = play(lambda s: 0.02 * len(s))
-    assert found.search.is_diffuse
+    assert found.search.inquest.is_diffuse
     assert found.search.survivors == ()
     assert found.game.shares().players[0].low > 0.5
 

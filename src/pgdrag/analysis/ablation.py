@@ -102,5 +102,6 @@ class Ablation:
             self.book,
             self.options,
             {change: (one.alone, one.company) for change, one in found.items()},
+            self.search.known_pairs(),
         )
         yield from self.game.run()

@@ -43,6 +43,7 @@ class ChangeFinding:
         company: target against target without it; None: unknown.
         share: None where it is no player of its own: it stands with the others, or none is known yet.
         is_survivor: it got long trials.
+        is_hidden: neither alone nor in company it shows an effect; a check brought it to light.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ChangeFinding:
     company: Interval | None
     share: ShareFinding | None
     is_survivor: bool
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,7 @@ from pgdrag.analysis.shapley import (
     leverage,
     shares,
 )
-from pgdrag.analysis.subset_values import Changes, SubsetValues, Value
-
-REFERENCE: Changes = frozenset()
+from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues, Value
 
 _EXACT_PLAYERS = 5  # 32 sets in all; two draws of orders of six players need 20 of their 64
 _DRAWS_MIN = 2  # fewer cannot tell what another order would give
@@ -49,11 +47,13 @@ class Game:
         book: Book,
         options: AblationOptions,
         effects: Mapping[int, tuple[Effect | None, Effect | None]],
+        known_pairs: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._book = book
         self._options = options
         self._effects = effects
-        self.pairs = self._suspected(survivors)
+        self.pairs = tuple(dict.fromkeys([*known_pairs, *self._suspected(survivors)]))
+        self.pairs = self.pairs[: options.max_pairs]
         ranked = sorted(survivors, key=lambda change: (-self._weight(change), change))
         room = self._room(bool(others))
         self.merged = tuple(sorted(ranked[room:]))

@@ -1,23 +1,20 @@
 """Which of many changes are worth the long trials? Screening, repeats, and a check that none is lost.
 
 Every change is tried alone and in company, once each, among repeats of reference and target that
-show the noise. Doubtful ones are repeated. Then two checks look for what both looks miss: the
-survivors alone must be as slow as the target, and all others together as fast as the reference.
-Where they are not, halving finds who else is in it.
+show the noise. Doubtful ones are repeated. What both looks miss is looked for by `ablation_checks`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
+from pgdrag.analysis.ablation_checks import Inquest
 from pgdrag.analysis.labels import Call, Effect, Label, call_all, detectable, effect, label_of
-from pgdrag.analysis.subset_values import Changes, SubsetValues
+from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues
 from pgdrag.plan import Outcome
-
-REFERENCE: Changes = frozenset()
 
 _ENDS = 2  # trials of reference and target before anything else
 _CONTROLS_MIN = 5  # of each of them by the end of the screening
@@ -26,11 +23,6 @@ _CHANGES_A_BLOCK = 8
 _DOUBTFUL_P, _SURE_P = 0.15, 0.001
 _REPEATS = 2  # more trials of a doubtful set, each time
 _ROUNDS = 2
-_CHECKS = 3  # trials of each check
-_CHECK_P = 0.01
-_HUNTS = 3
-_HUNTED_MAX = 4  # of one hunt: a group larger than that is no group, but many small effects
-_HUNT_TRIALS_MAX = 4
 _FATAL = {Outcome.DID_NOT_START: Label.PREVENTS_START, Outcome.CRASHED: Label.CRASHES}
 
 
@@ -41,6 +33,7 @@ class Screened:
     Attributes:
         alone: reference with it against reference; None: unknown.
         company: target against target without it; None: unknown.
+        is_hidden: neither look shows it; only the checks brought it to light.
     """
 
     label: Label
@@ -48,21 +41,7 @@ class Screened:
     company: Effect | None
     alone_call: Call
     company_call: Call
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check that no guilty change was lost.
-
-    Attributes:
-        is_alone: the others alone against the reference; else the target against the survivors.
-        found: what is missing, as an effect; None: unknown.
-        is_passed: None where it could not be told.
-    """
-
-    is_alone: bool
-    found: Effect | None
-    is_passed: bool | None
+    is_hidden: bool = False
 
 
 class Search:
@@ -72,23 +51,18 @@ class Search:
         whole: the changes that the target has; without those that prevent its start.
         fatal: changes left out because nothing could be measured with them.
         survivors: those that go on, in order; empty until the search is over.
-        hidden: survivors that only the checks brought to light.
-        checks: the last two.
+        inquest: the checks that nothing is lost; None before the labels stand.
         problem: why there is nothing to search, or "".
         is_over: the labels are as good as they get.
-        is_diffuse: a check failed, and no small group of changes is the reason.
     """
 
     def __init__(self, changes: int, book: Book, options: AblationOptions) -> None:
         self.changes = tuple(range(changes))
         self.whole: Changes = frozenset(self.changes)
         self.fatal: dict[int, Label] = {}
-        self.hidden: frozenset[int] = frozenset()
-        self.checks: tuple[Check, ...] = ()
+        self.inquest: Inquest | None = None
         self.problem = ""
         self.is_over = False
-        self.is_diffuse = False
-        self._chosen: tuple[int, ...] = ()
         self._labels: dict[int, Screened] | None = None
         self._book = book
         self._options = options
@@ -102,7 +76,7 @@ class Search:
     @property
     def survivors(self) -> tuple[int, ...]:
         """The changes that go on, in their order."""
-        return tuple(sorted({*self._chosen, *self.hidden}))
+        return tuple(sorted(self.inquest.survivors)) if self.inquest else ()
 
     @property
     def others(self) -> Changes:
@@ -132,19 +106,34 @@ class Search:
             # From here on the labels stand: what the hunts measure must not shift them.
             self._labels = self._screened()
         if self._labels is not None and not self.problem:
-            self._chosen = tuple(c for c, one in self._labels.items() if _goes_on(one))
-            yield from self._check_and_hunt()
+            self.inquest = self._begin_inquest(self._labels)
+            yield from self.inquest.run()
         self.is_over = True
+
+    def _begin_inquest(self, labels: Mapping[int, Screened]) -> Inquest:
+        chosen = frozenset(change for change, one in labels.items() if _goes_on(one))
+        looks = {change: (one.alone, one.company) for change, one in labels.items()}
+        p_values = {
+            change: min((one.p_value for one in both if one is not None), default=0.0)
+            for change, both in looks.items()
+        }
+        return Inquest(self.values, self._want, self._options, self.whole, chosen, p_values)
 
     def screened(self) -> dict[int, Screened]:
         """Return what is known of every change by now."""
         found = dict(self._labels if self._labels is not None else self._screened())
-        for change in self.hidden:
-            old = found[change]
-            found[change] = Screened(
-                Label.HIDDEN, old.alone, old.company, old.alone_call, old.company_call
-            )
+        for group in self.inquest.groups if self.inquest else ():
+            is_pair = not group.upon and len(group.members) > 1
+            label = Label.SYNERGIST if is_pair else Label.HIDDEN
+            for change in group.members:
+                found[change] = replace(found[change], label=label, is_hidden=True)
         return found
+
+    def known_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Return the pairs that a hunt found upon the reference."""
+        groups = self.inquest.groups if self.inquest else ()
+        found = [one.members for one in groups if not one.upon and len(one.members) == 2]
+        return tuple((first, second) for first, second in found)
 
     def detectable(self) -> float:
         """Return the smallest effect that one look misses only once in ten times; infinite early on."""
@@ -280,126 +269,8 @@ class Search:
         is_near = _SURE_P < found.p_value < _DOUBTFUL_P
         return call is not Call.UNKNOWN and is_near and abs(found.center) >= self._options.matters
 
-    # --- is anything lost? ---------------------------------------------------------------------
-
-    def _check_and_hunt(self) -> Iterator[Wanted]:
-        for hunt in range(_HUNTS + 1):
-            survivors = frozenset(self.survivors)
-            yield from self._measure_checks(survivors, _CHECKS)
-            if any(one.is_passed is False for one in self.checks):
-                # A hunt is dear: let chance have a second look first.
-                yield from self._measure_checks(survivors, 2 * _CHECKS)
-            failed = [one for one in self.checks if one.is_passed is False]
-            if not failed or self.is_diffuse or hunt == _HUNTS:
-                return
-            yield from self._hunt(REFERENCE if failed[0].is_alone else survivors)
-
-    def _measure_checks(self, survivors: Changes, trials: int) -> Iterator[Wanted]:
-        sets = [one for one in (survivors, self.others) if one not in (REFERENCE, self.whole)]
-        wanted = [one for one in sets for _ in range(trials - self.values.trials(one))]
-        yield from self._want([*self._ends, *wanted] if wanted else [])
-        self.checks = self._check(survivors)
-
-    def _check(self, survivors: Changes) -> tuple[Check, ...]:
-        values, noise = self.values, self.values.noise
-        reference, target = values.value(REFERENCE), values.value(self.whole)
-        missing = effect(values.value(survivors), target, noise)
-        alone = effect(reference, values.value(self.others), noise)
-        whole = effect(reference, target, noise)
-        # What is small beside the whole would have a small share: that of the others tells as much.
-        small = 0.0 if whole is None or math.isinf(whole.center) else abs(whole.center)
-        matters = max(self._options.matters, self._options.share_precision * small)
-        return (
-            Check(False, missing, _is_passed(missing, matters)),
-            Check(True, alone, _is_passed(alone, matters)),
-        )
-
-    def _hunt(self, base: Changes) -> Iterator[Wanted]:
-        """Find a small group among the others that makes the difference upon `base`.
-
-        The shortest beginning of the list that does it ends with a member; with that one taken for
-        granted, the same again within what stood before it, until the members do it by themselves.
-        """
-        pool = self._by_suspicion(self.others)
-        found: list[int] = []
-        hunt = _Gap(self.values, base, base | self.others)
-        if not hunt.is_wide:
-            self.is_diffuse = True
-            return
-        while len(found) < _HUNTED_MAX:
-            low, high = 0, len(pool)  # the first `low` do not do it, the first `high` do
-            while high - low > 1:
-                middle = (low + high) // 2
-                upon = base | {*found, *pool[:middle]}
-                yield from self._want([upon] * hunt.trials_wanted(upon))
-                if hunt.is_done(upon):
-                    high = middle
-                else:
-                    low = middle
-            found.append(pool[high - 1])
-            pool = pool[: high - 1]
-            upon = base | {*found}
-            yield from self._want([upon] * hunt.trials_wanted(upon))
-            if hunt.is_done(upon):
-                self.hidden |= frozenset(found)
-                return
-            if not pool:
-                break
-        self.is_diffuse = True
-
-    def _by_suspicion(self, changes: Changes) -> list[int]:
-        found = self._labels or {}
-
-        def suspicion(change: int) -> float:
-            looks = (found[change].alone, found[change].company)
-            return min((one.p_value for one in looks if one is not None), default=0.0)
-
-        return sorted(changes, key=lambda change: (suspicion(change), change))
-
     def _want(self, sets: Sequence[Changes]) -> Iterator[Wanted]:
         yield from self._book.want(sets, is_brief=self._is_brief)
-
-
-class _Gap:
-    """Tells on which side of the middle between two sets' values a third one stands.
-
-    Attributes:
-        is_wide: a few trials of a set are enough to tell.
-    """
-
-    def __init__(self, values: SubsetValues, begin: Changes, end: Changes) -> None:
-        self._values = values
-        first, last = values.value(begin), values.value(end)
-        assert first is not None, sorted(begin)
-        assert last is not None, sorted(end)
-        self._begin, self._end = first.center, last.center
-        self._middle = (first.center + last.center) / 2
-        half = abs(first.center - last.center) / 2
-        # So many that the mean lies on its own side in all but a few of a hundred.
-        wanted = (2 * values.noise.log_sd / max(half, 1e-6)) ** 2
-        self.is_wide = wanted <= _HUNT_TRIALS_MAX
-        self._trials = max(math.ceil(wanted), 1)
-
-    def trials_wanted(self, changes: Changes) -> int:
-        """Return how many more trials of a set it takes to tell."""
-        if self._values.failure(changes) is not None and not self._values.is_open(changes):
-            return 0
-        return max(self._trials - self._values.trials(changes), 0)
-
-    def is_done(self, changes: Changes) -> bool:
-        """The set is nearer to the end than to the beginning; what did not start is not."""
-        value = self._values.value(changes)
-        if value is None:
-            return False
-        return (value.center < self._middle) == (self._end < self._begin)
-
-
-def _is_passed(found: Effect | None, matters: float) -> bool | None:
-    if found is None:
-        return None
-    if math.isinf(found.se):
-        return False if found.p_value == 0 else None
-    return not (found.p_value < _CHECK_P and abs(found.center) >= matters)
 
 
 def _goes_on(found: Screened) -> bool:

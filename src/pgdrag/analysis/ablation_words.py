@@ -225,13 +225,18 @@ def _budget_doubts(found: AblateFinding, ablation: Ablation) -> list[str]:
 
 
 def _check_doubts(found: AblateFinding, ablation: Ablation) -> list[str]:
+    inquest = ablation.search.inquest
     failed = [one for one in found.checks if one.is_passed is False]
     unknown = [one for one in found.checks if one.is_passed is None]
     doubts = []
     if failed:
         size = _check_sizes(failed)
         why = "; no small group of them does it, so look for many small effects"
-        more = why if ablation.search.is_diffuse else "; allow more trials for the search to go on"
+        more = (
+            why
+            if inquest is not None and inquest.is_diffuse
+            else "; allow more trials for the search to go on"
+        )
         doubts.append(f"changes without a label have an effect together ({size}){more}")
     if unknown:
         doubts.append(

@@ -77,7 +77,7 @@ _MEANINGS = {
     Label.NECESSARY: "The target is another without it; what it does alone, the trials cannot tell.",
     Label.REDUNDANT: "It has an effect alone, but in the target another change does the same.",
     Label.SYNERGIST: "It has no effect alone; with a partner it has.",
-    Label.HIDDEN: "It matters only within a group for which other changes stand in.",
+    Label.HIDDEN: "It matters together with others.",
     Label.INERT: "No effect was seen, neither alone nor in company.",
     Label.UNDECIDED: "The trials cannot tell.",
     Label.PREVENTS_START: "With it the server does not start.",

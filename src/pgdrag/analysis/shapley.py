@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from functools import lru_cache
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,10 @@ Coalition = frozenset[int]
 # then counts as so many draws; not where the draws contradict it (at `_CONTRADICTED`).
 _PRIOR_DRAWS = 4
 _CONTRADICTED = 0.01
+_LOTS = 16  # that a draw is chosen from
+_REACH_SD = (
+    6.0  # what a player adds depends on the order where it differs by more than so many errors
+)
 
 
 @dataclass(frozen=True)
@@ -92,21 +97,46 @@ def all_orders(players: int) -> Draw:
     return Draw(tuple(permutations(range(players))))
 
 
+@lru_cache(maxsize=1024)
 def drawn_orders(players: int, seed: int, draws: int) -> tuple[Draw, ...]:
     """Return the first so many draws of a seed, each an order with its reverse; no two alike.
 
-    More draws of a seed begin with the same ones. Fewer come back where there are no more.
+    More draws of a seed begin with the same ones. Fewer come back where there are no more. Of several
+    lots the one is taken that best evens out who of any three stands in the middle: that is what the
+    shares of three that act together hang on.
     """
-    rng = np.random.default_rng(seed)
-    seen: set[Order] = set()
-    found: list[Draw] = []
-    most = max(math.factorial(players) // 2, 1)
-    while len(found) < min(draws, most):
+    if draws == 0:
+        return ()
+    before = drawn_orders(players, seed, draws - 1)
+    if len(before) < draws - 1 or len(before) >= max(math.factorial(players) // 2, 1):
+        return before
+    rng = np.random.default_rng([seed, players, draws])
+    seen = {order for draw in before for order in draw.orders}
+    lots: list[Order] = []
+    while len(lots) < (_LOTS if players > 3 else 1):
         order = tuple(int(player) for player in rng.permutation(players))
         if order not in seen:
-            seen |= {order, order[::-1]}
-            found.append(Draw(tuple(dict.fromkeys((order, order[::-1])))))
-    return tuple(found)
+            lots.append(order)
+    middles = [_middles(draw.orders[0]) for draw in before]
+
+    def repeated(order: Order) -> int:
+        own = _middles(order)
+        return sum(int((own == other).sum()) for other in middles)
+
+    best = min(lots, key=lambda order: (repeated(order), order))
+    return (*before, Draw(tuple(dict.fromkeys((best, best[::-1])))))
+
+
+def _middles(order: Order) -> NDArray[np.int64]:
+    """Return who stands in the middle of every three players."""
+    place = np.argsort(np.array(order))
+    threes = _threes(len(order))
+    return np.asarray(threes[np.arange(len(threes)), np.argsort(place[threes], axis=1)[:, 1]])
+
+
+@lru_cache(maxsize=64)
+def _threes(players: int) -> NDArray[np.int64]:
+    return np.array(list(combinations(range(players), 3)), dtype=np.int64).reshape(-1, 3)
 
 
 def shares(
@@ -134,11 +164,16 @@ def shares(
         return None
     sets = list(dict.fromkeys(one for draw in whole_draws for one in _sorted(draw.coalitions())))
     place = {one: at for at, one in enumerate(sets)}
-    weights = np.stack([_weights(players, draw, place) for draw in whole_draws])
+    steps = [_steps(players, draw, place) for draw in whole_draws]
+    weights = np.stack([one.mean(axis=0) for one in steps])
     centers = np.array([values[one].center for one in sets])
     variances = np.array([values[one].variance for one in sets])
     is_exact = sum(len(draw.orders) for draw in whole_draws) == math.factorial(players)
-    errors = _errors(weights, centers, variances, noise.dof, is_exact=is_exact)
+    if is_exact:
+        noises = np.sqrt((weights.mean(axis=0) ** 2) @ variances)
+        errors = [_Error(float(one), 0.0, noise.dof) for one in noises]
+    else:
+        errors = _errors(np.stack(steps), centers, variances, noise.dof)
     found = weights.mean(axis=0) @ centers
     ends = (values[frozenset()], values[frozenset(range(players))])
     whole_se = math.sqrt(sum(end.variance for end in ends))
@@ -158,7 +193,7 @@ def leverage(players: int, draws: Sequence[Draw]) -> dict[Coalition, float]:
     """Return how much a value's error weighs in the share that it weighs most in, squared."""
     sets = list(dict.fromkeys(one for draw in draws for one in _sorted(draw.coalitions())))
     place = {one: at for at, one in enumerate(sets)}
-    mean = np.mean([_weights(players, draw, place) for draw in draws], axis=0)
+    mean = np.mean([_steps(players, draw, place).mean(axis=0) for draw in draws], axis=0)
     return dict(zip(sets, (mean**2).max(axis=0).tolist(), strict=True))
 
 
@@ -174,50 +209,83 @@ def _sorted(sets: frozenset[Coalition]) -> list[Coalition]:
     return sorted(sets, key=lambda one: (len(one), sorted(one)))
 
 
-def _weights(players: int, draw: Draw, place: Mapping[Coalition, int]) -> NDArray[np.float64]:
-    """Return what each value counts for in each share: slower is what loses log throughput."""
-    weights = np.zeros((players, len(place)))
-    part = 1 / len(draw.orders)
-    for order in draw.orders:
+def _steps(players: int, draw: Draw, place: Mapping[Coalition, int]) -> NDArray[np.float64]:
+    """Return what each value counts for in what a player adds, by order: slower is what loses throughput."""
+    steps = np.zeros((len(draw.orders), players, len(place)))
+    for at, order in enumerate(draw.orders):
         before: Coalition = frozenset()
         for player in order:
             after = before | {player}
-            weights[player, place[before]] += part
-            weights[player, place[after]] -= part
+            steps[at, player, place[before]] += 1
+            steps[at, player, place[after]] -= 1
             before = after
-    return weights
+    return steps
 
 
 def _errors(
-    weights: NDArray[np.float64],
+    steps: NDArray[np.float64],
     centers: NDArray[np.float64],
     variances: NDArray[np.float64],
     dof: float,
-    *,
-    is_exact: bool,
 ) -> list[_Error]:
+    """Return the error of each share from draws of orders; `steps`: by draw, order, player and value."""
+    weights = steps.mean(axis=1)
     draws = len(weights)
     noise = (weights.mean(axis=0) ** 2) @ variances
-    if is_exact:
-        return [_Error(math.sqrt(one), 0.0, dof) for one in noise]
     if draws == 1:  # what another draw would differ by is anyone's guess
         return [_Error(math.sqrt(one), math.inf, dof) for one in noise]
     # What draws of independent trials would differ by through noise alone, and what they do differ by.
     expected = ((weights**2) @ variances).mean(axis=0)
     seen = (weights @ centers).var(axis=0, ddof=1)
+    limit = float(stats.f.ppf(1 - _CONTRADICTED, draws - 1, dof))
+    beyond = seen > expected * limit
+    floors = np.zeros(len(noise))
+    if beyond.any():
+        floors = _shared_spread(steps, centers, variances, seen - expected)
     return [
-        _drawn_error(float(n), float(e), float(s), draws, dof)
-        for n, e, s in zip(noise, expected, seen, strict=True)
+        _drawn_error(float(noise[at]), float(expected[at]), float(seen[at]), draws, dof, floors[at])
+        if not beyond[at]
+        else _total_error(
+            float(noise[at]), max(float(seen[at] - expected[at]), floors[at]), draws, draws - 1, dof
+        )
+        for at in range(len(noise))
     ]
 
 
-def _drawn_error(noise: float, expected: float, seen: float, draws: int, dof: float) -> _Error:
-    own_dof: float = draws - 1
-    is_contradicted = seen > expected * float(stats.f.ppf(1 - _CONTRADICTED, own_dof, dof))
-    if not is_contradicted:
-        seen = (_PRIOR_DRAWS * expected + own_dof * seen) / (_PRIOR_DRAWS + own_dof)
-        own_dof += _PRIOR_DRAWS
-    orders = max(seen - expected, 0.0) / draws
+def _shared_spread(
+    steps: NDArray[np.float64],
+    centers: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    excess: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the least variance from draw to draw to be believed of each player, once any has some.
+
+    Where three act together, each draw treats one of them apart. That this was never the same one may be
+    luck: so all players whose steps depend on the order are taken to vary alike, relative to how far.
+    """
+    added = (steps @ centers).reshape(-1, steps.shape[2])
+    chance = ((steps**2) @ variances).max(axis=(0, 1))
+    reach = np.ptp(added, axis=0)
+    depends = reach**2 > _REACH_SD**2 * chance
+    if not depends.any():
+        return np.zeros(len(reach))
+    relative = float(np.maximum(excess[depends] / reach[depends] ** 2, 0.0).mean())
+    return np.where(depends, relative * reach**2, 0.0)
+
+
+def _drawn_error(
+    noise: float, expected: float, seen: float, draws: int, dof: float, floor: float
+) -> _Error:
+    own_dof = draws - 1 + _PRIOR_DRAWS
+    moderated = (_PRIOR_DRAWS * expected + (draws - 1) * seen) / own_dof
+    between = max(moderated - expected, 0.0)
+    if floor > between:
+        return _total_error(noise, floor, draws, draws - 1, dof)
+    return _total_error(noise, between, draws, own_dof, dof)
+
+
+def _total_error(noise: float, between: float, draws: int, own_dof: float, dof: float) -> _Error:
+    orders = between / draws
     total = noise + orders
     both = total**2 / (noise**2 / dof + orders**2 / own_dof)
     return _Error(math.sqrt(noise), math.sqrt(orders), both)

@@ -17,6 +17,7 @@ from pgdrag.analysis.readings import Reading
 from pgdrag.plan import Outcome
 
 Changes = frozenset[int]
+REFERENCE: Changes = frozenset()
 
 # An outcome that says nothing of the treatment itself gets another trial, up to so many in all.
 _TRIALS_MAX_WITHOUT_NUMBER = 2

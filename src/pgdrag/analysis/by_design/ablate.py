@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import ClassVar
 
 from pgdrag.analysis.ablation_book import AblationOptions
+from pgdrag.analysis.ablation_checks import Check
 from pgdrag.analysis.ablation_findings import (
     AblateFinding,
     ChangeFinding,
@@ -17,7 +18,7 @@ from pgdrag.analysis.ablation_findings import (
 )
 from pgdrag.analysis.ablation_game import Game
 from pgdrag.analysis.ablation_run import AblationRun
-from pgdrag.analysis.ablation_search import Check, Screened
+from pgdrag.analysis.ablation_search import Screened
 from pgdrag.analysis.ablation_words import answer, pair_sentence, shares_method, warnings
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.factorial import Corner, Factorial
@@ -27,6 +28,7 @@ from pgdrag.analysis.shapley import Share, Shares
 from pgdrag.plan import RunRecord
 
 _CONFIDENCE = 0.95
+_MASKED = " Neither look shows that: other changes stand in for it; a check brought it to light."
 _LOG_MAX = 700.0  # exp() of more is not a float
 
 
@@ -73,7 +75,7 @@ class _Finder:
             left_out=tuple(self._name(change) for change in sorted(search.fatal)),
             merged=tuple(self._name(change) for change in game.merged) if game else (),
             pairs=self._pairs(),
-            checks=tuple(_check(one) for one in search.checks),
+            checks=tuple(_check(one) for one in search.inquest.checks) if search.inquest else (),
             detectable=_exp(search.detectable()) if self._run.changes else math.inf,
             method=shares_method(self._shares),
             brief_trials=book.told_brief,
@@ -115,7 +117,8 @@ class _Finder:
             before=what.before.value if what.before else None,
             after=what.after.value if what.after else None,
             label=label,
-            meaning=label.meaning,
+            meaning=label.meaning + (_MASKED if screened.is_hidden else ""),
+            is_hidden=screened.is_hidden,
             is_sufficient=label.is_sufficient,
             is_necessary=label.is_necessary,
             alone=_effect_interval(screened.alone, "reference with it against reference"),
