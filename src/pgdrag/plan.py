@@ -275,7 +275,8 @@ class Study:
     """All that analysis and report need of an experiment: no files, no servers.
 
     Attributes:
-        scale: which of the experiment's scales was run.
+        scale: which of the experiment's scales was run; without an experiment, the workload in words,
+            with commas between them.
         rungs: the first is the baseline.
         notes: sentences of the experiment file to print with the results.
         is_checked: the dataset's consistency is checked after every trial.
@@ -297,6 +298,11 @@ class Study:
     design_parameters: Mapping[str, object] = field(default_factory=dict)
     is_checked: bool = True
     budget_s: float | None = None
+
+    @property
+    def scale_words(self) -> str:
+        """The scale as a report names it: "scale demo", or the workload itself."""
+        return self.scale if "," in self.scale else f"scale {self.scale}"
 
     @property
     def levels(self) -> tuple[Level, ...]:

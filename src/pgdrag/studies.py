@@ -19,6 +19,7 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Problem
+from pgdrag.factors.server import SERVER
 from pgdrag.load import LoadProfile
 from pgdrag.plan import Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.servers.channel import channel_settings, merge_channel
@@ -79,7 +80,7 @@ class Conditions:
 def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:
     """Return the workload and the load of an experiment at a scale, by default its first."""
     study = experiment.study(scale or experiment.default_scale)
-    where = f"{study.name}, {study.scale}"
+    where = f"{study.name}, {study.scale_words}"
     return Conditions(study.workload, study.load, where, study.source, study.is_checked)
 
 
@@ -94,7 +95,8 @@ def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfi
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UsageError(f'workload "{kind}", "{where}": {first["msg"]}') from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f'workload "{kind}", "{where}": {message}') from None
     objection = workload.objection(load)
     if objection is not None:
         message = f'"{objection.parameter}" {objection.message}'
@@ -243,7 +245,7 @@ def _two_rungs(first: Arm, second: Arm, labels: tuple[str, str]) -> tuple[Rung, 
 
 def _title(arm: Arm) -> str:
     """Return the first levels of an arm whose name does not say them."""
-    if not arm.levels or "=" in arm.label:
+    if not arm.levels or "=" in arm.label or arm.levels[0].kind == SERVER:
         return ""
     first = ", ".join(f"{level.name} = {level.value}" for level in arm.levels[:2])
     return first if len(arm.levels) <= 2 else f"{first} and {len(arm.levels) - 2} more"

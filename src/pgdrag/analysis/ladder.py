@@ -20,6 +20,7 @@ from pgdrag.analysis.findings import (
     NOT_RUN,
     ClaimFinding,
     Comparison,
+    DesignFinding,
     Findings,
     Movement,
     RungFinding,
@@ -47,11 +48,9 @@ def find(run: RunRecord) -> Findings:
         run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
     trials = group(run.study.rungs, run.results)
     noise = repeat_noise(trials[0].rates) if trials else None
-    rungs = tuple(_find_rung(run, trials, at, noise) for at in range(len(trials)))
+    rungs = tuple(_find_rung(run, trials, at, noise, found) for at in range(len(trials)))
     if rungs and _is_ladder(run):
         rungs = _with_shares(rungs)
-    if found is not None:
-        rungs = tuple(_as_found(rung, found.comparison(rung.rung.name)) for rung in rungs)
     return Findings(
         run=run,
         rungs=rungs,
@@ -63,13 +62,6 @@ def find(run: RunRecord) -> Findings:
         ),
         found=found,
     )
-
-
-def _as_found(rung: RungFinding, comparison: Comparison | None) -> RungFinding:
-    """Return a rung compared as its design compares it."""
-    if comparison is None or rung.to_baseline is None:
-        return rung
-    return replace(rung, to_baseline=comparison, to_previous=comparison)
 
 
 def _with_further_treatments(run: RunRecord) -> tuple[Rung, ...]:
@@ -84,13 +76,21 @@ def _with_further_treatments(run: RunRecord) -> tuple[Rung, ...]:
 
 
 def _find_rung(
-    run: RunRecord, trials: Sequence[RungTrials], at: int, noise: Noise | None
+    run: RunRecord,
+    trials: Sequence[RungTrials],
+    at: int,
+    noise: Noise | None,
+    found: DesignFinding | None,
 ) -> RungFinding:
     here = trials[at]
     rung = here.rung
     before = _previous(run, trials, at)
     to_baseline = _compare(trials[0], here, noise) if at else None
     to_previous = _compare(trials[before], here, noise) if before is not None else None
+    # Where the design knows better than the trials alone, there is one number and not two.
+    told = found.comparison(rung.name) if found is not None and at else None
+    if told is not None and to_baseline is not None:
+        to_baseline = to_previous = told
     # With no number on either side the claim still speaks of the rung just before.
     reference = before if before is not None else max(at - 1, 0)
     moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()

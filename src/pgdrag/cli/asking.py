@@ -22,6 +22,7 @@ from pgdrag.designs import Design
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
 from pgdrag.factors import Problem
+from pgdrag.factors.server import SERVER
 from pgdrag.lab import make_design
 from pgdrag.plan import Study
 from pgdrag.servers.binaries import find_binaries
@@ -58,7 +59,12 @@ class Asking:
         for arm in arms:
             problems = self.bench.check(arm.levels)
             arm.refuse_mistakes(problems)
+            _refuse_without_server(problems)
             found.update(dict.fromkeys(problems))
+            for problem in problems:
+                self.talk.print(
+                    f"Untestable here: {problem.message}. {problem.hint}", style="yellow"
+                )
             for mend in arm.mends:
                 self.talk.print(f"Mended: {mend}")
         return arms, list(found)
@@ -132,6 +138,12 @@ def share_of(text: str, option: str) -> float:
     if not 0 <= share < 1:
         raise UsageError(f'{option} "{text}" is no share', hint='Write it as "3%" or "0.03".')
     return share
+
+
+def _refuse_without_server(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        if problem.level.kind == SERVER:
+            raise UsageError(problem.message, detail=problem.hint)
 
 
 def _design(study: Study) -> Design:

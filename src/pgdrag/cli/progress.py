@@ -101,7 +101,7 @@ class _View:
         self.rungs = {rung.name: rung for rung in study.rungs}
         again = f", {event.finished} trials done before" if event.finished else ""
         self.console.print(f"{study.title}: {study.question}", style="bold")
-        self.console.print(f"Run {event.run_id}, scale {study.scale}{again}")
+        self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
 
     def _planned(self, event: BlockPlanned) -> None:
         before = event.trials[0].number - 1

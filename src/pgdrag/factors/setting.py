@@ -103,7 +103,7 @@ def _problem(level: Level, here: Here) -> Problem | None:
         level,
         is_mistake,
         refusal.message,
-        refusal.hint if is_mistake and refusal.hint else _hint(level, here, refusal),
+        refusal.hint or "" if is_mistake else _hint(level, here, refusal),
     )
 
 

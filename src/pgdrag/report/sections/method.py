@@ -67,7 +67,7 @@ class MethodSection(Section):
 def _protocol(findings: Findings) -> list[tuple[str, str]]:
     run, study = findings.run, findings.run.study
     return [
-        ("Experiment", f"{study.name}, scale {study.scale}"),
+        ("Experiment", f"{study.name}, {study.scale_words}"),
         ("Design", f"{study.design}{_parameters(study)}"),
         ("Workload", _workload(study)),
         ("Load", _load_words(study.load)),

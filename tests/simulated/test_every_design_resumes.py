@@ -1,0 +1,69 @@
+"""Whatever the design, a run that was killed goes on to the result it would have had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdrag.designs import all_designs
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.plan import Host, Outcome, RunRecord, Study
+from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+
+TRUTH = Truth(
+    slowdowns={"a": 1.5, "c": 4.0},
+    interactions={frozenset({"b", "d"}): 2.0},
+    noise=0.03,
+    outcomes={"e": Outcome.DID_NOT_START},
+)
+
+
+def study_of(design: str) -> Study:
+    study = simulated_ladder("a", "b", "c", "d")
+    return replace(study, design=design, design_parameters={})
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal.sqlite")
+
+
+def begin(journal: Journal, study: Study) -> str:
+    host = Host("simulated", 2, 4 << 30, "simulated", "simulated")
+    return journal.begin_run(
+        study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=5
+    )
+
+
+def run(journal: Journal, study: Study) -> RunRecord:
+    return run_experiment(begin(journal, study), SimulatedBench(TRUTH, seed=3), journal)
+
+
+@pytest.mark.parametrize("design", all_designs())
+def test_a_run_killed_anywhere_resumes_to_the_identical_result(
+    journal: Journal, design: str
+) -> None:
+    study = study_of(design)
+    uncut = run(journal, study)
+    trials = len(uncut.results)
+    for number in sorted({1, 2, trials // 2 + 1, trials}):
+        run_id = begin(journal, study)
+        killed = SimulatedBench(TRUTH, seed=3, kill_in_trial=number)
+        with pytest.raises(SimulatedKill):
+            run_experiment(run_id, killed, journal)
+        again = SimulatedBench(TRUTH, seed=3)
+        resumed = run_experiment(run_id, again, journal)
+        assert resumed.results == uncut.results
+        assert again.trials_run == list(range(number, trials + 1))
+
+
+@pytest.mark.parametrize("design", all_designs())
+def test_no_more_trials_are_run_than_were_foretold(journal: Journal, design: str) -> None:
+    study = study_of(design)
+    made = all_designs()[design](study.rungs, all_designs()[design].Parameters())
+    foretold = made.forecast()
+    trials = len(run(journal, study).results)
+    assert foretold.least + foretold.brief_least <= trials <= foretold.most + foretold.brief_most
