@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pgdrag.analysis.ladder import find
 from pgdrag.events import BudgetSpent
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
@@ -43,8 +44,17 @@ def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
     record = run(replace(STUDY, budget_s=200.0), tmp_path, events)
     assert len(record.results) == 3
     assert record.status == "done"
+    (doubt, *_) = find(record).warnings
+    assert doubt.startswith("the time given, 3 min 20 s, was used up after 3 trials; go on with")
     (spent,) = [event for event in events if isinstance(event, BudgetSpent)]
     assert (spent.spent_s, spent.trial.number) == (180.0, 4)
+
+
+def test_more_time_lets_a_run_go_on_where_it_ended(tmp_path):
+    record = run(replace(STUDY, budget_s=200.0), tmp_path, [])
+    journal = Journal(tmp_path / "journal.sqlite")
+    journal.set_budget(record.run_id, 1000.0)
+    assert len(run_experiment(record.run_id, TimedBench(Truth()), journal).results) == 8
 
 
 def test_a_run_within_its_budget_runs_every_trial(tmp_path):

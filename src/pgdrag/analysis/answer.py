@@ -14,7 +14,7 @@ from pgdrag.analysis.wording import (
     slowdown_words,
 )
 from pgdrag.plan import Outcome, RunRecord, Study
-from pgdrag.units import format_interval, format_rate
+from pgdrag.units import format_duration, format_interval, format_rate
 
 
 def answer_sentence(study: Study, rungs: Sequence[RungFinding]) -> str:
@@ -44,6 +44,11 @@ def run_warnings(
         doubts.append(
             f"the run is {state}: {len(run.results)}{planned} trials are in; "
             "rungs without a number may still get one"
+        )
+    elif run.study.budget_s is not None and (run.planned_trials or 0) > len(run.results):
+        doubts.append(
+            f"the time given, {format_duration(run.study.budget_s)}, was used up after {counted(len(run.results), 'trial')}; "
+            f'go on with "pgdrag resume {run.run_id} --budget TIME"'
         )
     single = [rung.rung.name for rung in rungs if rung.tps is not None and rung.trials == 1]
     if single:

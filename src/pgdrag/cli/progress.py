@@ -69,7 +69,8 @@ class _View:
             case BudgetSpent(spent_s, trial):
                 spent = format_duration(round(spent_s))
                 self.console.print(
-                    f"The time is used up ({spent}): trial {trial.number} is not run"
+                    f"The time is used up ({spent}), and trial {trial.number} is not run: "
+                    '"pgdrag resume --budget" gives more'
                 )
             case TrialStarted(trial):
                 self.trial, self.trial_began_s = trial, time.monotonic()

@@ -27,6 +27,7 @@ from pgdrag.plan import RunRecord, Study
 from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerBench
+from pgdrag.units import parse_seconds
 
 
 def run(
@@ -68,6 +69,12 @@ def run(
 
 def resume(
     run: RunName,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Give it so much time in all, what it took before included"
+        ),
+    ] = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -79,6 +86,8 @@ def resume(
     journal = open_journal()
     run_id = journal.find(run)
     talk = stderr()
+    if budget is not None:
+        journal.set_budget(run_id, parse_seconds(budget))
     if _is_complete(journal, run_id):
         talk.print(f"Run {run_id} is complete: nothing is left to run.")
         return exit_status(report_run(journal.run(run_id), talk, html=html, json=json))

@@ -113,6 +113,13 @@ class Journal:
                 (status, finished, os.getpid(), run_id),
             )
 
+    def set_budget(self, run_id: str, budget_s: float | None) -> None:
+        """Give a run another budget of time; what was run counts towards it."""
+        study = replace(self.run(run_id).study, budget_s=budget_s)
+        text = _study.dump_json(study).decode()
+        with self._file.transaction() as db:
+            db.execute("UPDATE run SET study = ? WHERE run_id = ?", (text, run_id))
+
     def plan_trials(self, run_id: str, trials: Sequence[Trial]) -> None:
         """Record the trials of a block before the first of them begins; known ones stay as they are."""
         with self._file.transaction() as db:
