@@ -20,6 +20,7 @@ use crate::pacing::{Backlog, Turn};
 use crate::reactor::Reactor;
 use crate::tally::{Next, Origin, Slot, Tally};
 use crate::timer::Timers;
+use crate::waiting::note_within;
 use crate::workload::{Ended, Terminal};
 
 /// A client that has been served for so long lets others have their turn.
@@ -51,7 +52,7 @@ pub(crate) struct Bench {
     /// Without one the clients run in a closed loop.
     pub(crate) backlog: Option<Arc<Backlog>>,
     pub(crate) tally: RefCell<Tally>,
-    pub(crate) timers: Timers,
+    pub(crate) timers: Rc<Timers>,
     /// Clients below this number work, the others rest.
     pub(crate) sessions: Cell<u32>,
     /// By slot: those who rest.
@@ -76,6 +77,7 @@ impl Bench {
                 return Poll::Ready(());
             }
             self.resting.borrow_mut()[slot] = Some(context.waker().clone());
+            note_within();
             Poll::Pending
         })
         .await;
@@ -89,6 +91,7 @@ impl Bench {
                 return Poll::Ready(());
             }
             self.resting.borrow_mut()[slot] = Some(context.waker().clone());
+            note_within();
             Poll::Pending
         })
         .await;

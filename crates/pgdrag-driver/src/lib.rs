@@ -20,6 +20,7 @@
 
 pub mod answers;
 pub mod app;
+mod calls;
 mod canceller;
 mod clients;
 pub mod clock;
@@ -54,6 +55,7 @@ pub mod target;
 pub mod timer;
 pub mod tpcc;
 pub mod values;
+mod waiting;
 pub mod window;
 mod worker;
 pub mod workload;

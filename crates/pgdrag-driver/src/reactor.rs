@@ -1,8 +1,9 @@
 //! How does a thread learn at the least cost which of its sockets have news?
 //!
-//! The clients' sockets are in an `epoll` of their own, which the thread asks itself while clients have
-//! work, and which the runtime watches when they have none. Only what is waited for is asked for: a
-//! socket that also reported room to send would wake the thread each time the server reads a statement.
+//! The clients' sockets are in an `epoll` of their own, which the thread asks itself, and in which it
+//! sleeps. The runtime watches it as well, for when a client needs the runtime. Only what is waited for
+//! is asked for: a socket that also reported room to send would wake the thread each time the server
+//! reads a statement.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -17,6 +18,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::waiting::note_within;
 
 /// What one look takes in; the others wait for the next look.
 const EVENTS_A_LOOK: usize = 128;
@@ -41,7 +44,7 @@ impl AsRawFd for Descriptor {
 }
 
 /// What is known of a socket, and who waits for more.
-struct News {
+pub(crate) struct News {
     is_readable: Cell<bool>,
     /// The other side has ended: reads say so, for good.
     is_ended: Cell<bool>,
@@ -61,11 +64,20 @@ impl Reactor {
 
     /// Takes in what has happened, and wakes whom it concerns.
     pub(crate) fn look(&self) {
+        self.take_in(Some(&NO_TIME));
+    }
+
+    /// Sleeps until something happens, and takes it in; a signal ends the sleep as well.
+    pub(crate) fn sleep(&self) {
+        self.take_in(None);
+    }
+
+    fn take_in(&self, limit: Option<&Timespec>) {
         let mut events = self.events.borrow_mut();
         events.clear();
         let room = spare_capacity(&mut events);
-        // It waits for nothing, so nothing interrupts it; nor is there anything else that could fail.
-        let _ = epoll::wait(&self.epoll.get_ref().0, room, Some(&NO_TIME));
+        // An interruption leaves no events, and there is nothing else that could fail.
+        let _ = epoll::wait(&self.epoll.get_ref().0, room, limit);
         let news = self.news.borrow();
         for event in events.iter() {
             let number = usize::try_from(event.data.u64()).expect("it was a usize");
@@ -87,7 +99,8 @@ impl Reactor {
         }
     }
 
-    fn add(&self, socket: BorrowedFd<'_>) -> io::Result<(usize, Rc<News>)> {
+    /// Watches a descriptor, whose news carry this number.
+    pub(crate) fn add(&self, socket: BorrowedFd<'_>) -> io::Result<(usize, Rc<News>)> {
         let mut all = self.news.borrow_mut();
         let number = self.free.borrow_mut().pop().unwrap_or(all.len());
         let data = EventData::new_u64(number as u64);
@@ -118,6 +131,11 @@ impl News {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Whether there is something to read, of which nobody knew.
+    pub(crate) fn take_readable(&self) -> bool {
+        self.is_readable.replace(false)
     }
 
     /// Whoever waits for this socket, one at a time, is woken at each news of it.
@@ -171,6 +189,8 @@ impl Watched {
             }
         }
         self.news.wait(context);
+        // Not so a wait for room: whoever cannot write goes on to read, and may then wait elsewhere.
+        note_within();
         Poll::Pending
     }
 

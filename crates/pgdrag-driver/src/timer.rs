@@ -1,13 +1,14 @@
 //! How does a client wait for a moment without the runtime's millisecond of slack?
 //!
 //! One timer of the kernel a thread (`timerfd`) serves everybody who waits: it is always armed for the
-//! first of them.
+//! first of them. Whoever learns first that it has fired, the runtime or the thread's own loop, wakes those
+//! whose moment has come.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Clock, Moment};
+use crate::waiting::note_within;
 
 struct Descriptor(TimerFd);
 
@@ -69,17 +71,26 @@ impl Timers {
     /// Wakes whoever's moment has come, for ever.
     pub async fn serve(&self) -> io::Result<std::convert::Infallible> {
         loop {
-            let mut ready = self.timer.readable().await?;
-            // Reads the number of expirations, which only makes the timer unreadable again.
-            let _ = ready.get_inner().0.wait();
-            ready.clear_ready();
-            self.armed.set(Moment::NEVER);
-            self.wake_due(self.clock.now());
-            let next = self.waiting.borrow().keys().next().map(|(moment, _)| *moment);
-            if let Some(next) = next {
-                self.arm(next);
-            }
+            self.timer.readable().await?.clear_ready();
+            self.expire();
         }
+    }
+
+    /// Wakes whoever's moment has come, now that the timer has fired.
+    pub(crate) fn expire(&self) {
+        // Reads the number of expirations, which only makes the timer unreadable again.
+        let _ = self.timer.get_ref().0.wait();
+        self.armed.set(Moment::NEVER);
+        self.wake_due(self.clock.now());
+        let next = self.waiting.borrow().keys().next().map(|(moment, _)| *moment);
+        if let Some(next) = next {
+            self.arm(next);
+        }
+    }
+
+    /// What is readable when the timer has fired.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.timer.get_ref().0.as_fd()
     }
 
     fn wake_due(&self, now: Moment) {
@@ -93,7 +104,7 @@ impl Timers {
     }
 
     /// Lets the timer fire at `moment`, unless it will before.
-    fn arm(&self, moment: Moment) {
+    pub(crate) fn arm(&self, moment: Moment) {
         if moment >= self.armed.get() {
             return;
         }
@@ -127,6 +138,7 @@ impl Future for Sleep<'_> {
                 return Poll::Ready(());
             };
             waker.clone_from(context.waker());
+            note_within();
             return Poll::Pending;
         }
         if self.key.0 <= timers.clock.now() {
@@ -135,6 +147,7 @@ impl Future for Sleep<'_> {
         timers.waiting.borrow_mut().insert(self.key, context.waker().clone());
         timers.arm(self.key.0);
         self.is_waiting = true;
+        note_within();
         Poll::Pending
     }
 }

@@ -177,7 +177,7 @@ impl<W: Workload> Post<W> {
             terms: Arc::clone(&self.terms),
             backlog: start.backlog.clone(),
             tally: RefCell::new(tally),
-            timers: Timers::new(self.terms.clock).expect("a thread can have a timer"),
+            timers: Rc::new(Timers::new(self.terms.clock).expect("a thread can have a timer")),
             sessions: Cell::new(start.steps.get(0).map_or(0, |step| step.sessions)),
             resting: RefCell::new((0..ready.len()).map(|_| None).collect()),
             tokens: RefCell::new(
@@ -236,6 +236,7 @@ fn start_clients<T: crate::workload::Terminal>(
 ) -> Rc<RefCell<Crowd>> {
     let (reactor, woke) = (Rc::clone(&bench.reactor), Rc::clone(&bench.woke));
     let mut crowd = Crowd::new(bench.terms.clock, reactor, woke);
+    crowd.sleep_in_reactor(Rc::clone(&bench.timers)).expect("a timer can be watched");
     for (slot, (number, connection, terminal)) in ready.into_iter().enumerate() {
         crowd.add(Client { bench: Rc::clone(bench), number, slot, connection, terminal }.run());
     }
@@ -248,6 +249,8 @@ async fn end_clients(mut running: JoinHandle<()>, crowd: &RefCell<Crowd>, bench:
     let (busy, idle): (Vec<_>, Vec<_>) =
         (0..slots.len()).partition(|slot| matches!(slots[*slot], Slot::Running(_)));
     crowd.borrow_mut().drop_slots(&idle);
+    // Cancelling the others needs the runtime.
+    crowd.borrow_mut().sleep_in_runtime();
     if !busy.is_empty() {
         let cancelling = spawn_local(cancel_running(Rc::clone(bench)));
         let ended = timeout(bench.terms.grace, &mut running).await;
