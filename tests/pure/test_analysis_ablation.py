@@ -9,7 +9,7 @@ from pgdrag.analysis.ablation_book import AblationOptions, default_max_trials
 from pgdrag.analysis.factorial import Together
 from pgdrag.analysis.labels import Label
 from pgdrag.plan import Outcome
-from tests.pure.ablation_games import play
+from tests.pure.ablation_games import answer_all, play
 
 TEN = math.log(10)
 
@@ -198,6 +198,19 @@ def test_the_screening_is_foretold_exactly():
     done = play(lambda s: 0.0)
     assert done.forecast().most == 0
     assert foretold.brief_least <= done.book.told_brief <= foretold.brief_most
+
+
+@pytest.mark.parametrize("most", [None, 130])
+def test_no_forecast_promises_more_than_the_budget(most):
+    ablation = Ablation(32, AblationOptions(max_trials=most))
+    limit = most or default_max_trials(32)
+    while (wanted := ablation.ask()) is not None:
+        foretold = ablation.forecast()
+        assert foretold.most + ablation.book.told <= limit
+        assert foretold.brief_most + ablation.book.told <= limit
+        assert len(wanted.sets) <= (foretold.brief_most if wanted.is_brief else foretold.most)
+        answer_all(ablation, wanted)
+    assert ablation.book.told <= limit
 
 
 def test_screening_by_long_trials_asks_for_no_short_one():

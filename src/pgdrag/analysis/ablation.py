@@ -74,8 +74,7 @@ class Ablation:
         """Return how many trials are still to come: of the screening exactly, of the rest a range."""
         if self._wanted is None:
             return Forecast(0, 0)
-        # The budget left already counts out the block that is asked for.
-        left = self.book.left + len(self._wanted.sets)
+        left = self.book.left
         if self.game is not None:
             least = max(self.game.forecast_least(), len(self._wanted.sets))
             return Forecast(min(least, left), left)
@@ -88,8 +87,8 @@ class Ablation:
         rest = min(2 * ENDS_FIRST, left - screening)
         if not self.options.has_brief_screening:
             return Forecast(screening + rest, left)
-        further = min(len(self.search.changes) + 16, left - screening)
-        return Forecast(rest, left - screening, screening, screening + further)
+        # What repeats and hunts take of the budget, the shares do not get: the two ends exclude each other.
+        return Forecast(rest, left - screening, screening, left - rest)
 
     def _run(self) -> Iterator[Wanted]:
         yield from self.search.run()

@@ -72,9 +72,11 @@ class Book:
         self.told_brief = 0
         self.is_short = False  # something wanted was cut by the budget
         self._asked = 0
+        self._pending = 0  # of those asked for, not told yet
 
     def add(self, told: Iterable[Told]) -> None:
         """Write down trials."""
+        self._pending = 0
         for one in told:
             self.told += 1
             self.told_brief += one.is_brief
@@ -83,11 +85,12 @@ class Book:
 
     @property
     def left(self) -> int:
-        """How many sets may still be asked for, once each."""
+        """How many sets may still be run, once each, with those that are asked for now."""
+        asked = self._asked - self._pending
         if self._is_of_each_replicate:
-            return max(self.limit - self._asked, 0)
+            return max(self.limit - asked, 0)
         # The laboratory may run every set several times: its replicates.
-        times = max(round(self.told / self._asked), 1) if self._asked else 1
+        times = max(round(self.told / asked), 1) if asked else 1
         return max(self.limit - self.told, 0) // times
 
     def want(self, sets: Sequence[Changes], *, is_brief: bool) -> Iterator[Wanted]:
@@ -96,4 +99,5 @@ class Book:
         self.is_short |= len(affordable) < len(sets)
         if affordable:
             self._asked += len(affordable)
+            self._pending = len(affordable)
             yield Wanted(affordable, is_brief)

@@ -6,16 +6,17 @@ import math
 from collections.abc import Sequence
 
 from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_findings import AblateFinding, ChangeFinding, CheckFinding
+from pgdrag.analysis.ablation_findings import AblateFinding, CheckFinding, ShareFinding
 from pgdrag.analysis.factorial import Together
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.labels import Label
 from pgdrag.analysis.shapley import Shares
+from pgdrag.analysis.subset_values import REFERENCE, Changes
 from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
 from pgdrag.units import format_interval, format_ratio
 
 _TOLD_PART = 0.05  # a share below this is not in the answer
-_NAMED_MAX = 4  # shares, and half as many pairs, that the answer names
+_NAMED_MAX = 4  # shares that the answer names
 
 
 def answer(found: AblateFinding, ablation: Ablation) -> str:
@@ -24,11 +25,10 @@ def answer(found: AblateFinding, ablation: Ablation) -> str:
         case "nothing":
             return f"No answer: nothing differs between {found.reference} and {found.target}."
         case "reference":
-            return f"No answer: no trial of the reference {found.reference} has a number."
+            return f"No answer: the reference {_end_words(found.reference, REFERENCE, ablation)}."
         case "target":
-            return (
-                f"No answer for the whole: {_target_words(found, ablation)}.{_alone_words(found)}"
-            )
+            why = _end_words(found.target, ablation.search.whole, ablation)
+            return f"No answer for the whole: the target {why}.{_alone_words(found)}"
     if found.whole is None:
         looked = sum(one.label is not Label.UNDECIDED for one in found.changes)
         return (
@@ -36,9 +36,7 @@ def answer(found: AblateFinding, ablation: Ablation) -> str:
             f"{'has' if looked == 1 else 'have'} a label so far.{_alone_words(found)}"
         )
     return " ".join(
-        part
-        for part in (_whole_words(found), _share_words(found), _pair_words(found), _inert(found))
-        if part
+        part for part in (_whole_words(found), _share_words(found), _inert(found)) if part
     )
 
 
@@ -110,34 +108,53 @@ def _whole_words(found: AblateFinding) -> str:
 
 
 def _share_words(found: AblateFinding) -> str:
-    named = [one for one in found.changes if _is_told(one)][:_NAMED_MAX]
-    if not named:
-        return ""
-    parts = [
-        f"{one.name} {percent_words(one.share.part)}"
-        for one in named
-        if one.share is not None and one.share.part is not None
+    """Name the largest shares; of those that act together, the share of all of them."""
+    parts = {
+        one.name: one.share.part
+        for one in found.changes
+        if one.share is not None and one.share.part is not None and _is_told(one.share)
+    }
+    groups = _together(found, list(parts))
+    sums = [(sum(parts[name] for name in group), group, how) for group, how in groups]
+    named = sorted(sums, key=lambda one: -abs(one[0]))[:_NAMED_MAX]
+    words = [
+        f"{_group_words(group, how)} {percent_words(part)}"
+        for part, group, how in named
+        if abs(part) >= _TOLD_PART
     ]
-    more = "" if not found.is_bounded else " (of a whole that is only bounded)"
-    return f"Shares of its logarithm{more}: {listed(parts)}."
+    more = " (which is only bounded)" if found.is_bounded else ""
+    return f"Of that{more}, on the log scale: {listed(words)}." if words else ""
 
 
-def _is_told(change: ChangeFinding) -> bool:
-    share = change.share
-    if share is None or share.part is None or share.part_low is None or share.part_high is None:
+def _is_told(share: ShareFinding) -> bool:
+    if share.part_low is None or share.part_high is None:
         return False
-    return abs(share.part) >= _TOLD_PART and (share.part_low > 0 or share.part_high < 0)
+    return share.part_low > 0 or share.part_high < 0
 
 
-def _pair_words(found: AblateFinding) -> str:
-    words = []
+def _together(
+    found: AblateFinding, names: Sequence[str]
+) -> list[tuple[tuple[str, ...], Together | None]]:
+    """Join the changes that act together in the same way; each stands in one group."""
+    groups: list[tuple[tuple[str, ...], Together | None]] = [((name,), None) for name in names]
     for pair in found.pairs:
-        if pair.together is Together.EITHER:
-            words.append(f"of {listed(pair.names)} either alone suffices")
-        elif pair.together is Together.BOTH_NEEDED:
-            words.append(f"{listed(pair.names)} do it only together")
-    text = "; ".join(words[: _NAMED_MAX // 2])
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+        if pair.together not in (Together.EITHER, Together.BOTH_NEEDED):
+            continue
+        mine = [one for one in groups if set(one[0]) & set(pair.names)]
+        if len(mine) == 2 and all(how in (None, pair.together) for _, how in mine):
+            groups = [one for one in groups if one not in mine]
+            groups.append(((*mine[0][0], *mine[1][0]), pair.together))
+    return groups
+
+
+def _group_words(group: Sequence[str], how: Together | None) -> str:
+    match how:
+        case Together.EITHER:
+            return f"{' or '.join(group)} (either alone suffices)"
+        case Together.BOTH_NEEDED:
+            return f"{' with '.join(group)} (only together)"
+        case _:
+            return group[0]
 
 
 def _inert(found: AblateFinding) -> str:
@@ -147,10 +164,9 @@ def _inert(found: AblateFinding) -> str:
     return f"{inert} of {len(found.changes)} show no effect of {format_ratio(found.detectable)} or more."
 
 
-def _target_words(found: AblateFinding, ablation: Ablation) -> str:
-    failure = ablation.search.values.failure(ablation.search.whole)
-    why = failure.value if failure is not None else "no number"
-    return f"the target {found.target} has no number ({why})"
+def _end_words(name: str, changes: Changes, ablation: Ablation) -> str:
+    failure = ablation.search.values.failure(changes)
+    return f"{name} has no number ({failure.value if failure is not None else 'not run yet'})"
 
 
 def _alone_words(found: AblateFinding) -> str:

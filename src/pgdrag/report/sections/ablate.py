@@ -20,7 +20,6 @@ from pgdrag.report.document import (
     Figure,
     Heading,
     Items,
-    Note,
     Paragraph,
     Table,
     Tone,
@@ -59,7 +58,6 @@ class AblateSection(Section):
         return (
             *_picture(found),
             *_pairs(found),
-            *_doubts(found),
             Details(
                 f"All {counted(len(found.changes), 'change')}", (_table(found), _reading(found))
             ),
@@ -69,7 +67,7 @@ class AblateSection(Section):
         """Return the picture in characters, and the pairs."""
         found = findings.found
         assert isinstance(found, AblateFinding), type(found)
-        return (*_picture(found), *_labels_in_words(found), *_pairs(found), *_doubts(found))
+        return (*_picture(found), *_labels_in_words(found), *_pairs(found))
 
 
 def _picture(found: AblateFinding) -> list[Block]:
@@ -109,7 +107,7 @@ def _share_words(share: ShareFinding) -> str:
         "?" if math.isinf(x) else format_number(round(100 * x, 1 if abs(x) < 0.1 else 0))
         for x in (share.part_low, share.part_high)
     )
-    return f"{100 * share.part:.0f} % ({low} to {high})"
+    return f"{round(100 * share.part):d} % ({low} to {high})"
 
 
 def _pairs(found: AblateFinding) -> list[Block]:
@@ -119,12 +117,6 @@ def _pairs(found: AblateFinding) -> list[Block]:
         Heading("Pairs", "upon the reference, each alone and both"),
         Items(tuple(pair.sentence for pair in found.pairs)),
     ]
-
-
-def _doubts(found: AblateFinding) -> list[Block]:
-    if not found.warnings:
-        return []
-    return [Note("What to doubt", found.warnings, Tone.DOUBT)]
 
 
 def _labels_in_words(found: AblateFinding) -> list[Block]:
