@@ -81,7 +81,11 @@ def _set_words(found: BisectFinding) -> str:
         verb = "come" + ("s" if len(names) == 1 else "") + " closest"
     text = f"{count} {verb}: {held}."
     if found.slowdown is not None and found.held is not None:
-        text += f" Together they are {slowdown_words(found.held)} than {found.reference}; all changes are {slowdown_words(found.slowdown)}."
+        who = "By itself it is" if len(names) == 1 else "Together they are"
+        text += (
+            f" {who} {slowdown_words(found.held)} than {found.reference}; all changes are "
+            f"{slowdown_words(found.slowdown)}."
+        )
     return text if found.ending != Ending.UNDER_WAY else f"So far: {text}"
 
 

@@ -1,0 +1,58 @@
+"""How is a search through sets of changes drawn? One line a set, one place a change, from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdrag.report import svg
+
+_ROW, _HEAD = 19, 20  # heights
+_LEFT, _RIGHT = 13.0, 72.0  # per cent of the width that the places span
+_GAP = 0.15  # part of a place that is left blank
+
+
+@dataclass(frozen=True)
+class StripRow:
+    """One set that was tried.
+
+    Attributes:
+        label: what the search was at; "" where that is the same as on the line before.
+        places: of the changes in the set, from 0.
+        words: what came of it.
+        is_strong: it keeps what is wanted.
+    """
+
+    label: str
+    places: frozenset[int]
+    words: str
+    is_strong: bool
+
+
+def strips_chart(rows: Sequence[StripRow], count: int, title: str, description: str) -> str:
+    """Return one strip of `count` places a row, filled where the set has the change."""
+    parts = []
+    step = (_RIGHT - _LEFT) / max(count, 1)
+    for at, row in enumerate(rows):
+        top = _HEAD + at * _ROW
+        parts.append(svg.text(0, top + 11, row.label, "muted tick"))
+        parts.append(svg.line(_LEFT, top + 7, _RIGHT, top + 7, "grid"))
+        for place in sorted(row.places):
+            left = _LEFT + place * step
+            kind = "step" if row.is_strong else "earlier"
+            parts.append(svg.bar(left, left + step * (1 - _GAP), top + 1, 12, kind))
+        parts.append(
+            svg.text(_RIGHT + 2, top + 11, row.words, "strong" if row.is_strong else "muted")
+        )
+    return svg.picture("strips-chart", title, description, _HEAD + _ROW * len(rows), parts)
+
+
+def strips_text(rows: Sequence[StripRow], count: int) -> str:
+    """Return the same in characters: `█` in a set that keeps enough, `▒` in one that does not."""
+    labels = max((len(row.label) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        mark = "█" if row.is_strong else "▒"
+        cells = "".join(mark if place in row.places else "·" for place in range(count))
+        lines.append(f"{row.label:{labels}}  {cells}  {row.words}")
+    return "\n".join(lines)
