@@ -1,0 +1,119 @@
+"""The picture of a screening: each change's own effect, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.by_design.screen import ScreenedChange, ScreenFinding
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.wording import counted, slowdown_words
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Figure,
+    Note,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.forest import ForestRow, forest_chart, forest_text
+from pgdrag.report.sections import Section
+from pgdrag.units import format_number, format_ratio
+
+_TITLE = "Each change's own effect"
+
+
+class ScreenSection(Section):
+    """A forest plot of the effects and a table of them."""
+
+    name: ClassVar[str] = "screen"
+    summary: ClassVar[str] = "a forest plot of each change's own effect, the largest first"
+    title: ClassVar[str] = _TITLE
+    order: ClassVar[int] = 14
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a picture as soon as the trials tell the changes apart."""
+        return isinstance(findings.found, ScreenFinding) and bool(findings.found.changes)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the picture, the reading and the table."""
+        found = findings.found
+        assert isinstance(found, ScreenFinding), type(found)
+        table = Details(f"All {counted(len(found.changes), 'change')}", (_table(found),))
+        return (*_picture(found), _reading(found), table, *_doubts(found))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the picture in characters."""
+        found = findings.found
+        assert isinstance(found, ScreenFinding), type(found)
+        return (*_picture(found), _reading(found), *_doubts(found))
+
+
+def _picture(found: ScreenFinding) -> list[Block]:
+    rows = [
+        ForestRow(one.name, _told(one), slowdown_words(one.slowdown), one.slowdown)
+        for one in found.changes
+    ]
+    told = "; ".join(f"{row.name} {row.words}" for row in rows)
+    caption = (
+        "How many times slower each change makes it, averaged over all settings of the others, with its "
+        "95 % interval; logarithmic scale, further right is slower."
+    )
+    return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
+
+
+def _reading(found: ScreenFinding) -> Paragraph:
+    seen = (
+        f" An effect of {format_ratio(found.detectable)} or more would have been told."
+        if found.detectable is not None
+        else ""
+    )
+    text = f"{counted(found.trials, 'trial')}; {found.method}; told from noise at 5 % over all changes (Holm).{seen}"
+    return Paragraph(text, Tone.MUTED)
+
+
+def _table(found: ScreenFinding) -> Table:
+    columns = (
+        Column("Change"),
+        Column("× slower", Align.RIGHT),
+        Column("Told from noise"),
+        Column("p", Align.RIGHT),
+        Column("p of all", Align.RIGHT),
+    )
+    rows = tuple(
+        (
+            Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
+            Cell(
+                format_ratio(one.slowdown.center),
+                f"{format_ratio(one.slowdown.low)} to {format_ratio(one.slowdown.high)}",
+            ),
+            Cell(_told(one), tone=Tone.PLAIN if one.is_told else Tone.MUTED),
+            Cell(_p(one.p)),
+            Cell(_p(one.p_adjusted)),
+        )
+        for one in found.changes
+    )
+    return Table("The effect of every change", columns, rows)
+
+
+def _told(one: ScreenedChange) -> str:
+    if not one.is_told:
+        return "could be noise"
+    return "slower" if one.slowdown.center > 1 else "faster"
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else format_number(p, significant=2)
+
+
+def _doubts(found: ScreenFinding) -> list[Block]:
+    return [Note("What to doubt", found.warnings, Tone.DOUBT)] if found.warnings else []
+
+
+def _value(value: str | None) -> str:
+    return "not set" if value is None else value

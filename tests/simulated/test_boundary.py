@@ -1,0 +1,64 @@
+"""The search for a boundary on the simulated laboratory."""
+
+import math
+from dataclasses import replace
+
+from pgdrag.analysis.ladder import find
+from pgdrag.events import ignore
+from pgdrag.lab import expand, make_design
+from pgdrag.plan import Outcome, Rung, Treatment
+from pgdrag.report.terminal import terminal_text
+from pgdrag.testing.conformance_sections import _record
+from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+
+VALUES = [f"{2**power}MB" for power in range(12)]
+
+
+class Cache(SimulatedBench):
+    """A server that does not start below 4 MB, and gains up to 128 MB."""
+
+    def run(self, trial, listen):
+        size = int(trial.treatment.of_kind("setting")["shared_buffers"].removesuffix("MB"))
+        if size < 4:
+            result = super().run(trial, listen)
+            reason = "no unpinned buffers available"
+            return replace(result, outcome=Outcome.DID_NOT_START, measurement=None, reason=reason)
+        self.truth = replace(self.truth, base_tps=1000 * min(size / 128, 1.0) ** 0.6)
+        return super().run(trial, listen)
+
+
+def run_to(blocks):
+    """Return what so many blocks find."""
+    study = replace(
+        simulated_ladder("a"),
+        rungs=(Rung("base", "", Treatment("base")),),
+        design="boundary",
+        design_parameters={"setting": "shared_buffers", "values": VALUES},
+    )
+    bench, design, results = Cache(Truth(noise=0.03), seed=1), make_design(study), []
+    for number in range(1, blocks + 1):
+        block = design.ask()
+        if not block.treatments:
+            break
+        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
+        told = [bench.run(trial, ignore) for trial in trials]
+        results += told
+        design.tell(told)
+    return find(_record(study, results))
+
+
+def test_boundary_and_knee_are_found():
+    findings = run_to(100)
+    found = findings.found
+    assert (found.state, found.smallest, found.failing) == ("found", "4MB", "2MB")
+    assert found.curve.verdict == "knee"
+    assert found.curve.low <= 128 * 2**20 <= found.curve.high
+    assert math.isclose(found.curve.slope, 0.6, rel_tol=0.15)
+    assert "at 2MB it does not (no unpinned buffers available)" in findings.answer
+    assert "Throughput rises up to about 128MB" in findings.answer
+    assert "4MB" in terminal_text(findings, width=80)
+
+
+def test_a_search_under_way_says_so():
+    for blocks in range(6):
+        assert run_to(blocks).answer.startswith("No answer yet")
