@@ -6,140 +6,43 @@ provision → restore the dataset → apply → read back → warm up → measur
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
 from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
-from pgdrag.datasets import provide_snapshot, target
-from pgdrag.driver import Driver, find_driver
-from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerError, ServerLost
+from pgdrag.datasets import target
+from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
-from pgdrag.factors import Factor, Here, Problem, all_factors
-from pgdrag.factors.server import wanted_server
+from pgdrag.factors import Factor, all_factors
 from pgdrag.measurement import Measurement
 from pgdrag.plan import (
     Applied,
-    Level,
     Observation,
     Outcome,
     RestoreCost,
     Result,
-    Study,
-    Treatment,
     Trial,
 )
-from pgdrag.servers.binaries import Binaries, find_binaries
-from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.provision import Provision, workload_of
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch, full_disk
+from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk
-from pgdrag.servers.snapshot import Snapshot
-from pgdrag.workloads import Driving, Workload, all_workloads
+from pgdrag.workloads import Driving
 
 CHECK_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 120.0
 
 
-@dataclass
-class ServerBench:
+class ServerBench(Provision):
     """Runs trials on throw-away clusters of one PostgreSQL."""
-
-    scratch: Scratch
-    binaries: Binaries
-    driver: Driver
-    here: Here
-    _snapshots: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
-    _kept: tuple[Snapshot, Cluster] | None = None
-    _others: dict[str, tuple[Binaries, Here]] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, scratch: Scratch, binaries: Binaries) -> ServerBench:
-        """Return a bench on these binaries, with the driver that is installed.
-
-        Raises:
-            DriverError: there is no driver.
-            ServerError: the binaries do not run.
-        """
-        return cls(scratch, binaries, Driver(find_driver()), look_here(scratch, binaries))
-
-    def check(self, levels: Sequence[Level]) -> list[Problem]:
-        """Return which levels, of one treatment, cannot be had here, and why."""
-        _, here = self.server_of(Treatment("", tuple(levels)))
-        return [
-            problem
-            for kind, factor in all_factors().items()
-            for problem in factor().check([x for x in levels if x.kind == kind], here)
-        ]
-
-    def prepare(self, study: Study, listen: Listener) -> None:
-        """Load the dataset for each server that a rung names, or find its snapshot."""
-        workload = _workload(study.workload.kind, study.workload.parameters)
-        for binaries in {self.server_of(rung.treatment)[0] for rung in study.rungs}:
-            self.snapshot(workload, listen, binaries)
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial."""
         return run_trial(trial, self, listen)
 
-    def close(self) -> None:
-        """Remove the cluster that the last trial left, if it did."""
-        if self._kept is not None:
-            _, cluster = self._kept
-            self._kept = None
-            cluster.remove()
 
-    def keep(self, snapshot: Snapshot, cluster: Cluster) -> None:
-        """Leave a running cluster, whose data nobody has changed, for the next trial."""
-        assert self._kept is None, "one cluster at a time"
-        self._kept = snapshot, cluster
-
-    def take_kept(self, snapshot: Snapshot) -> Cluster | None:
-        """Return the cluster that the last trial left, if it is of this snapshot and lives."""
-        if self._kept is None or self._kept[0] is not snapshot or not self._kept[1].is_running():
-            self.close()
-            return None
-        _, cluster = self._kept
-        self._kept = None
-        return cluster
-
-    def server_of(self, treatment: Treatment) -> tuple[Binaries, Here]:
-        """Return the server that a treatment names, where it is there; else the bench's own."""
-        wanted = wanted_server(treatment)
-        if wanted is None:
-            return self.binaries, self.here
-        if wanted not in self._others:
-            try:
-                binaries = find_binaries(wanted)
-            except ServerError:  # a problem of that level, and told as such
-                return self.binaries, self.here
-            self._others[wanted] = binaries, look_here(self.scratch, binaries)
-        return self._others[wanted]
-
-    def snapshot(
-        self, workload: Workload, listen: Listener, binaries: Binaries | None = None
-    ) -> Snapshot:
-        """Return the snapshot of a workload's dataset, by default for the bench's own server."""
-        binaries = binaries or self.binaries
-        key = (repr(workload.dataset()), binaries.identity)
-        if key not in self._snapshots:
-            self._snapshots[key] = provide_snapshot(
-                workload, self.scratch, binaries, self.driver, listen
-            )
-        return self._snapshots[key]
-
-
-def look_here(scratch: Scratch, binaries: Binaries) -> Here:
-    """Return what the server at hand, and the newest one that pgdrag has, say of their settings."""
-    newest = find_binaries(None)
-    return Here(
-        settings=load_settings_catalog(binaries, scratch),
-        newest_settings=load_settings_catalog(newest, scratch),
-    )
-
-
-def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Result:
+def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Result:
     """Run one trial and return what came of it; whatever the treatment breaks is an outcome.
 
     Raises:
@@ -164,13 +67,13 @@ def run_trial(trial: Trial, bench: ServerBench, listen: Listener = ignore) -> Re
 class _Notes:
     """What is known of a trial so far: kept when it breaks off."""
 
-    def __init__(self, trial: Trial, bench: ServerBench, listen: Listener) -> None:
+    def __init__(self, trial: Trial, bench: Provision, listen: Listener) -> None:
         self.trial = trial
         self.bench = bench
         self.binaries, self.here = bench.server_of(trial.treatment)
         self.listen = listen
         self.started_unix_s = time.time()
-        self.workload = _workload(trial.workload.kind, trial.workload.parameters)
+        self.workload = workload_of(trial.workload.kind, trial.workload.parameters)
         self.applied: list[Applied] = []
         self.checkpointer: int | None = None
         self.measurement: Measurement | None = None
@@ -384,10 +287,6 @@ class _Notes:
             seen = f"; first error: {first[2]} (SQLSTATE {first[1]})" if first else ""
             return f"nothing was committed in {self.measurement.elapsed_s:.0f} s{seen}"
         return ""
-
-
-def _workload(kind: str, parameters: object) -> Workload:
-    return all_workloads()[kind].model_validate(parameters)
 
 
 def _checkpointer(cluster: Cluster) -> int | None:

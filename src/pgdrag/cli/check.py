@@ -16,9 +16,9 @@ from pgdrag.cli.progress import count_words
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.preflight import Checked, check_experiment, first_mistake
+from pgdrag.provision import look_here
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.settings import version_text
-from pgdrag.trial import look_here
 from pgdrag.units import format_bytes, format_duration
 
 PIPE_WIDTH = 140
