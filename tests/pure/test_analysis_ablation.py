@@ -152,6 +152,12 @@ def test_a_target_that_commits_nothing_has_shares_that_are_bounds():
     assert found.game.shares().is_bounded
 
 
+def test_beside_a_target_that_commits_nothing_pairs_are_those_that_do_most_alone():
+    found = play(lambda s: 4.5 * bool(s & {1, 2}) + 2.0 * (3 in s), floor=4.8)
+    assert found.search.screened()[1].label is Label.SUFFICIENT
+    assert together(found)[1, 2] is Together.EITHER
+
+
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_reference_without_a_number_ends_it_at_once(outcome):
     found = play(lambda s: 0.0, changes=5, fails=lambda s: None if s else outcome)

@@ -4,7 +4,16 @@ import math
 
 import pytest
 
-from pgdrag.analysis.labels import Call, Effect, Label, call_all, detectable, effect, label_of
+from pgdrag.analysis.labels import (
+    Call,
+    Effect,
+    Label,
+    call_all,
+    detectable,
+    effect,
+    label_of,
+    resolved,
+)
 from pgdrag.analysis.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
@@ -98,3 +107,18 @@ def test_two_that_committed_nothing_cannot_be_compared():
 def test_the_smallest_effect_seen_is_never_below_the_threshold():
     assert detectable(0.001, 20, matters=MATTERS) == MATTERS
     assert detectable(0.04, 20, matters=MATTERS) == pytest.approx(0.04 * (2.086 + 1.325), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("se", "company"),
+    [(0.04, Call.NONE), (0.5, Call.UNKNOWN)],  # the second reaches from -0.9 to 1.1
+)
+def test_a_look_too_coarse_to_see_the_other_ones_effect_does_not_contradict_it(se, company):
+    alone = (found(0.5), Call.SLOWER)
+    assert resolved(alone, (found(0.1, se=se), Call.NONE)) == (Call.SLOWER, company)
+    assert resolved((found(0.1, se=se), Call.NONE), alone) == (company, Call.SLOWER)
+
+
+def test_two_looks_that_see_nothing_stay_as_they_are():
+    both = (found(0.0, se=0.5), Call.NONE)
+    assert resolved(both, both) == (Call.NONE, Call.NONE)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from pgdrag.analysis.ablation_book import AblationOptions
 from pgdrag.analysis.ablation_findings import AblateFinding
 from pgdrag.analysis.factorial import Together
 from pgdrag.analysis.ladder import find
@@ -159,6 +160,22 @@ def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path)
     assert found.answer.startswith("Without harmless_0, the other 11 changes together make")
     assert isinstance(found.found, AblateFinding)
     assert any("harmless_0: prevents the start" in doubt for doubt in found.found.warnings)
+
+
+def test_a_target_that_commits_nothing_gives_bounds_and_says_so(tmp_path: Path) -> None:
+    truth = replace(TRUTH, outcomes={"shared_buffers": Outcome.STALLED})
+    journal = Journal(tmp_path / "journal.sqlite")
+    run_id = begin(journal, study_of(*NAMES))
+    found = finding(run_experiment(run_id, SimulatedBench(truth, seed=2), journal))
+    assert found.is_bounded
+    assert found.answer.startswith("All 12 changes together make good.conf at least ")
+    assert any("throughput counts as its upper bound" in doubt for doubt in found.warnings)
+
+
+def test_the_parameters_are_the_options_of_the_search_with_its_defaults() -> None:
+    assert AblationOptions(**AblateParameters().model_dump()) == AblationOptions()
+    names = {field.name for field in fields(AblationOptions)}
+    assert set(AblateParameters.model_fields) == names
 
 
 def test_a_budget_too_small_for_one_look_at_each_is_refused() -> None:

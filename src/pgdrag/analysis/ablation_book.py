@@ -70,7 +70,6 @@ class Book:
         self.full = SubsetValues()
         self.told = 0
         self.told_brief = 0
-        self.is_short = False  # something wanted was cut by the budget
         self._asked = 0
         self._pending = 0  # of those asked for, not told yet
 
@@ -96,7 +95,6 @@ class Book:
     def want(self, sets: Sequence[Changes], *, is_brief: bool) -> Iterator[Wanted]:
         """Ask for one block, as far as the budget goes; nothing where nothing is wanted."""
         affordable = tuple(sets[: self.left])
-        self.is_short |= len(affordable) < len(sets)
         if affordable:
             self._asked += len(affordable)
             self._pending = len(affordable)

@@ -69,6 +69,7 @@ class PairFinding:
         both: slowdown of the two together.
         interaction: how many times slower both are than the product of the two; below 1 they do
             partly the same.
+        is_bounded: one of these committed nothing, so that the numbers are bounds, and not estimates.
         sentence: the same in words.
     """
 
@@ -77,7 +78,8 @@ class PairFinding:
     alone: tuple[Interval, Interval]
     both: Interval
     interaction: Interval
-    sentence: str
+    is_bounded: bool
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,8 @@ class AblateFinding(DesignFinding):
         merged: names of survivors that had to stand with the others, as the budget was too small.
         pairs: factorials, the likeliest pair first.
         checks: whether anything guilty was lost.
-        detectable: the smallest slowdown that one look of the screening misses once in ten times only,
-            as a ratio over 1; infinite while unknown.
+        detectable_alone, detectable_company: the smallest slowdown that such a look of the screening
+            misses only once in ten times, as a ratio over 1; infinite while unknown.
         method: how the shares were averaged, in words.
         brief_trials, full_trials: that were run.
         max_trials: the budget.
@@ -131,7 +133,8 @@ class AblateFinding(DesignFinding):
     merged: tuple[str, ...]
     pairs: tuple[PairFinding, ...]
     checks: tuple[CheckFinding, ...]
-    detectable: float
+    detectable_alone: float
+    detectable_company: float
     method: str
     brief_trials: int
     full_trials: int

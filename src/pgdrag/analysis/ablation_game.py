@@ -6,7 +6,9 @@ add up to the whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
 from pgdrag.analysis.factorial import Factorial, Together, suspected_pairs, two_by_two
@@ -26,6 +28,9 @@ _EXACT_PLAYERS = 5  # 32 sets in all; two draws of orders of six players need 20
 _DRAWS_MIN = 2  # fewer cannot tell what another order would give
 ENDS_FIRST = 3  # long trials of reference and target to begin with: the noise is known from them
 _PAIR_TRIALS = 2  # of each corner of a factorial
+_CLEAR_P = 1e-3
+_UNRESOLVED_MAX = 3  # changes that are crossed for want of a look in company
+_KEPT_BACK = 3  # the pairs may have one part in so many of what is left
 _PAIR_ROUNDS = 2  # of further trials where a pair is still undecided
 
 
@@ -54,6 +59,7 @@ class Game:
         self._effects = effects
         self.pairs = tuple(dict.fromkeys([*known_pairs, *self._suspected(survivors)]))
         self.pairs = self.pairs[: options.max_pairs]
+        self._kept_back = min(self._pair_trials(), book.left // _KEPT_BACK)
         ranked = sorted(survivors, key=lambda change: (-self._weight(change), change))
         room = self._room(bool(others))
         self.merged = tuple(sorted(ranked[room:]))
@@ -82,7 +88,7 @@ class Game:
             wanted = self._further(found)
             if not wanted:
                 break
-            yield from self._want(wanted)
+            yield from self._want_spare(wanted)
         found = self.shares()
         self.is_precise = found is not None and self._is_precise(found)
         self.is_after_shares = True
@@ -119,17 +125,36 @@ class Game:
 
     # --- who plays -----------------------------------------------------------------------------
 
-    def _suspected(self, survivors: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    def _suspected(self, survivors: Sequence[int]) -> list[tuple[int, int]]:
         alone, company = {}, {}
         for change in survivors:
             one, other = self._effects[change]
             if one is not None and other is not None:
                 alone[change], company[change] = one, other
-        return suspected_pairs(alone, company, most=self._options.max_pairs)
+        most = self._options.max_pairs
+        return [*suspected_pairs(alone, company, most=most), *self._unresolved(survivors)]
+
+    def _unresolved(self, survivors: Sequence[int]) -> list[tuple[int, int]]:
+        """Return pairs of which nothing is known in company, the largest alone first.
+
+        Beside a target that commits nothing all that have an effect alone may do the same.
+        """
+        sizes = {
+            change: abs(one.low if math.isinf(one.center) else one.center)
+            for change in survivors
+            for one, other in [self._effects[change]]
+            if one is not None
+            and one.p_value < _CLEAR_P
+            and (other is None or math.isinf(other.se))
+        }
+        ranked = sorted(sizes, key=lambda change: (-sizes[change], change))
+        pairs = combinations(sorted(ranked[:_UNRESOLVED_MAX]), 2)
+        return sorted(pairs, key=lambda pair: -min(sizes[change] for change in pair))
 
     def _weight(self, change: int) -> float:
         """How large the effects are that made a survivor one; a bound counts as large."""
-        sizes = [abs(one.center) for one in self._effects[change] if one is not None]
+        effects = [one for one in self._effects[change] if one is not None]
+        sizes = [abs(one.center) for one in effects]
         return max(sizes, default=0.0)
 
     def _room(self, has_others: bool) -> int:
@@ -150,9 +175,9 @@ class Game:
     def _measure(self, draws: Sequence[Draw], *, ends: int) -> Iterator[Wanted]:
         target = self._union(frozenset(range(len(self.players))))
         both = [REFERENCE, target] * max(ends - self.values.trials(REFERENCE), 0)
-        yield from self._want([*both, *self._open_sets(draws)])
+        yield from self._want_spare([*both, *self._open_sets(draws)])
         # What the driver or the machine spoilt gets a second chance.
-        yield from self._want(self._open_sets(draws))
+        yield from self._want_spare(self._open_sets(draws))
 
     def _open_sets(self, draws: Sequence[Draw]) -> list[Changes]:
         target = self._union(frozenset(range(len(self.players))))
@@ -239,10 +264,16 @@ class Game:
 
     @property
     def _spare(self) -> int:
-        """What the budget has for shares: enough for the pairs is kept back, up to half of it."""
+        """What the budget has for shares: what the pairs still need is kept back, up to a limit."""
+        return max(self._book.left - min(self._pair_trials(), self._kept_back), 0)
+
+    def _pair_trials(self) -> int:
         corners = {one for pair in self.pairs for one in _corner_sets(pair)}
-        wanted = sum(max(_PAIR_TRIALS - self.values.trials(one), 0) for one in corners)
-        return self._book.left - min(wanted, self._book.left // 2)
+        return sum(max(_PAIR_TRIALS - self.values.trials(one), 0) for one in corners)
+
+    def _want_spare(self, sets: Sequence[Changes]) -> Iterator[Wanted]:
+        """Ask for sets that shares need, and leave the pairs theirs."""
+        yield from self._want(sets[: self._spare])
 
     def _want(self, sets: Sequence[Changes]) -> Iterator[Wanted]:
         yield from self._book.want(sets, is_brief=False)

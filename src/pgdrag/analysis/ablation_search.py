@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 
 from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
 from pgdrag.analysis.ablation_checks import Inquest
-from pgdrag.analysis.labels import Call, Effect, Label, call_all, detectable, effect, label_of
+from pgdrag.analysis.labels import (
+    Call,
+    Effect,
+    Label,
+    call_all,
+    detectable,
+    effect,
+    label_of,
+    resolved,
+)
 from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues
 from pgdrag.plan import Outcome
 
@@ -135,16 +144,23 @@ class Search:
         found = [one.members for one in groups if not one.upon and len(one.members) == 2]
         return tuple((first, second) for first, second in found)
 
-    def detectable(self) -> float:
-        """Return the smallest effect that one look misses only once in ten times; infinite early on."""
-        values = self.values
-        looks = [values.value(frozenset({change})) for change in self.changes]
-        variances = sorted(one.variance for one in looks if one is not None)
-        reference = values.value(REFERENCE)
-        if not variances or reference is None:
+    def detectable(self) -> tuple[float, float]:
+        """Return the smallest effects that a look alone, and one in company, misses once in ten times.
+
+        Infinite while unknown, and where a side is only bounded.
+        """
+        alone = [frozenset({change}) for change in self.changes]
+        company = [self.whole - {change} for change in sorted(self.whole)]
+        return self._detectable(REFERENCE, alone), self._detectable(self.whole, company)
+
+    def _detectable(self, end: Changes, looks: Sequence[Changes]) -> float:
+        known = [self.values.value(one) for one in looks]
+        variances = sorted(one.variance for one in known if one is not None and not one.is_bound)
+        base = self.values.value(end)
+        if not variances or base is None or base.is_bound:
             return math.inf
-        se = math.sqrt(variances[len(variances) // 2] + reference.variance)
-        return detectable(se, values.noise.dof, matters=self._options.matters)
+        se = math.sqrt(variances[len(variances) // 2] + base.variance)
+        return detectable(se, self.values.noise.dof, matters=self._options.matters)
 
     # --- the ends ------------------------------------------------------------------------------
 
@@ -238,6 +254,7 @@ class Search:
         self, change: int, effects: tuple[Effect | None, Effect | None], alone: Call, company: Call
     ) -> Screened:
         ended = self.values.failure(frozenset({change}))
+        alone, company = resolved((effects[0], alone), (effects[1], company))
         label = label_of(alone, company)
         if change in self.fatal:
             label = self.fatal[change]

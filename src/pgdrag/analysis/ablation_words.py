@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_findings import AblateFinding, CheckFinding, ShareFinding
+from pgdrag.analysis.ablation_findings import AblateFinding, CheckFinding, PairFinding, ShareFinding
 from pgdrag.analysis.factorial import Together
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.labels import Label
@@ -50,18 +50,10 @@ def shares_method(shares: Shares | None) -> str:
     return f"Shapley share over {orders} orders drawn with their reverses"
 
 
-def pair_sentence(
-    names: tuple[str, str],
-    together: Together,
-    alone: tuple[Interval, Interval],
-    both: Interval,
-    interaction: Interval,
-) -> str:
+def pair_sentence(pair: PairFinding) -> str:
     """Say how two changes act together."""
-    one, other = names
-    told = [f"{name} {_effect_words(found)}" for name, found in zip(names, alone, strict=True)]
-    whole = f"both together {_effect_words(both)}"
-    match together:
+    one, other = pair.names
+    match pair.together:
         case Together.EITHER:
             start = f"Either of {one} and {other} alone suffices"
         case Together.BOTH_NEEDED:
@@ -74,8 +66,12 @@ def pair_sentence(
             start = f"{one} and {other} act each on its own"
         case _:
             start = f"How {one} and {other} act together cannot be told"
-    factor = format_interval(interaction.low, interaction.center, interaction.high)
-    return f"{start}: {told[0]}, {told[1]}, {whole}; interaction {factor}."
+    told = [f"{name} {_effect_words(x)}" for name, x in zip(pair.names, pair.alone, strict=True)]
+    found = pair.interaction
+    end = f"interaction {format_interval(found.low, found.center, found.high)}"
+    if pair.is_bounded:
+        end = "some of this is only a bound, as nothing was committed"
+    return f"{start}: {told[0]}, {told[1]}, both together {_effect_words(pair.both)}; {end}."
 
 
 def warnings(found: AblateFinding, ablation: Ablation) -> tuple[str, ...]:
@@ -159,9 +155,20 @@ def _group_words(group: Sequence[str], how: Together | None) -> str:
 
 def _inert(found: AblateFinding) -> str:
     inert = sum(one.label is Label.INERT for one in found.changes)
-    if not inert or math.isinf(found.detectable):
+    if not inert:
         return ""
-    return f"{inert} of {len(found.changes)} show no effect of {format_ratio(found.detectable)} or more."
+    return f"{inert} of {len(found.changes)} show {unseen_words(found)}."
+
+
+def unseen_words(found: AblateFinding) -> str:
+    """Return `no effect of 1.2× or more`, alone and in company where that differs."""
+    alone, company = found.detectable_alone, found.detectable_company
+    if math.isinf(alone):
+        return "no effect"
+    if company <= alone * 1.1:
+        return f"no effect of {format_ratio(max(alone, company))} or more"
+    text = f"no effect of {format_ratio(alone)} or more alone"
+    return text if math.isinf(company) else f"{text}, nor of {format_ratio(company)} in company"
 
 
 def _end_words(name: str, changes: Changes, ablation: Ablation) -> str:

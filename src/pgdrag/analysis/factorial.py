@@ -47,13 +47,18 @@ class Corner:
 
 @dataclass(frozen=True)
 class Factorial:
-    """What two changes do alone and together, and by how much that differs from the sum."""
+    """What two changes do alone and together, and by how much that differs from the sum.
+
+    Attributes:
+        is_bounded: a corner committed nothing: its throughput is at most what is reckoned with.
+    """
 
     first: Corner
     second: Corner
     both: Corner
     interaction: Corner
     together: Together
+    is_bounded: bool
 
 
 def two_by_two(
@@ -83,10 +88,11 @@ def two_by_two(
         contrast(signs) for signs in ((1, -1, 0, 0), (1, 0, -1, 0), (1, 0, 0, -1))
     )
     interaction = contrast((-1, 1, 1, -1))
+    is_bounded = any(one.is_bound for one in corners)
     together = Together.UNDECIDED
-    if not any(one.is_bound for one in corners):
+    if not is_bounded:
         together = _together(first, second, both, interaction, matters)
-    return Factorial(first, second, both, interaction, together)
+    return Factorial(first, second, both, interaction, together, is_bounded)
 
 
 def suspected_pairs(

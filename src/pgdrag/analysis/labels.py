@@ -158,6 +158,34 @@ def label_of(alone: Call, company: Call) -> Label:
     return _LABELS.get((_has_effect(alone), _has_effect(company)), Label.UNDECIDED)
 
 
+def resolved(
+    alone: tuple[Effect | None, Call], company: tuple[Effect | None, Call]
+) -> tuple[Call, Call]:
+    """Return the calls of both looks, where "none" says less than the other look's effect.
+
+    A look that is too coarse to have seen what the other one saw does not contradict it: of a target
+    that commits a handful of transactions every effect may look like none.
+    """
+    first = Call.UNKNOWN if _is_too_coarse(alone, company) else alone[1]
+    second = Call.UNKNOWN if _is_too_coarse(company, alone) else company[1]
+    return first, second
+
+
+def _is_too_coarse(look: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> bool:
+    (here, call), (there, other_call) = look, other
+    if call is not Call.NONE or not _has_effect(other_call) or here is None or there is None:
+        return False
+    # Of a bound its nearer end: the effect is at least that.
+    size = (
+        there.center
+        if not math.isinf(there.center)
+        else there.low
+        if there.center > 0
+        else there.high
+    )
+    return here.low <= size <= here.high
+
+
 def _has_effect(call: Call) -> bool | None:
     if call in (Call.SLOWER, Call.FASTER):
         return True

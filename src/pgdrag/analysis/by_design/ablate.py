@@ -61,6 +61,7 @@ class _Finder:
     def find(self) -> AblateFinding:
         """Return all of it, its answer in words last."""
         search, book, game = self._ablation.search, self._ablation.book, self._game
+        detectable = [_finite_exp(log) for log in search.detectable()]
         found = AblateFinding(
             answer="",
             warnings=(),
@@ -76,7 +77,8 @@ class _Finder:
             merged=tuple(self._name(change) for change in game.merged) if game else (),
             pairs=self._pairs(),
             checks=tuple(_check(one) for one in search.inquest.checks) if search.inquest else (),
-            detectable=_exp(search.detectable()) if self._run.changes else math.inf,
+            detectable_alone=detectable[0],
+            detectable_company=detectable[1],
             method=shares_method(self._shares),
             brief_trials=book.told_brief,
             full_trials=book.told - book.told_brief,
@@ -160,8 +162,9 @@ class _Finder:
             _corner_interval(one)
             for one in (found.first, found.second, found.both, found.interaction)
         )
-        sentence = pair_sentence(names, found.together, (first, second), both, interaction)
-        return PairFinding(names, found.together, (first, second), both, interaction, sentence)
+        alone = (first, second)
+        pair_found = PairFinding(names, found.together, alone, both, interaction, found.is_bounded)
+        return replace(pair_found, sentence=pair_sentence(pair_found))
 
 
 def _largest_first(found: ChangeFinding) -> tuple[float, bool]:
@@ -201,6 +204,10 @@ def _interval_of(share: Share, method: str, *, is_bounded: bool) -> Interval:
 def _corner_interval(corner: Corner) -> Interval:
     low, center, high = (_exp(log) for log in (corner.low, corner.center, corner.high))
     return Interval(low, center, high, _CONFIDENCE, "t interval, two-by-two factorial")
+
+
+def _finite_exp(log: float) -> float:
+    return log if math.isinf(log) else _exp(log)
 
 
 def _exp(log: float) -> float:

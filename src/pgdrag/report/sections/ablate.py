@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.ablation_findings import AblateFinding, ChangeFinding, ShareFinding
+from pgdrag.analysis.ablation_words import unseen_words
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.labels import Label
 from pgdrag.analysis.wording import counted, slowdown_words
@@ -174,14 +175,10 @@ def _share_cell(change: ChangeFinding) -> Cell:
 
 
 def _reading(found: AblateFinding) -> Paragraph:
-    smallest = (
-        ""
-        if math.isinf(found.detectable)
-        else f" An effect of {format_ratio(found.detectable)} is missed by one look in ten, and smaller ones more often."
-    )
+    unseen = unseen_words(found)
     return Paragraph(
         f"Alone: {found.reference} with the change against {found.reference}. In company: {found.target} "
         f"against {found.target} without the change. Both from {counted(found.brief_trials, 'short trial')}."
-        + smallest,
+        f" What is inert shows {unseen}: a look misses an effect of that size one time in ten.",
         Tone.MUTED,
     )
