@@ -7,7 +7,7 @@ import json as json_module
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -46,7 +46,9 @@ def runs(
         return
     table = Table(box=None, header_style="bold")
     for column in ("run", "scale", "status", "trials", "PostgreSQL", "started", "took"):
-        table.add_column(column, no_wrap=True, justify="right" if column == "took" else "left")
+        # A workload in words may take several lines; the rest is for copying.
+        justify: Literal["left", "right"] = "right" if column == "took" else "left"
+        table.add_column(column, no_wrap=column != "scale", justify=justify)
     for x in summaries:
         took = format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else ""
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
