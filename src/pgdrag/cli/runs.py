@@ -46,9 +46,9 @@ def runs(
         return
     table = Table(box=None, header_style="bold")
     for column in ("run", "scale", "status", "trials", "PostgreSQL", "started", "took"):
-        # A workload in words may take several lines; the rest is for copying.
+        # A run's name is for copying; the rest may take several lines.
         justify: Literal["left", "right"] = "right" if column == "took" else "left"
-        table.add_column(column, no_wrap=column != "scale", justify=justify)
+        table.add_column(column, no_wrap=column == "run", justify=justify)
     for x in summaries:
         took = format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else ""
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
