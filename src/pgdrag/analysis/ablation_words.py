@@ -157,7 +157,8 @@ def _inert(found: AblateFinding) -> str:
     inert = sum(one.label is Label.INERT for one in found.changes)
     if not inert:
         return ""
-    return f"{inert} of {len(found.changes)} show {unseen_words(found)}."
+    verb = "shows" if inert == 1 else "show"
+    return f"{inert} of {len(found.changes)} {verb} {unseen_words(found)}."
 
 
 def unseen_words(found: AblateFinding) -> str:

@@ -86,7 +86,7 @@ def _extent(row: ForestRow) -> list[float]:
 def _drawn(scale: svg.LogScale, row: ForestRow, top: float) -> list[str]:
     y = top + _TRACK_Y
     parts = [
-        svg.two_texts(0, top + _LABEL_Y, row.name, f"\u2002{row.aside}", kinds=("strong", "label")),
+        svg.two_texts(0, top + _LABEL_Y, row.name, f"\u2002{row.aside}", kinds=("strong", "aside")),
         svg.text(100, top + _LABEL_Y, row.words, "strong" if row.is_whole else "", "end"),
     ]
     found = row.found
