@@ -21,8 +21,10 @@ from pgdrag.plan import Outcome
 REFERENCE_TRIALS, TARGET_TRIALS, SLOW_TARGET_TRIALS = 3, 2, 2
 OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
 DIFFERS = 3.0  # standard errors by which reference and target must differ
-AIM = 0.25  # of what may be lost, how much the search does not give away: sums of pieces are noisy
+AIM = -0.3  # of what may be lost, how much the search does not give away: sums of pieces are noisy
 SURE = 1.0  # standard errors from the share within which further full trials are made, if there are any
+BACKED = 1.645  # standard errors that the share may miss what is wanted by, where all that is left out is small
+SMALL = 0.1  # of what may be lost: a member that carries less may be left out of a slow set
 BROKEN = (Outcome.DID_NOT_START, Outcome.CRASHED)
 
 
@@ -131,35 +133,46 @@ class Bisection:
         search = ddmin([node.members for node in self._units()])
         subset = next(search, None)
         while subset is not None:
-            verdict = Verdict.UNRESOLVED
-            if book.all - self.inert <= subset:
-                verdict = Verdict.KEEPS
-            else:
-                book.stage = "parts"
-                while len(book.of(subset)) < OUTCOME_TRIALS:
-                    if book.left <= 0:
-                        self.ending = Ending.OUT_OF_TRIALS
-                        return
-                    yield (Look(subset),)
-                    verdict = self._outcome_verdict(subset)
-                    if verdict is not Verdict.UNRESOLVED:
-                        break
-                book.tests[subset].verdict = verdict
-                if verdict is Verdict.KEEPS:
-                    self.found = subset
+            verdict = yield from self._outcome_test(subset)
+            if verdict is Verdict.KEEPS:
+                self.found = subset
+            if book.left <= 0:
+                self.ending = Ending.OUT_OF_TRIALS
+                return
             try:
                 subset = search.send(verdict)
             except StopIteration as done:
                 self.found, subset = done.value, None
-        self.ending = Ending.FOUND
+        yield from self._repeat_outcome()
+
+    def _outcome_test(self, subset: Subset) -> Generator[tuple[Look, ...], None, Verdict]:
+        book = self.book
+        if book.all - self.inert <= subset:
+            return Verdict.KEEPS  # it is the target
+        book.stage = "parts"
+        if not book.of(subset):
+            yield (Look(subset),)
+        book.tests[subset].verdict = self._outcome_verdict(subset)
+        return book.tests[subset].verdict
+
+    def _repeat_outcome(self) -> Wanted:
+        """Have the set that was found end so once more: once may have been chance."""
+        book = self.book
+        book.stage = "confirm"
+        missing = OUTCOME_TRIALS - len(book.of(self.found))
+        if missing > 0:
+            yield tuple([Look(self.found)] * min(missing, max(book.left, 1)))
+        is_same = self._outcome_verdict(self.found) is Verdict.KEEPS
+        book.tests[self.found].verdict = self._outcome_verdict(self.found)
+        self.ending = Ending.FOUND if is_same else Ending.OUT_OF_TRIALS
 
     def _outcome_verdict(self, subset: Subset) -> Verdict:
         """A trial with a number has lost the outcome; another outcome than the target's says nothing."""
         shots = self.book.of(subset)
         if any(shot.reading is not None for shot in shots):
             return Verdict.LOSES
-        same = sum(shot.outcome is self.outcome for shot in shots)
-        return Verdict.KEEPS if same >= OUTCOME_TRIALS else Verdict.UNRESOLVED
+        is_same = all(shot.outcome is self.outcome for shot in shots)
+        return Verdict.KEEPS if shots and is_same else Verdict.UNRESOLVED
 
     # --- throughput ----------------------------------------------------------------------------
 
@@ -193,14 +206,14 @@ class Bisection:
         book = self.book
         book.stage = "without one"
         assert book.threshold is not None, "the ends come first"
-        small = (1 - self.goal.share) * book.threshold.whole / 2
+        small = SMALL * (1 - self.goal.share) * book.threshold.whole
         for member in sorted(self.found, key=lambda one: (search.gain_of(one), one)):
             smaller = self.found - {member}
             if not smaller:
                 continue
             if not book.of(smaller) and book.left > 0:
                 yield (Look(smaller),)
-            # One short trial of a slow set is a weak reason to leave out what was seen to carry much.
+            # One short trial of a slow set is a weak reason to leave out what was seen to carry something.
             is_likely = not search.has_slow_target or search.gain_of(member) < small
             if is_likely and book.of(smaller) and book.verdict(smaller) is Verdict.KEEPS:
                 self.found = smaller
@@ -217,11 +230,13 @@ class Bisection:
             if share is None:
                 self.ending = Ending.OUT_OF_TRIALS
                 return
-            if abs(share.log - self.goal.share) < share.se * SURE and book.left >= 2:
-                pair = (self.found, book.all)
-                yield tuple(Look(x, is_brief=False) for x in pair)
+            is_backed = search.backs(self.found)
+            is_near = abs(share.log - self.goal.share) < share.se * SURE
+            if is_near and book.left >= 2 and not (is_backed and share.log >= self.goal.share):
+                yield tuple(Look(x, is_brief=False) for x in (self.found, book.all))
                 continue
-            if share.log >= self.goal.share:
+            reach = BACKED * share.se if is_backed else 0.0
+            if share.log + reach >= self.goal.share:
                 self.ending = Ending.FOUND
                 return
             before = self.found

@@ -20,11 +20,16 @@ TRIALS_A_TEST = 3
 MOST_SHIFTS = 4
 FEW_COMMITS = 40.0  # of the target's brief trials; with fewer, whole sets get full trials
 
-_DENSITY = 0.65  # how much less a piece twice as large is worth: it must still be taken apart
-_JOINT_WORTH = 0.4  # the same where parts of it do nothing alone
-FAR = 0.1  # share of the whole by which a candidate misses what is wanted before all is begun anew
+_DENSITY = 0.75  # how much less a piece twice as large is worth: it must still be taken apart
+_JOINT_WORTH = 0.25  # the same where parts of it do nothing alone
 
 _NEARLY_ALL, _NEARLY_NONE = 0.85, 0.15
+_ENOUGH_JOINT = 0.5
+_LARGE = 0.1
+_SPARE = 0.1
+_WORTH_ADDING = 0.33
+_VERIFY_BELOW = 0.1
+_TOLERANCE = 1.5
 
 
 @dataclass(eq=False)
@@ -66,8 +71,10 @@ class Search:
         self._threshold = book.threshold
         self._base: Subset = book.none
         self._pieces: list[Piece] = []
+        self._unit_gains: list[float] = []
+        self._redundant: Subset = book.none  # what the other half of a large piece does already
         self._need = aim * self._threshold.whole
-        self._tolerance = 1.5 * self._threshold.noise_sd
+        self._tolerance = _TOLERANCE * self._threshold.noise_sd
         self._shots = self._shots_a_look()
         self.has_slow_target = book.commits(book.all) < FEW_COMMITS * 2
         self.candidate: Subset = book.none
@@ -107,11 +114,7 @@ class Search:
     def add_next(self) -> Wanted:
         """Take the most promising piece that is left out into the candidate, in as few settings as can be."""
         while True:
-            rest = [
-                x
-                for x in self._pieces
-                if not x.members <= self.candidate and x.gain > self._tolerance / 3
-            ]
+            rest = self._left_over()
             best = max(rest, key=lambda x: x.worth, default=None)
             if best is None:
                 return
@@ -125,6 +128,11 @@ class Search:
             yield from self._reduce_joint(best) if best.is_joint else self._split(best)
         best.is_forced = True
         self.candidate |= best.members
+
+    def _left_over(self) -> list[Piece]:
+        """Return the pieces that the candidate leaves out and that show something."""
+        least = self._tolerance * _WORTH_ADDING
+        return [x for x in self._pieces if not x.members <= self.candidate and x.gain > least]
 
     def gain_of(self, member: int) -> float:
         """Return what a single change carries by itself; infinite where it was never told apart."""
@@ -151,11 +159,12 @@ class Search:
         self._book.stage = "groups"
         rest = [(node, node.members - self._base) for node in self._units]
         rest = [(node, members) for node, members in rest if members]
-        yield from self._look(self._base | members for _, members in rest)
+        yield from self._look([self._base, *(self._base | members for _, members in rest)])
         self._pieces = [
             Piece(node if members == node.members else Node(members), self._gain(members), True)
             for node, members in rest
         ]
+        self._unit_gains = [piece.gain for piece in self._pieces]
         self._book.stage = "parts"
 
     def test(self, subset: Subset) -> Generator[tuple[Look, ...], None, Verdict]:
@@ -214,7 +223,8 @@ class Search:
         while self._book.left > 0:
             chosen, _ = self._solution()
             many = [x for x in chosen if len(x.members) > 1 and not x.is_joint and not x.is_final]
-            inferred = [x for x in chosen if not x.is_measured]
+            large = _VERIFY_BELOW * self._threshold.whole
+            inferred = [x for x in chosen if not x.is_measured and x.gain < large]
             joint = [x for x in chosen if x.is_joint and not x.is_final]
             if many:
                 yield from self._split(max(many, key=lambda x: x.gain))
@@ -234,6 +244,8 @@ class Search:
         other, is_measured = piece.gain - one, False
         if one >= _NEARLY_ALL * piece.gain or other < self._tolerance / 2:
             other = 0.0  # what the second half might do, the first does already
+            if piece.gain > _LARGE * self._threshold.whole:
+                self._redundant |= second.members
         elif one <= _NEARLY_NONE * piece.gain and len(second.members) > 1:
             yield from self._look([self._base | second.members])
             other, is_measured = self._gain(second.members), True
@@ -257,7 +269,7 @@ class Search:
 
         One half after the other is narrowed by halving, with what is left of the other half in place.
         """
-        kept, enough = piece.members, piece.gain * 0.6
+        kept, enough = piece.members, piece.gain * _ENOUGH_JOINT
         for half in piece.node.halves():
             inside = sorted(half.members)
             while len(inside) > 1 and self._book.left > 0:
@@ -277,11 +289,13 @@ class Search:
     # --- from the target's side ----------------------------------------------------------------
 
     def _is_far_short(self) -> bool:
-        """The candidate was tested, misses by far, and there are trials left to begin at the other end."""
+        """The candidate misses by more than all that is left shows, and there are trials left to go on."""
         effect = self._book.effect(self.candidate)
         if effect is None or self._book.left < len(self._units):
             return False
-        return effect.log / self._threshold.whole < self._threshold.share - FAR
+        shortfall = self._threshold.share * self._threshold.whole - effect.log
+        shown = sum(x.gain for x in self._left_over())
+        return shortfall - shown > 2 * math.hypot(effect.se, self._threshold.noise_sd)
 
     def _drop_from_target(self) -> Wanted:
         """Leave out of the target what can be left out, where single pieces show nothing upon the base."""
@@ -305,9 +319,51 @@ class Search:
 
     # --- the candidate -------------------------------------------------------------------------
 
+    def _fill_up(self) -> Wanted:
+        """Add pieces until what is left out carries little enough by itself.
+
+        Where effects add up, one short trial of all that is left out tells more than full ones of the
+        candidate: it is fast, and its error is one of what may be lost, and not of the whole.
+        """
+        while self._adds_up() and self._book.left > 0:
+            rest = self._rest(self.candidate)
+            if not rest:
+                return
+            yield from self._look([self._base | rest])
+            if self._gain(rest) <= (1 - _SPARE) * self._may_lose():
+                return
+            before = self.candidate
+            yield from self.add_next()
+            if self.candidate == before:
+                return
+
+    def backs(self, found: Subset) -> bool:
+        """Tell whether effects add up, and what is left out of a set was seen to carry little enough."""
+        rest = self._rest(found)
+        was_seen = not rest or bool(self._book.of(self._base | rest))
+        return self._adds_up() and was_seen and self._gain(rest) <= self._may_lose()
+
+    def _may_lose(self) -> float:
+        return (1 - self._threshold.share) * self._threshold.whole
+
+    def _rest(self, found: Subset) -> Subset:
+        """Return what a set leaves out, but for what one of its members does as well."""
+        every = frozenset[int]().union(*(node.members for node in self._units))
+        return every - found - self._redundant
+
+    def _adds_up(self) -> bool:
+        """The units' gains sum up to the whole, as far as can be told: none does what another does."""
+        total = self._base_effect() + sum(self._unit_gains)
+        noise = math.hypot(
+            self._threshold.whole_se,
+            self._threshold.noise_sd * math.sqrt(len(self._unit_gains) + 1),
+        )
+        return abs(total - self._threshold.whole) < 3 * noise
+
     def _test_and_add(self) -> Generator[tuple[Look, ...], None, Verdict]:
         """Test the candidate; add the next piece while it is nearly enough. LOSES: far from what adds up."""
         while True:
+            yield from self._fill_up()
             self._book.stage = "set"
             verdict = yield from self.test(self.candidate)
             effect = self._book.effect(self.candidate)
@@ -322,6 +378,7 @@ class Search:
             if total - effect.log > max(0.12 * self._threshold.whole, 3 * noise):
                 return Verdict.LOSES
             before = self.candidate
-            yield from self.add_next()
+            if not self._is_far_short():
+                yield from self.add_next()
             if self.candidate == before or self._book.left <= 0:
                 return Verdict.UNRESOLVED

@@ -88,7 +88,7 @@ def screening_matrix(count: int, *, is_folded: bool = True) -> Matrix:
 
 
 def screen(
-    design: Sequence[Sequence[int]], logs: Sequence[float], *, confidence: float = 0.95
+    design: npt.ArrayLike, logs: npt.ArrayLike, *, confidence: float = 0.95
 ) -> Screened | None:
     """Estimate the effect of every change from trials, each with its row of the design.
 

@@ -1,0 +1,242 @@
+"""Does a bisection end with a small set that keeps what is wanted, in the trials it is given?
+
+The search is the one that the design runs; only the trials are numbers. Plain delta debugging, which
+believes each trial and adds nothing up, is given the same machines, for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdrag.analysis.bisection import Bisection, Ending, Goal
+from pgdrag.analysis.ddmin import ddmin
+from pgdrag.analysis.looks import Shot
+from pgdrag.analysis.oracle import Verdict
+from pgdrag.analysis.pieces import Subset, units
+from pgdrag.analysis.readings import Reading
+from pgdrag.plan import Outcome
+from simulations.ablate import CHANGES, Machine, System, mixed
+from simulations.rows import Row, share_row, value_row
+from simulations.seed_systems import GROUPS, NAMES, SeedSystem
+
+SYSTEMS = 1000
+GOAL = Goal(share=0.9, limit=40, confirm_trials=2)
+MIXED_GOAL = Goal(share=0.9, limit=80, confirm_trials=2)
+MOST = 8  # settings of a set that is small enough
+TOLERANCE = 0.02  # of a share: what the counting error of the confirming trials hides
+
+RunTrial = Callable[[Subset, bool], Reading]
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a bisection ended: the set, its true share, its interval and the trials it took."""
+
+    found: Subset
+    share: float
+    low: float
+    high: float
+    trials: int
+    ending: Ending
+
+    @property
+    def covers(self) -> bool:
+        """The interval of the share holds the true one."""
+        return self.low <= self.share <= self.high
+
+
+def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Bisection:
+    """Return a bisection played to its end."""
+    bisection = Bisection(names, groups, goal)
+    while wanted := bisection.wanted():
+        bisection.tell(
+            [Shot(look, run(look.subset, look.is_brief), Outcome.MEASURED) for look in wanted]
+        )
+    return bisection
+
+
+def seed_run(seed: int) -> tuple[Played, SeedSystem]:
+    """Return a bisection of the seed's settings."""
+    system = SeedSystem.drawn(seed)
+    bisection = play(
+        NAMES,
+        GROUPS,
+        GOAL,
+        lambda subset, is_brief: system.run(_named(subset), is_brief=is_brief),
+    )
+    return _played(bisection, system.share(_named(bisection.found))), system
+
+
+def simulate(scale: float) -> list[Row]:
+    """Return what a bisection finds, and what it costs."""
+    count = max(round(SYSTEMS * scale), 10)
+    return [
+        *_seed_rows(count),
+        *_ddmin_rows(max(count // 4, 10)),
+        *_mixed_rows(max(count // 4, 10)),
+        *_nothing_rows(max(count // 4, 10)),
+        *_outcome_rows(max(count // 4, 10)),
+    ]
+
+
+def _seed_rows(count: int) -> list[Row]:
+    runs = [seed_run(seed) for seed in range(count)]
+    played = [one for one, _ in runs]
+    is_small = [len(one.found) <= MOST and one.trials <= GOAL.limit for one in played]
+    kept = [one.share for one in played]
+    name = "bisect, 32 settings of slow-42k"
+    within = [ok and x >= GOAL.share - TOLERANCE for ok, x in zip(is_small, kept, strict=True)]
+    strict = [ok and x >= GOAL.share for ok, x in zip(is_small, kept, strict=True)]
+    confirmed = [one for one in played if one.ending is Ending.FOUND]
+    return [
+        share_row(
+            f"{name}: <= 8 that keep 90 % to within 2 points, in <= 40 trials",
+            sum(within),
+            count,
+            ">= 0.95",
+        ),
+        share_row(f"{name}: the same, 90 % to the letter", sum(strict), count),
+        share_row(
+            f"{name}: interval of the share covers it",
+            sum(one.covers for one in confirmed),
+            len(confirmed),
+            "0.93 .. 0.97",
+        ),
+        share_row(f"{name}: ends with a confirmed set", len(confirmed), count),
+        value_row(f"{name}: trials, median", float(np.median([x.trials for x in played]))),
+        value_row(
+            f"{name}: settings found, median", float(np.median([len(x.found) for x in played]))
+        ),
+        value_row(
+            f"{name}: minutes at the demo scale, 95 of 100 below",
+            float(np.percentile([system.seconds for _, system in runs], 95)) / 60,
+            "<= 30",
+        ),
+    ]
+
+
+def _ddmin_rows(count: int) -> list[Row]:
+    """Plain delta debugging on the same systems: a trial a test, on the right side of the true threshold."""
+    right, trials, sizes = 0, [], []
+    for seed in range(count):
+        system = SeedSystem.drawn(seed)
+        whole = system.lost(NAMES)
+        search = ddmin([node.members for node in units(NAMES, GROUPS)])
+        found: Subset = frozenset(range(len(NAMES)))
+        asked = 0
+        try:
+            subset = next(search)
+            while True:
+                asked += 1
+                log = system.run(_named(subset), is_brief=True).log_per_s
+                keeps = system.reference - log >= GOAL.share * whole
+                subset = search.send(Verdict.KEEPS if keeps else Verdict.LOSES)
+        except StopIteration as done:
+            found = done.value
+        trials.append(asked)
+        sizes.append(len(found))
+        right += system.share(_named(found)) >= GOAL.share - TOLERANCE and len(found) <= MOST
+    name = "plain ddmin, 32 settings of slow-42k"
+    return [
+        share_row(
+            f"{name}: <= 8 that keep 90 % to within 2 points, in any number of trials", right, count
+        ),
+        value_row(f"{name}: trials, median, without those for the ends", float(np.median(trials))),
+        value_row(f"{name}: settings found, median", float(np.median(sizes))),
+    ]
+
+
+def _mixed_rows(count: int) -> list[Row]:
+    """Plain effects, a pair that needs both, one of which either does it, and two that interact."""
+    rng = np.random.default_rng(5)
+    kept, small, trials = 0, 0, []
+    for _ in range(count):
+        system, machine = mixed(rng), Machine("noise of 3 %", rng=rng)
+        bisection = play(
+            [f"s{at}" for at in range(CHANGES)], {}, MIXED_GOAL, _runner(system, machine)
+        )
+        every = frozenset(range(CHANGES))
+        share = system.lost(bisection.found) / system.lost(every)
+        kept += share >= MIXED_GOAL.share - TOLERANCE
+        small += len(bisection.found) <= _smallest(system) + 1
+        trials.append(len(bisection.book.shots))
+    name = "bisect, made-up systems of 32 changes"
+    return [
+        share_row(f"{name}: the set keeps 90 % to within 2 points", kept, count, ">= 0.95"),
+        share_row(f"{name}: at most one change more than the fewest that can", small, count),
+        value_row(f"{name}: trials, median (at most {MIXED_GOAL.limit})", float(np.median(trials))),
+    ]
+
+
+def _smallest(system: System) -> int:
+    """Return how few changes can keep the share: by taking what helps most, again and again."""
+    every, kept = frozenset(range(CHANGES)), frozenset[int]()
+    needed = MIXED_GOAL.share * system.lost(every)
+    moves = [frozenset([one]) for one in system.kinds]
+    moves += [frozenset(x.members) for x in system.effects if not x.is_any]
+    while system.lost(kept) < needed:
+        # A pair that needs both is taken as one, at its price.
+        gains = [
+            (
+                (system.lost(kept | move) - system.lost(kept)) / max(len(move - kept), 1),
+                sorted(move),
+            )
+            for move in moves
+            if move - kept
+        ]
+        kept |= frozenset(max(gains)[1])
+    return len(kept)
+
+
+def _nothing_rows(count: int) -> list[Row]:
+    rng = np.random.default_rng(6)
+    said = 0
+    for _ in range(count):
+        machine = Machine("noise of 3 %", rng=rng)
+        bisection = play(NAMES, GROUPS, GOAL, _runner(System(()), machine))
+        said += bisection.ending is Ending.NO_DIFFERENCE
+    return [share_row("bisect, two ends that do not differ: said so", said, count, ">= 0.95")]
+
+
+def _outcome_rows(count: int) -> list[Row]:
+    """Two settings of which both keep the server from starting, anywhere among 32."""
+    rng = np.random.default_rng(7)
+    right, trials = 0, []
+    for _ in range(count):
+        guilty = frozenset(
+            int(x) for x in rng.choice(len(NAMES), int(rng.integers(1, 3)), replace=False)
+        )
+        bisection = Bisection(NAMES, GROUPS, GOAL)
+        while wanted := bisection.wanted():
+            bisection.tell(
+                [
+                    Shot(look, None, Outcome.DID_NOT_START)
+                    if guilty <= look.subset
+                    else Shot(look, Reading(7.0, 0.01, False, 1, True), Outcome.MEASURED)
+                    for look in wanted
+                ]
+            )
+        right += bisection.found == guilty
+        trials.append(len(bisection.book.shots))
+    name = "bisect, one or two settings that keep the server from starting"
+    return [
+        share_row(f"{name}: found", right, count, ">= 0.95"),
+        value_row(f"{name}: trials, median", float(np.median(trials))),
+    ]
+
+
+def _runner(system: System, machine: Machine) -> RunTrial:
+    return lambda subset, is_brief: machine.run(system, subset, is_brief=is_brief)
+
+
+def _played(bisection: Bisection, share: float) -> Played:
+    held = bisection.share_held()
+    low, high = (held.log - 1.96 * held.se, held.log + 1.96 * held.se) if held else (0.0, 1.0)
+    return Played(bisection.found, share, low, high, len(bisection.book.shots), bisection.ending)
+
+
+def _named(subset: Subset) -> frozenset[str]:
+    return frozenset(NAMES[at] for at in subset)
