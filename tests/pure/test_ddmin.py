@@ -1,15 +1,16 @@
 """Delta debugging: minimal, groups first, nothing asked for twice."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.ddmin import ddmin, is_minimal
+from pgdrag.analysis.ddmin import ddmin, is_minimal, smallest_set
 from pgdrag.analysis.oracle import Verdict
 
 
-def run(units, verdict):
+def run(units, verdict, method=ddmin):
     """Return what a search comes to, and the verdicts it asked for."""
-    search, asked = ddmin(units), {}
+    search, asked = method(units), {}
     try:
         subset = next(search)
         while True:
@@ -63,9 +64,27 @@ def test_a_single_change_needs_no_test():
     assert run(singles(1), needing(0)) == ({0}, {})
 
 
+def test_halving_takes_about_as_many_tests_for_each_guilty_change_as_the_line_can_be_halved():
+    for guilty in ({17}, {3, 30}, {0, 9, 31}):
+        found, asked = run(singles(32), needing(*guilty), smallest_set)
+        assert found == guilty
+        assert len(asked) <= 6 * len(guilty) + 2 * len(guilty)
+        assert is_minimal(found, asked)
+
+
+def test_where_tests_contradict_each_other_delta_debugging_takes_over():
+    # 6 prevents what 2 and 3 do, unless 7 is there.
+    def verdict(subset):
+        is_kept = {2, 3} <= subset and (6 not in subset or 7 in subset)
+        return Verdict.KEEPS if is_kept else Verdict.LOSES
+
+    assert run(singles(8), verdict, smallest_set)[0] == {2, 3}
+
+
+@pytest.mark.parametrize("method", [ddmin, smallest_set])
 @given(st.sets(st.integers(0, 19), min_size=1, max_size=5), st.integers(1, 6))
-def test_what_is_found_is_what_is_needed_and_minimal(guilty, size):
+def test_what_is_found_is_what_is_needed_and_minimal(method, guilty, size):
     units = [frozenset(range(at, min(at + size, 20))) for at in range(0, 20, size)]
-    found, asked = run(units, needing(*guilty))
+    found, asked = run(units, needing(*guilty), method)
     assert found == guilty
     assert is_minimal(found, asked) or len(found) == 20

@@ -11,14 +11,15 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgdrag.analysis.ddmin import ddmin
+from pgdrag.analysis.ddmin import smallest_set
 from pgdrag.analysis.guided import FEW_COMMITS, Search
 from pgdrag.analysis.looks import Book, Look, Shot, Wanted
 from pgdrag.analysis.oracle import Estimate, Threshold, Verdict, estimate, noise_between
 from pgdrag.analysis.pieces import Node, Subset, units
 from pgdrag.plan import Outcome
 
-REFERENCE_TRIALS, TARGET_TRIALS, SLOW_TARGET_TRIALS = 3, 2, 2
+REFERENCE_TRIALS, TARGET_TRIALS = 3, 3
+SLOW_TARGET_TRIALS = 3  # full ones, where short ones hold next to nothing
 OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
 DIFFERS = 3.0  # standard errors by which reference and target must differ
 AIM = -0.3  # of what may be lost, how much the search does not give away: sums of pieces are noisy
@@ -107,7 +108,7 @@ class Bisection:
         if not self.names:
             self.ending = Ending.NO_DIFFERENCE
             return
-        yield (*[Look(book.none)] * REFERENCE_TRIALS, *[Look(book.all)] * TARGET_TRIALS)
+        yield (*[Look(book.none)] * REFERENCE_TRIALS, Look(book.all))
         if not book.readings(book.none):
             self.ending = Ending.NO_REFERENCE
         elif not book.readings(book.all):
@@ -125,12 +126,15 @@ class Bisection:
 
     def _bisect_outcome(self) -> Wanted:
         book = self.book
+        yield tuple([Look(book.all)] * (OUTCOME_TRIALS - 1))
         outcomes = {shot.outcome for shot in book.of(book.all)}
         if len(outcomes) > 1 or not outcomes <= {*BROKEN}:
             self.ending = Ending.NO_TARGET
             return
         (self.outcome,) = outcomes
-        search = ddmin([node.members for node in self._units()])
+        families = self._units()
+        groups = [part for node in families for part in node.parts or (node,)]
+        search = smallest_set([node.members for node in groups])
         subset = next(search, None)
         while subset is not None:
             verdict = yield from self._outcome_test(subset)
@@ -178,8 +182,11 @@ class Bisection:
 
     def _bisect_throughput(self) -> Wanted:
         book = self.book
-        if book.commits(book.all) < FEW_COMMITS:
+        book.has_slow_target = book.commits(book.all) < FEW_COMMITS
+        if book.has_slow_target:
             yield tuple([Look(book.all, is_brief=False)] * SLOW_TARGET_TRIALS)
+        else:
+            yield tuple([Look(book.all)] * (TARGET_TRIALS - 1))
         book.threshold = self._threshold()
         if book.threshold.whole <= DIFFERS * book.threshold.whole_se:
             self.ending = Ending.NO_DIFFERENCE
@@ -196,7 +203,7 @@ class Bisection:
     def _threshold(self) -> Threshold:
         """Return the threshold from all trials of both ends so far."""
         book = self.book
-        ends = [book.readings(book.none), book.readings(book.all)]
+        ends = [book.judged(book.none), book.judged(book.all)]
         noise_sd = noise_between(ends)
         reference, target = (estimate(readings, noise_sd) for readings in ends)
         return Threshold(reference, target, noise_sd, self.goal.share)
@@ -214,7 +221,7 @@ class Bisection:
             if not book.of(smaller) and book.left > 0:
                 yield (Look(smaller),)
             # One short trial of a slow set is a weak reason to leave out what was seen to carry something.
-            is_likely = not search.has_slow_target or search.gain_of(member) < small
+            is_likely = not book.has_slow_target or search.gain_of(member) < small
             if is_likely and book.of(smaller) and book.verdict(smaller) is Verdict.KEEPS:
                 self.found = smaller
 
@@ -256,7 +263,7 @@ class Bisection:
         for subset, count in (
             (self.found, self.goal.confirm_trials),
             (book.none, 1),
-            (book.all, SLOW_TARGET_TRIALS),
+            (book.all, self.goal.confirm_trials),
         ):
             have = len(book.of(subset, is_brief=False)) // self.replicates
             wanted += [Look(subset, is_brief=False)] * max(count - have, 0)

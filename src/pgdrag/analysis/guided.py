@@ -18,7 +18,7 @@ from pgdrag.analysis.pieces import Node, Subset
 
 TRIALS_A_TEST = 3
 MOST_SHIFTS = 4
-FEW_COMMITS = 40.0  # of the target's brief trials; with fewer, whole sets get full trials
+FEW_COMMITS = 30.0  # of the target's first short trial; with fewer, whole sets get full trials
 
 _DENSITY = 0.75  # how much less a piece twice as large is worth: it must still be taken apart
 _JOINT_WORTH = 0.25  # the same where parts of it do nothing alone
@@ -76,7 +76,6 @@ class Search:
         self._need = aim * self._threshold.whole
         self._tolerance = _TOLERANCE * self._threshold.noise_sd
         self._shots = self._shots_a_look()
-        self.has_slow_target = book.commits(book.all) < FEW_COMMITS * 2
         self.candidate: Subset = book.none
 
     def _shots_a_look(self) -> int:
@@ -169,7 +168,7 @@ class Search:
 
     def test(self, subset: Subset) -> Generator[tuple[Look, ...], None, Verdict]:
         """Test one set until the verdict is clear, or it had its trials."""
-        is_brief = not self.has_slow_target
+        is_brief = not self._book.has_slow_target
         while True:
             found = self._book.of(subset, is_brief=is_brief)
             verdict = self._book.verdict(subset) if found else Verdict.UNRESOLVED

@@ -66,6 +66,7 @@ class Book:
         self.tests: dict[Subset, Test] = {}
         self.reserved = 0
         self.threshold: Threshold | None = None
+        self.has_slow_target = False
 
     @property
     def left(self) -> int:
@@ -94,19 +95,27 @@ class Book:
         """Return those that have a number."""
         return [x.reading for x in self.of(subset, is_brief=is_brief) if x.reading is not None]
 
+    def judged(self, subset: Subset) -> list[Reading]:
+        """Return the readings that a set is judged by: of one length, since the two need not agree.
+
+        Short ones; with a slow target full ones where there are any, but of the reference.
+        """
+        brief, full = (self.readings(subset, is_brief=x) for x in (True, False))
+        return (full or brief) if self.has_slow_target and subset else (brief or full)
+
     def commits(self, subset: Subset) -> float:
-        """Return how many commits all trials of a set are worth."""
-        return commits(self.readings(subset))
+        """Return how many commits the short trials of a set are worth."""
+        return commits(self.readings(subset, is_brief=True))
 
     def effect(self, subset: Subset) -> Estimate | None:
         """Return how far a set comes on the way to the target; None without a number."""
         assert self.threshold is not None, "nothing to measure against yet"
         if subset == self.none:
             return Estimate(0.0, 0.0)
-        readings = self.readings(subset)
+        readings = self.judged(subset)
         return self.threshold.effect(readings) if readings else None
 
     def verdict(self, subset: Subset) -> Verdict:
         """Return what the sequential test says of a set so far."""
         assert self.threshold is not None, "nothing to measure against yet"
-        return self.threshold.verdict(self.readings(subset))
+        return self.threshold.verdict(self.judged(subset))
