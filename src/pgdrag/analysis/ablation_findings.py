@@ -104,8 +104,8 @@ class AblateFinding(DesignFinding):
     Attributes:
         reference, target: names of the two treatments.
         stage: "screening", "checking", "shares", "pairs" or "done"; how far the search came.
-        whole: slowdown from reference to target, long trials; None while unknown. Without the
-            changes that are left out.
+        whole: slowdown from reference to target without the changes that are left out; of short trials
+            until there are long ones; None while unknown.
         is_bounded: the whole and its shares rest on bounds, as something committed nothing.
         changes: all of them: first those with a share, the largest first, then the others in order.
         others: share of all changes that are no players of their own, together; None where there are none.

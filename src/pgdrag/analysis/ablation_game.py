@@ -24,7 +24,7 @@ from pgdrag.analysis.shapley import (
 )
 from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues, Value
 
-_EXACT_PLAYERS = 5  # 32 sets in all; two draws of orders of six players need 20 of their 64
+_EXACT_PLAYERS = 4  # 16 sets in all; two draws of orders of five players need 16 of their 32
 _DRAWS_MIN = 2  # fewer cannot tell what another order would give
 ENDS_FIRST = 3  # long trials of reference and target to begin with: the noise is known from them
 _PAIR_TRIALS = 2  # of each corner of a factorial
@@ -167,7 +167,7 @@ class Game:
     def _first_draws(self) -> tuple[Draw, ...]:
         count = len(self.players)
         if count <= _EXACT_PLAYERS:
-            return (all_orders(count),)
+            return all_orders(count)
         return drawn_orders(count, self._options.seed, _DRAWS_MIN)
 
     # --- shares --------------------------------------------------------------------------------

@@ -29,15 +29,22 @@ def answer(found: AblateFinding, ablation: Ablation) -> str:
         case "target":
             why = _end_words(found.target, ablation.search.whole, ablation)
             return f"No answer for the whole: the target {why}.{_alone_words(found)}"
-    if found.whole is None:
-        looked = sum(one.label is not Label.UNDECIDED for one in found.changes)
-        return (
-            f"No shares yet: {looked} of {counted(len(found.changes), 'change')} "
-            f"{'has' if looked == 1 else 'have'} a label so far.{_alone_words(found)}"
-        )
+    if found.whole is None or not any(one.share is not None for one in found.changes):
+        return _unfinished(found)
     return " ".join(
         part for part in (_whole_words(found), _share_words(found), _inert(found)) if part
     )
+
+
+def _unfinished(found: AblateFinding) -> str:
+    """Return what is known without shares: the whole, if that, and what does something alone."""
+    whole = f"{_whole_words(found)} " if found.whole is not None else ""
+    if found.others is not None:
+        return f"{whole}No single change has a share of its own. {_inert(found)}".rstrip()
+    looked = sum(one.label is not Label.UNDECIDED for one in found.changes)
+    has = "has" if looked == 1 else "have"
+    count = counted(len(found.changes), "change")
+    return f"{whole}No shares yet: {looked} of {count} {has} a label so far.{_alone_words(found)}"
 
 
 def shares_method(shares: Shares | None) -> str:

@@ -42,7 +42,7 @@ _REACH_SD = (
 
 @dataclass(frozen=True)
 class Draw:
-    """Orders whose average is one estimate of all shares: an order with its reverse, or all orders."""
+    """Orders whose average is one estimate of all shares: an order with its reverse."""
 
     orders: tuple[Order, ...]
 
@@ -92,9 +92,14 @@ class Shares:
     draws: int
 
 
-def all_orders(players: int) -> Draw:
-    """Return every order of so many players; mind that there are `players!` of them."""
-    return Draw(tuple(permutations(range(players))))
+def all_orders(players: int) -> tuple[Draw, ...]:
+    """Return every order of so many players, each with its reverse; mind that there are `players!`."""
+    every = permutations(range(players))
+    return tuple(_with_reverse(order) for order in every if order <= order[::-1])
+
+
+def _with_reverse(order: Order) -> Draw:
+    return Draw(tuple(dict.fromkeys((order, order[::-1]))))
 
 
 @lru_cache(maxsize=1024)
@@ -124,7 +129,7 @@ def drawn_orders(players: int, seed: int, draws: int) -> tuple[Draw, ...]:
         return sum(int((own == other).sum()) for other in middles)
 
     best = min(lots, key=lambda order: (repeated(order), order))
-    return (*before, Draw(tuple(dict.fromkeys((best, best[::-1])))))
+    return (*before, _with_reverse(best))
 
 
 def _middles(order: Order) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from pgdrag.analysis.ablation_words import answer, pair_sentence, shares_method,
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.factorial import Corner, Factorial
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.labels import Effect
+from pgdrag.analysis.labels import Effect, effect
 from pgdrag.analysis.shapley import Share, Shares
 from pgdrag.plan import RunRecord
 
@@ -94,18 +94,15 @@ class _Finder:
         return self._run.changes[change].name
 
     def _whole(self) -> Interval | None:
-        if self._shares is None:
-            return None
-        method = f"t interval, {self._trials()} trials of both ends"
-        return _interval_of(self._shares.whole, method, is_bounded=self._is_target_bounded())
-
-    def _trials(self) -> int:
-        values, search = self._ablation.book.full, self._ablation.search
-        return values.trials(frozenset()) + values.trials(search.whole)
-
-    def _is_target_bounded(self) -> bool:
-        target = self._ablation.book.full.value(self._ablation.search.whole)
-        return target is not None and target.is_bound
+        book, search = self._ablation.book, self._ablation.search
+        both = [(book.full, "trials"), (book.brief, "short trials")]
+        for values, noun in both:
+            ends = values.value(frozenset()), values.value(search.whole)
+            found = effect(*ends, values.noise)
+            if found is not None and ends[0] is not None and ends[1] is not None:
+                count = ends[0].trials + ends[1].trials
+                return _effect_interval(found, f"t interval, {count} {noun} of both ends")
+        return None
 
     def _changes(self) -> tuple[ChangeFinding, ...]:
         screened = self._ablation.search.screened()
@@ -145,7 +142,7 @@ class _Finder:
     def _share(self, player: int) -> ShareFinding:
         assert self._shares is not None, player
         share, whole = self._shares.players[player], self._shares.whole
-        slowdown = _interval_of(share, shares_method(self._shares), is_bounded=False)
+        slowdown = _share_interval(share, shares_method(self._shares))
         if whole.low <= 0 <= whole.high:
             return ShareFinding(slowdown, None, None, None)
         ends = sorted((share.low / whole.center, share.high / whole.center))
@@ -193,9 +190,7 @@ def _effect_interval(found: Effect | None, method: str) -> Interval | None:
     return Interval(low, center, high, _CONFIDENCE, method)
 
 
-def _interval_of(share: Share, method: str, *, is_bounded: bool) -> Interval:
-    if is_bounded:  # the target committed nothing: it is at least that slow
-        return Interval(_exp(share.low), math.inf, math.inf, _CONFIDENCE, method)
+def _share_interval(share: Share, method: str) -> Interval:
     if math.isinf(share.low):  # of a single draw
         return Interval(0.0, _exp(share.center), math.inf, _CONFIDENCE, method)
     return Interval(_exp(share.low), _exp(share.center), _exp(share.high), _CONFIDENCE, method)

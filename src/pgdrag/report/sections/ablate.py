@@ -95,7 +95,7 @@ def _rows(found: AblateFinding) -> list[ForestRow]:
             counted(found.others_count, "other") if rows else counted(found.others_count, "change")
         )
         rows.append(ForestRow(name, "together", _share_words(found.others), found.others.slowdown))
-    if found.whole is not None:
+    if rows and found.whole is not None:
         whole = ForestRow("the whole", "", slowdown_words(found.whole), found.whole, is_whole=True)
         rows.append(whole)
     return rows
