@@ -89,7 +89,7 @@ def simulate(scale: float) -> list[Row]:
     return [
         *(_false_verdicts(machine, repeats) for machine in MACHINES),
         *_errors_at_the_margins(repeats),
-        *(_power(pairs, QUIET, repeats) for pairs in (8, 20, 40)),
+        *(_power(pairs, QUIET, repeats) for pairs in (4, 6, 8, 20, 40)),
         *(_power(pairs, MACHINES[2], repeats) for pairs in (20, 40)),
         *(
             _coverage(pairs, machine, repeats)

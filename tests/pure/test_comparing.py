@@ -183,9 +183,10 @@ def test_a_side_that_fails_is_tried_once_more_and_then_is_the_answer(outcome, wo
     def failing(block: int) -> list[Result]:
         return [
             trial("A", 60_000, block, 2 * block),
-            trial("B", None, block, 2 * block + 1, outcome=outcome, reason="no room"),
+            trial("B", None, block, 2 * block + 1, outcome=outcome, reason=reason),
         ]
 
+    reason = "server did not start: no room" if outcome is Outcome.DID_NOT_START else "no room"
     assert standing(paired(failing(1)), Rules()).end is End.GOING_ON
     told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
     assert (told.end, told.gate) == (End.TREATMENT_FAILED, Gate.FAIL)

@@ -127,8 +127,9 @@ def _ended(side: str, result: Result) -> str:
         Outcome.INVALID: "has no valid trial",
         Outcome.UNTESTABLE: "cannot be tested here",
     }.get(result.outcome, "has no number")
-    reason = f": {result.reason}" if result.reason else ""
-    return f"{side} {verb}{reason}."
+    # The server's own sentence begins with what the verb says already.
+    reason = result.reason.removeprefix("the ").removeprefix(f"server {verb}: ")
+    return f"{side} {verb}: {reason}." if reason else f"{side} {verb}."
 
 
 def _few_pairs(found: CompareFinding) -> Iterator[str]:

@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from pgdrag.analysis.counts import POWER
 from pgdrag.analysis.ratios import noncentrality
 
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer have too coarse a distribution
 ORDER_PAIRS = 4  # from which on the order of a pair can be told from the treatment
 ADJUSTED_PAIRS = 6  # from which on the effect of the order is always taken out
+# What an effect must be larger by where two intervals have to exclude none; see simulations/compare.py.
+TWO_INTERVALS = 1.05
 BOOTSTRAP_PAIRS = 20  # from which on BCa covers what it says; see simulations/compare.py
 GATE_LEVEL = 0.05  # at which an effect of the order is told from noise
 _ALL_SIGNS = 14  # up to so many pairs every combination of signs is tried, beyond that a sample
@@ -175,15 +178,19 @@ def p_value(pairs: PairedLogs) -> float:
 
 
 def t_p_value(pairs: PairedLogs) -> float:
-    """Return the larger p-value of two t tests: on the pairs, and with their order taken out.
+    """Return the p-value of a t test that there is no difference, with the order taken out.
 
     Unlike flipped signs it can be as small as it takes where many quantities are compared at once.
+    With few pairs the larger of two: with the order taken out, and without (see `_few_pairs`).
     """
-    ps = [_t_p(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)]
-    if len(pairs) >= ORDER_PAIRS:
-        fit = pairs._fit
-        ps.append(1.0 if fit is None else _t_p(fit.center, fit.se, len(pairs) - 2))
-    return max(ps)
+    plain = _t_p(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)
+    if len(pairs) < ORDER_PAIRS:
+        return plain
+    fit = pairs._fit
+    if fit is None:
+        return 1.0
+    adjusted = _t_p(fit.center, fit.se, len(pairs) - 2)
+    return adjusted if len(pairs) >= EXACT_PAIRS else max(plain, adjusted)
 
 
 def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
@@ -220,11 +227,14 @@ def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
         log_sd: standard deviation of the log ratio from pair to pair.
         confidence: of the interval that has to exclude none.
     """
-    if pairs < 2:
+    if pairs < ORDER_PAIRS:
         return math.inf
-    # Lots leave the orders a little unlike, which costs what one pair in `pairs` would bring.
+    # Lots fall all alike now and then, and then nothing is told.
+    power = POWER / (1 - 2.0 ** (1 - pairs))
+    # Else they leave the orders a little unlike, which costs what one pair in `pairs` would bring.
     se = log_sd * math.sqrt((1 + 1 / pairs) / pairs)
-    return noncentrality(max(pairs - 2, 1), confidence) * se
+    both = TWO_INTERVALS if pairs < EXACT_PAIRS else 1.0
+    return both * noncentrality(pairs - 2, confidence, power) * se
 
 
 def pair_sd(pairs: PairedLogs) -> float:
@@ -325,7 +335,7 @@ def _subsets(count: int) -> NDArray[np.float64]:
 
 
 def _floored(found: LogInterval, floor_se: float, confidence: float) -> LogInterval:
-    half = float(stats.norm.ppf((1 + confidence) / 2)) * floor_se
+    half = _t_quantile(confidence, math.inf) * floor_se
     return LogInterval(
         min(found.low, found.center - half),
         found.center,
@@ -339,8 +349,13 @@ def _floored(found: LogInterval, floor_se: float, confidence: float) -> LogInter
 def _t_interval(
     center: float, se: float, dof: float, confidence: float, method: str
 ) -> LogInterval:
-    half = float(stats.t.ppf((1 + confidence) / 2, dof)) * se
+    half = _t_quantile(confidence, dof) * se
     return LogInterval(center - half, center, center + half, se, dof, method)
+
+
+@lru_cache(maxsize=1024)  # the same few looks come again and again
+def _t_quantile(confidence: float, dof: float) -> float:
+    return float(stats.t.ppf((1 + confidence) / 2, dof))
 
 
 def _t_p(center: float, se: float, dof: float) -> float:

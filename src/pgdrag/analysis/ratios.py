@@ -273,17 +273,17 @@ def _detectable(ratio: _LogRatio, confidence: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def noncentrality(dof: float, confidence: float) -> float:
-    """Return how many standard errors an effect must have to be told from noise `POWER` of the time."""
+def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
+    """Return how many standard errors an effect must have to be told from noise `power` of the time."""
     quantile = _t_quantile(confidence, dof)
     if not math.isfinite(dof) or dof > 200:
-        return quantile + float(stats.norm.ppf(POWER))
+        return quantile + float(stats.norm.ppf(power))
 
     def missing(shift: float) -> float:
-        return float(stats.nct.sf(quantile, dof, shift)) - POWER
+        return float(stats.nct.sf(quantile, dof, shift)) - power
 
-    # t quantile plus its POWER quantile overshoots for few degrees of freedom, so it brackets.
-    top = 2 * (quantile + float(stats.t.ppf(POWER, dof)))
+    # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
+    top = 2 * (quantile + float(stats.t.ppf(power, dof)))
     return float(optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 

@@ -24,6 +24,9 @@ from pgdrag.analysis.comparison import CompareFinding, NoiseFloor, pair_finding,
 from pgdrag.analysis.comparison_words import answer_words, doubts
 from pgdrag.analysis.findings import Interval, Verdict
 from pgdrag.analysis.paired import (
+    EXACT_PAIRS,
+    TWO_INTERVALS,
+    OrderEffect,
     PairedLogs,
     bootstrap,
     interval,
@@ -36,6 +39,8 @@ from pgdrag.analysis.ratios import noncentrality, slowdown
 from pgdrag.analysis.sequential import look_confidence
 from pgdrag.plan import Outcome, Rung, RunRecord, Treatment
 
+_ORDER_LEVEL = 0.01  # it is looked for in every comparison: few of those that are none may be told
+_ORDER_MATTERS = 0.005
 _LOG_MAX = 700.0  # exp() of more is not a float
 
 
@@ -93,12 +98,16 @@ def _finding(trials: Pairing, rules: Rules, stands: Standing, last: Look | None)
         more_pairs=_more_pairs(told, last, rules),
         pair_log_sd=None if told is None else pair_sd(told),
         noise_floor=None,
-        order=math.exp(-order.log) if order is not None and order.is_told else None,
+        order=math.exp(-order.log) if order is not None and _matters(order) else None,
         trend=trend(trials.pairs),
         quantities=quantities(trials.pairs, confidence=_confidence(trials, rules)),
         reference_outcomes={},
         treatment_outcomes={},
     )
+
+
+def _matters(order: OrderEffect) -> bool:
+    return order.p < _ORDER_LEVEL and abs(order.log) > _ORDER_MATTERS
 
 
 def _shown(last: Look) -> Interval:
@@ -140,7 +149,8 @@ def _detectable(trials: Pairing, logs: PairedLogs | None, rules: Rules) -> float
     confidence = _confidence(trials, rules)
     if logs is not None:
         found = interval(logs, confidence=confidence)
-        log = noncentrality(found.dof, confidence) * found.se
+        both = TWO_INTERVALS if len(logs) < EXACT_PAIRS else 1.0
+        log = both * noncentrality(found.dof, confidence) * found.se
         return math.exp(log) if log < _LOG_MAX else math.inf
     before, after = trials.rates
     if len(trials.pairs) < 2 or not any(rate.committed for rate in before):

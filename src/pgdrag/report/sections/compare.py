@@ -139,7 +139,7 @@ def _sureness(found: CompareFinding) -> list[tuple[str, Cell]]:
         rows.append(("Bootstrap", Cell(_interval_words(found.bootstrap), note)))
     if found.p is not None:
         rows.append(("p of no difference", Cell(f"{found.p:.2g}", "as if looked at once")))
-    rows.append(("Smallest effect seen", Cell(_detectable(found))))
+    rows.append(("Smallest effect", Cell(_detectable(found))))
     rows.append(("Ended", Cell(_ENDS[found.end], more_words(found))))
     return [*rows, *_noise(found)]
 
@@ -156,8 +156,8 @@ def _adjusted(found: CompareFinding) -> str:
 
 def _detectable(found: CompareFinding) -> str:
     if math.isinf(found.detectable):
-        return "none: these pairs could not have shown an effect of any size"
-    return f"{format_ratio(found.detectable)}, four times in five"
+        return "these pairs could not have shown any"
+    return f"{format_ratio(found.detectable)} would have been seen four times in five"
 
 
 def _noise(found: CompareFinding) -> list[tuple[str, Cell]]:
@@ -269,7 +269,8 @@ def _rates(rates: Sequence[float]) -> str:
 
 
 def _interval_words(found: Interval) -> str:
-    if not 0 < found.center < math.inf:
+    """Return an interval, and which way round it is as soon as that is told."""
+    if found.low > 1 or found.high < 1 or found.center == 0:
         return slowdown_words(found)
     return format_interval(found.low, found.center, found.high)
 
