@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from pgdrag.analysis.comparing import Gate, Look, Rules, look_at_logs
 from pgdrag.analysis.findings import Verdict
+from pgdrag.analysis.pair_logs import PairedLogs
 from pgdrag.analysis.paired import (
     BOOTSTRAP_PAIRS,
     LogInterval,
-    PairedLogs,
     bootstrap,
     interval,
     p_value,

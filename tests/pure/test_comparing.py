@@ -12,7 +12,7 @@ from pgdrag.analysis.by_design.compare import CompareAnalysis
 from pgdrag.analysis.comparing import End, Gate, Rules, pairs_needed, standing
 from pgdrag.analysis.comparison import CompareFinding
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.paired import PairedLogs
+from pgdrag.analysis.pair_logs import PairedLogs
 from pgdrag.analysis.pairs import Pairing, pairing
 from pgdrag.analysis.quantities import Direction, holm
 from pgdrag.designs.compare import Compare, CompareParameters

@@ -16,14 +16,8 @@ from scipy import stats
 
 from pgdrag.analysis.counts import FEW_COMMITS, POWER
 from pgdrag.analysis.findings import Interval, Verdict
-from pgdrag.analysis.paired import (
-    ORDER_PAIRS,
-    LogInterval,
-    PairedLogs,
-    interval,
-    pair_sd,
-    smallest_effect,
-)
+from pgdrag.analysis.pair_logs import ORDER_PAIRS, PairedLogs
+from pgdrag.analysis.paired import LogInterval, interval, smallest_effect
 from pgdrag.analysis.pairs import Pairing, throughput_logs
 from pgdrag.analysis.ratios import EQUIVALENCE, slowdown
 from pgdrag.analysis.sequential import (
@@ -220,7 +214,7 @@ def pairs_needed(logs: PairedLogs, rules: Rules) -> int | None:
 
     None where more than `MOST_FORETOLD` would be needed.
     """
-    size, log_sd = abs(float(logs.values.mean())), pair_sd(logs)
+    size, log_sd = abs(float(logs.values.mean())), logs.sd
     center = float(logs.values.mean())
     confidence, narrow = (
         look_confidence(rules.max_pairs, rules.max_pairs, confidence=level)

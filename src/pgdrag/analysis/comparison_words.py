@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pgdrag.analysis.comparing import MOST_FORETOLD, End, Gate
 from pgdrag.analysis.comparison import CompareFinding, is_noisier
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.paired import ORDER_PAIRS
+from pgdrag.analysis.pair_logs import ORDER_PAIRS
 from pgdrag.analysis.pairs import Pairing
 from pgdrag.analysis.wording import counted, detectable_words, slowdown_words
 from pgdrag.plan import Outcome, Result
@@ -128,7 +128,9 @@ def _ended(side: str, result: Result) -> str:
         Outcome.UNTESTABLE: "cannot be tested here",
     }.get(result.outcome, "has no number")
     # The server's own sentence begins with what the verb says already.
-    reason = result.reason.removeprefix("the ").removeprefix(f"server {verb}: ")
+    reason = result.reason
+    for said in (f"server {verb}: ", f"the server {verb}: "):
+        reason = reason.removeprefix(said)
     return f"{side} {verb}: {reason}." if reason else f"{side} {verb}."
 
 

@@ -11,43 +11,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from pgdrag.analysis.counts import POWER
+from pgdrag.analysis.pair_logs import (
+    ALL_SIGNS,
+    ORDER_PAIRS,
+    SAMPLED_SIGNS,
+    PairedLogs,
+    subsets,
+    t_p_of,
+)
 from pgdrag.analysis.ratios import noncentrality
 
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer have too coarse a distribution
-ORDER_PAIRS = 4  # from which on the order of a pair can be told from the treatment
-ADJUSTED_PAIRS = 6  # from which on the effect of the order is always taken out
 # What an effect must be larger by where two intervals have to exclude none; see simulations/compare.py.
 TWO_INTERVALS = 1.05
 BOOTSTRAP_PAIRS = 20  # from which on BCa covers what it says; see simulations/compare.py
-GATE_LEVEL = 0.05  # at which an effect of the order is told from noise
-_ALL_SIGNS = 14  # up to so many pairs every combination of signs is tried, beyond that a sample
-_SAMPLED_SIGNS = 2**14 - 1
 _BOOTSTRAPS = 4999
-
-
-@dataclass(frozen=True)
-class OrderEffect:
-    """By how much the trial that ran second in a pair differed, whichever treatment it was.
-
-    Attributes:
-        log: of the ratio of the second to the first; negative: the second was slower.
-        p: of a t test that there is none.
-    """
-
-    log: float
-    p: float
-
-    @property
-    def is_told(self) -> bool:
-        """It is told from noise."""
-        return self.p < GATE_LEVEL
 
 
 @dataclass(frozen=True)
@@ -65,85 +50,6 @@ class LogInterval:
     se: float
     dof: float
     method: str
-
-    @property
-    def half_width(self) -> float:
-        """Half of the distance between the bounds."""
-        return (self.high - self.low) / 2
-
-
-@dataclass(frozen=True)
-class PairedLogs:
-    """Log ratios, one a pair, in the order run.
-
-    Attributes:
-        logs: log of the ratio, reference and treatment always the same way round.
-        signs: 1 where the reference ran first, else -1.
-        floor_se: standard error of their mean from within the trials: no interval is narrower.
-    """
-
-    logs: tuple[float, ...]
-    signs: tuple[int, ...]
-    floor_se: float = 0.0
-
-    def __post_init__(self) -> None:
-        assert len(self.logs) == len(self.signs), f"{len(self.logs)} logs, {len(self.signs)} signs"
-
-    def __len__(self) -> int:
-        return len(self.logs)
-
-    @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """The logs as an array."""
-        return np.array(self.logs)
-
-    @cached_property
-    def order(self) -> OrderEffect | None:
-        """The effect of the order; None where too few pairs, or pairs of one order, cannot tell."""
-        fit = self._fit
-        if fit is None:
-            return None
-        return OrderEffect(-fit.order, _t_p(fit.order, fit.se, len(self) - 2))
-
-    @cached_property
-    def typical_values(self) -> NDArray[np.float64]:
-        """The means of all subsets, in order (Hartigan's typical values), the order's effect apart.
-
-        Flipping a subset around a supposed mean takes the sum as far as it was, or further, just
-        where the subset's own mean lies on the other side of it.
-        """
-        return np.sort(_subsets(len(self)) @ _judged(self))
-
-    @cached_property
-    def _fit(self) -> _Fit | None:
-        if len(self) < ORDER_PAIRS or len(set(self.signs)) < 2:
-            return None
-        signs = np.array(self.signs, dtype=float)
-        design = np.column_stack([np.ones(len(self)), signs])
-        (center, order), *_ = np.linalg.lstsq(design, self.values, rcond=None)
-        rest = self.values - design @ (center, order)
-        variance = float(rest @ rest) / (len(self) - 2)
-        se = math.sqrt(variance / (len(self) * (1 - float(signs.mean()) ** 2)))
-        return _Fit(float(center), float(order), se)
-
-    @cached_property
-    def _without_order(self) -> NDArray[np.float64]:
-        """The logs with the order's effect taken out, spread again by what that took from them."""
-        fit = self._fit
-        assert fit is not None, "no effect of the order"
-        signs = np.array(self.signs)
-        rest = self.values - fit.order * signs - fit.center
-        lost = (len(self) - 1) / (len(self) - 2) / (1 - float(signs.mean()) ** 2)
-        return np.asarray(fit.center + rest * math.sqrt(lost))
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """log = center + order * sign, by least squares; `se` is of both alike."""
-
-    center: float
-    order: float
-    se: float
 
 
 def interval(pairs: PairedLogs, *, confidence: float, is_guarded: bool = True) -> LogInterval:
@@ -183,13 +89,13 @@ def t_p_value(pairs: PairedLogs) -> float:
     Unlike flipped signs it can be as small as it takes where many quantities are compared at once.
     With few pairs the larger of two: with the order taken out, and without (see `_few_pairs`).
     """
-    plain = _t_p(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)
+    plain = t_p_of(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)
     if len(pairs) < ORDER_PAIRS:
         return plain
-    fit = pairs._fit
+    fit = pairs.fit
     if fit is None:
         return 1.0
-    adjusted = _t_p(fit.center, fit.se, len(pairs) - 2)
+    adjusted = t_p_of(fit.center, fit.se, len(pairs) - 2)
     return adjusted if len(pairs) >= EXACT_PAIRS else max(plain, adjusted)
 
 
@@ -200,7 +106,7 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
 
     Source: Efron 1987; the seed is fixed, so that the same pairs give the same bounds.
     """
-    values = _judged(pairs)
+    values = pairs.judged
     if len(values) < BOOTSTRAP_PAIRS or np.ptp(values) == 0:
         return None
     # A resample varies by (n-1)/n less than it should: spread the values by that beforehand.
@@ -237,28 +143,6 @@ def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
     return both * noncentrality(pairs - 2, confidence, power) * se
 
 
-def pair_sd(pairs: PairedLogs) -> float:
-    """Return the standard deviation of the log ratio from pair to pair, the order's effect apart."""
-    fit = pairs._fit
-    if fit is None or not is_order_taken_out(pairs):
-        return float(pairs.values.std(ddof=1))
-    return fit.se * math.sqrt(len(pairs) * (1 - float(np.mean(pairs.signs)) ** 2))
-
-
-def is_order_taken_out(pairs: PairedLogs) -> bool:
-    """Tell whether an unguarded interval has the effect of the order taken out.
-
-    With fewer than `ADJUSTED_PAIRS` only where it is told from noise: taking it out costs much then.
-    """
-    if pairs.order is None:
-        return False
-    return len(pairs) >= ADJUSTED_PAIRS or pairs.order.is_told
-
-
-def _judged(pairs: PairedLogs) -> NDArray[np.float64]:
-    return pairs._without_order if is_order_taken_out(pairs) else pairs.values
-
-
 def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> LogInterval:
     """Return a t interval on the pairs, or with their order taken out; guarded: all that lies in either.
 
@@ -269,7 +153,7 @@ def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> Log
     """
     count = len(pairs)
     values = pairs.values
-    fit = pairs._fit
+    fit = pairs.fit
     if fit is None and count >= ORDER_PAIRS:
         center = float(values.mean())
         return LogInterval(-math.inf, center, math.inf, math.inf, 1, "pairs of one order only")
@@ -285,7 +169,7 @@ def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> Log
     method = f"t interval on log ratios of {count} pairs, their order taken out"
     adjusted = _t_interval(fit.center, fit.se, count - 2, confidence, method)
     if not is_guarded:
-        return adjusted if is_order_taken_out(pairs) else plain
+        return adjusted if pairs.is_order_taken_out else plain
     method = f"t intervals on log ratios of {count} pairs, with their order and without"
     low, high = min(plain.low, adjusted.low), max(plain.high, adjusted.high)
     return LogInterval(low, fit.center, high, max(fit.se, plain.se), count - 2, method)
@@ -300,10 +184,10 @@ def _flipped(pairs: PairedLogs, confidence: float) -> LogInterval:
         if skipped >= 0
         else (-math.inf, math.inf)
     )
-    how = "all" if count <= _ALL_SIGNS else f"{_SAMPLED_SIGNS:,} random"
-    order = ", their order taken out" if is_order_taken_out(pairs) else ""
+    how = "all" if count <= ALL_SIGNS else f"{SAMPLED_SIGNS:,} random"
+    order = ", their order taken out" if pairs.is_order_taken_out else ""
     method = f"{how} sign flips of {count} pairs{order}"
-    values = _judged(pairs)
+    values = pairs.judged
     return LogInterval(low, float(values.mean()), high, _mean_se(values), count - 1, method)
 
 
@@ -317,21 +201,9 @@ def _flip_p(pairs: PairedLogs) -> float:
     first_less_second = pairs.values * signs
     centred = (first_less_second - first_less_second.mean()) * signs
     # The sum of a subset against half of the whole: flipping it takes the sum as far, or further.
-    chosen = _subsets(len(pairs)) @ centred
+    chosen = subsets(len(pairs)) @ centred
     below, above = int((chosen <= 0).sum()), int((chosen >= 0).sum())
     return min(1.0, 2 * (min(below, above) + 1) / (len(chosen) + 1))
-
-
-@lru_cache(maxsize=8)
-def _subsets(count: int) -> NDArray[np.float64]:
-    """Return one row a subset, each element weighing one by their number; the empty one left out."""
-    if count <= _ALL_SIGNS:
-        rows = np.arange(1, 2**count)
-        chosen = (rows[:, None] >> np.arange(count)) & 1
-    else:
-        chosen = np.random.default_rng(count).integers(0, 2, (_SAMPLED_SIGNS, count))
-        chosen[chosen.sum(axis=1) == 0, 0] = 1
-    return np.asarray(chosen / chosen.sum(axis=1, keepdims=True))
 
 
 def _floored(found: LogInterval, floor_se: float, confidence: float) -> LogInterval:
@@ -356,12 +228,6 @@ def _t_interval(
 @lru_cache(maxsize=1024)  # the same few looks come again and again
 def _t_quantile(confidence: float, dof: float) -> float:
     return float(stats.t.ppf((1 + confidence) / 2, dof))
-
-
-def _t_p(center: float, se: float, dof: float) -> float:
-    if se == 0:
-        return 1.0 if center == 0 else 0.0
-    return 2 * float(stats.t.sf(abs(center) / se, dof))
 
 
 def _mean_se(values: NDArray[np.float64]) -> float:

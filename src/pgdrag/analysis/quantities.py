@@ -16,7 +16,8 @@ from enum import StrEnum
 from pgdrag.analysis.comparing import ratio_of
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.innocence import Use
-from pgdrag.analysis.paired import ORDER_PAIRS, PairedLogs, interval, t_p_value
+from pgdrag.analysis.pair_logs import ORDER_PAIRS, PairedLogs
+from pgdrag.analysis.paired import interval, t_p_value
 from pgdrag.analysis.pairs import Pair
 from pgdrag.measurement import Latency
 from pgdrag.plan import Result

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from pgdrag.analysis.comparing import End, Rules, Standing, standing
-from pgdrag.analysis.paired import ORDER_PAIRS
+from pgdrag.analysis.pair_logs import ORDER_PAIRS
 from pgdrag.analysis.pairs import pairing
 from pgdrag.analysis.sequential import FIRST_LOOK
 from pgdrag.designs import Design, DesignParameters

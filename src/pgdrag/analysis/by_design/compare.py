@@ -23,16 +23,8 @@ from pgdrag.analysis.comparing import (
 from pgdrag.analysis.comparison import CompareFinding, NoiseFloor, pair_finding, trend
 from pgdrag.analysis.comparison_words import answer_words, doubts
 from pgdrag.analysis.findings import Interval, Verdict
-from pgdrag.analysis.paired import (
-    EXACT_PAIRS,
-    TWO_INTERVALS,
-    OrderEffect,
-    PairedLogs,
-    bootstrap,
-    interval,
-    p_value,
-    pair_sd,
-)
+from pgdrag.analysis.pair_logs import OrderEffect, PairedLogs
+from pgdrag.analysis.paired import EXACT_PAIRS, TWO_INTERVALS, bootstrap, interval, p_value
 from pgdrag.analysis.pairs import Pairing, pairing, throughput_logs
 from pgdrag.analysis.quantities import quantities
 from pgdrag.analysis.ratios import noncentrality, slowdown
@@ -56,6 +48,7 @@ class CompareAnalysis(DesignAnalysis):
         trials = pairing(run.results, reference, treatment)
         rules = Rules.from_parameters(run.study.design_parameters)
         stands = standing(trials, rules)
+        ended = _outcomes(trials)
         last = last_look(trials, rules, stands)
         if last is not None:
             trials = trials.first(last.pairs)
@@ -65,8 +58,8 @@ class CompareAnalysis(DesignAnalysis):
             reference=rungs[0].name,
             treatment=rungs[-1].name,
             noise_floor=NoiseFloor.from_parameters(run.study.design_parameters),
-            reference_outcomes=_outcomes(run, reference),
-            treatment_outcomes=_outcomes(run, treatment),
+            reference_outcomes=ended[0],
+            treatment_outcomes=ended[1],
         )
         return replace(
             found, answer=answer_words(found, trials), warnings=tuple(doubts(found, trials))
@@ -96,7 +89,7 @@ def _finding(trials: Pairing, rules: Rules, stands: Standing, last: Look | None)
         pairs=tuple(pair_finding(pair) for pair in trials.pairs),
         detectable=_detectable(trials, told, rules),
         more_pairs=_more_pairs(told, last, rules),
-        pair_log_sd=None if told is None else pair_sd(told),
+        pair_log_sd=None if told is None else told.sd,
         noise_floor=None,
         order=math.exp(-order.log) if order is not None and _matters(order) else None,
         trend=trend(trials.pairs),
@@ -167,12 +160,13 @@ def _more_pairs(logs: PairedLogs | None, last: Look | None, rules: Rules) -> int
     return None if needed is None else max(needed - len(logs), 1)
 
 
-def _outcomes(run: RunRecord, treatment: Treatment) -> dict[str, int]:
-    """Count how the trials of a treatment ended, those of the same levels and name together."""
-    ended = Counter(
-        result.outcome.value
-        for result in run.results
-        if result.trial.treatment.identity == treatment.identity
-        and (result.trial.treatment.name == treatment.name)
-    )
-    return dict(ended)
+def _outcomes(trials: Pairing) -> tuple[dict[str, int], dict[str, int]]:
+    """Count how the trials of each side ended, those of complete blocks."""
+    pairs = [(pair.reference, pair.treatment) for pair in trials.pairs]
+    sides = [
+        Counter(
+            one.outcome.value for one in (*(pair[side] for pair in pairs), *trials.failures(side))
+        )
+        for side in (0, 1)
+    ]
+    return dict(sides[0]), dict(sides[1])
