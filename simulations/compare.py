@@ -97,7 +97,7 @@ def simulate(scale: float) -> list[Row]:
             for machine in MACHINES[:3]
         ),
         *(_adaptive_coverage(machine, repeats) for machine in MACHINES[:3]),
-        *(_bootstrap_coverage(pairs, QUIET, max(repeats // 3, 20)) for pairs in (20, 30, 50)),
+        *(_bootstrap_coverage(pairs, QUIET, repeats) for pairs in (20, 30, 50)),
         *(_exact_test(pairs, machine, repeats) for pairs in (10, 20) for machine in MACHINES[:3]),
         *(_cost(percent, max(repeats // 3, 20)) for percent in (0, 2, 5, 10, 50)),
     ]

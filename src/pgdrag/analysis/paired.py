@@ -109,8 +109,11 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
     values = pairs.judged
     if len(values) < BOOTSTRAP_PAIRS or np.ptp(values) == 0:
         return None
-    # A resample varies by (n-1)/n less than it should: spread the values by that beforehand.
-    spread = values.mean() + (values - values.mean()) * math.sqrt(len(values) / (len(values) - 1))
+    # A resample varies by (n-1)/n less than it should, and its quantiles are a normal's where they
+    # should be Student's: the values are spread by both beforehand.
+    count = len(values)
+    student = _t_quantile(confidence, count - 1) / _t_quantile(confidence, math.inf)
+    spread = values.mean() + (values - values.mean()) * student * math.sqrt(count / (count - 1))
     found = stats.bootstrap(
         (spread,),
         np.mean,

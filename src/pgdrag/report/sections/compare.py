@@ -130,7 +130,7 @@ def _sureness(found: CompareFinding) -> list[tuple[str, Cell]]:
             (found.treatment, [pair.treatment_per_s for pair in found.pairs]),
         )
     ]
-    rows.append(("× slower", Cell(_interval_words(shown), _adjusted(found))))
+    rows.append(("Effect", Cell(_interval_words(shown), _adjusted(found))))
     if found.fixed is not None:
         note = f"{percent_words(found.fixed.confidence)}: {found.fixed.method}"
         rows.append(("One look only", Cell(_interval_words(found.fixed), note)))
