@@ -67,7 +67,10 @@ class BisectCourse:
             first = rest[0].trial.block if rest else 0
             replicates = self._replicates(rest, len(wanted), first)
             size = len(wanted) * replicates
-            if not rest or len(rest) < size:
+            asked = {self.treatment(look.subset).identity for look in wanted}
+            told = {result.trial.treatment.identity for result in rest[:size]}
+            # A block under way is not told yet, and what was not asked for is another design's.
+            if len(rest) < size or not rest or told != asked:
                 return
             self.tell(rest[:size])
             rest = rest[size:]
