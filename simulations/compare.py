@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.analysis.comparing import Gate, Look, Rules, look_at_logs
+from pgdrag.analysis.comparing import Gate, Look, Rules, look_at_logs, pairs_needed
 from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.pair_logs import PairedLogs
 from pgdrag.analysis.paired import (
@@ -91,6 +91,7 @@ def simulate(scale: float) -> list[Row]:
         *_errors_at_the_margins(repeats),
         *(_power(pairs, QUIET, repeats) for pairs in (4, 6, 8, 20, 40)),
         *(_power(pairs, MACHINES[2], repeats) for pairs in (20, 40)),
+        *(_foretold(percent, QUIET, repeats // 2) for percent in (0, 1, 4, 8)),
         *(
             _coverage(pairs, machine, repeats)
             for pairs in (4, 6, 8, 10, 14, 20, 30)
@@ -157,6 +158,18 @@ def _power(pairs: int, machine: Machine, repeats: int) -> Row:
     planted = smallest_effect(machine.sd * math.sqrt(2), pairs, confidence=sure)
     ends = _ends(name, machine, planted, rules, repeats)
     return share_row(name, sum(x.verdict is Verdict.SLOWER for x in ends), repeats, ">= 0.8")
+
+
+def _foretold(percent: float, machine: Machine, repeats: int) -> Row:
+    """Run as many pairs as are foretold by a comparison that saw the very effect and noise."""
+    planted, log_sd = math.log1p(percent / 100), machine.sd * math.sqrt(2)
+    typical = log_sd * math.sqrt(3 / 4)  # of four numbers one such deviation off, on either side
+    seen = [planted + side * typical for side in (1, -1, -1, 1)]
+    pairs = pairs_needed(PairedLogs(tuple(seen), (1, -1, 1, -1)), Rules())
+    assert pairs is not None, "more pairs than are ever foretold"
+    name = f"compare: decided by the pairs foretold ({pairs}), {percent:g} % slower, {machine.name}"
+    ends = _ends(name, machine, planted, Rules(max_pairs=pairs), repeats)
+    return share_row(name, sum(one.is_decided for one in ends), repeats, ">= 0.8")
 
 
 def _coverage(pairs: int, machine: Machine, repeats: int) -> Row:

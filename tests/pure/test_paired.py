@@ -15,6 +15,7 @@ from pgdrag.analysis.paired import (
     bootstrap,
     interval,
     p_value,
+    power,
     smallest_effect,
 )
 
@@ -120,6 +121,14 @@ def test_the_smallest_effect_shrinks_with_the_root_of_the_pairs():
     # (1.98 + 0.84) * 0.05 / 10
     assert few == pytest.approx(0.0142, rel=0.01)
     assert math.isinf(smallest_effect(0.05, 1, confidence=0.95))
+
+
+@given(st.integers(4, 200), st.sampled_from([0.9, 0.95, 0.99]), st.floats(0.001, 1.0))
+def test_the_smallest_effect_is_told_four_times_in_five(count, confidence, sd):
+    effect = smallest_effect(sd, count, confidence=confidence)
+    assert power(effect, sd, count, confidence=confidence) == pytest.approx(0.8, abs=0.01)
+    assert power(0.5 * effect, sd, count, confidence=confidence) < 0.5
+    assert power(100 * effect, sd, count, confidence=confidence) > 0.8
 
 
 def test_the_spread_of_pairs_is_told_apart_from_their_order():

@@ -17,7 +17,7 @@ from scipy import stats
 from pgdrag.analysis.counts import FEW_COMMITS, POWER
 from pgdrag.analysis.findings import Interval, Verdict
 from pgdrag.analysis.pair_logs import ORDER_PAIRS, PairedLogs
-from pgdrag.analysis.paired import LogInterval, interval, smallest_effect
+from pgdrag.analysis.paired import LogInterval, interval, power, smallest_effect
 from pgdrag.analysis.pairs import Pairing, throughput_logs
 from pgdrag.analysis.ratios import EQUIVALENCE, slowdown
 from pgdrag.analysis.sequential import (
@@ -214,30 +214,36 @@ def pairs_needed(logs: PairedLogs, rules: Rules) -> int | None:
 
     None where more than `MOST_FORETOLD` would be needed.
     """
-    size, log_sd = abs(float(logs.values.mean())), logs.sd
-    center = float(logs.values.mean())
-    confidence, narrow = (
-        look_confidence(rules.max_pairs, rules.max_pairs, confidence=level)
-        for level in (rules.confidence, 2 * rules.confidence - 1)
-    )
-
-    def would_decide(pairs: int) -> bool:
-        told = smallest_effect(log_sd, pairs, confidence=confidence)
-        if rules.precision is not None:
-            # Half of the width takes no more than the quantile of the confidence.
-            return told <= math.log1p(rules.precision) * _power_to_width(confidence)
-        if rules.fail_if_slower is not None:
-            return told <= abs(center - math.log1p(rules.fail_if_slower))
-        room = math.log1p(rules.equivalence) - size
-        return told <= size or smallest_effect(log_sd, pairs, confidence=narrow) <= room
-
-    if not would_decide(MOST_FORETOLD):
+    center, log_sd = float(logs.values.mean()), logs.sd
+    if not _would_decide(center, log_sd, MOST_FORETOLD, rules):
         return None
     low, high = 1, MOST_FORETOLD
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if would_decide(middle) else (middle, high)
+        is_enough = _would_decide(center, log_sd, middle, rules)
+        low, high = (low, middle) if is_enough else (middle, high)
     return max(high, len(logs))
+
+
+def _would_decide(center: float, log_sd: float, pairs: int, rules: Rules) -> bool:
+    """Tell whether so many pairs decide it with a probability of `POWER`, at the last look."""
+    most = rules.max_pairs
+    wide = look_confidence(most, most, confidence=rules.confidence)
+    if rules.precision is not None:
+        # Half of the width takes no more than the quantile of the confidence.
+        told = smallest_effect(log_sd, pairs, confidence=wide)
+        return told <= math.log1p(rules.precision) * _power_to_width(wide)
+    if rules.fail_if_slower is not None:
+        room = abs(center - math.log1p(rules.fail_if_slower))
+        return power(room, log_sd, pairs, confidence=wide) >= POWER
+    narrow = look_confidence(most, most, confidence=2 * rules.confidence - 1)
+    margin = math.log1p(rules.equivalence)
+    # Equal only where both one-sided tests say so.
+    equal = sum(
+        power(room, log_sd, pairs, confidence=narrow)
+        for room in (margin - abs(center), margin + abs(center))
+    )
+    return max(power(abs(center), log_sd, pairs, confidence=wide), equal - 1) >= POWER
 
 
 def _power_to_width(confidence: float) -> float:

@@ -138,12 +138,31 @@ def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
     """
     if pairs < ORDER_PAIRS:
         return math.inf
-    # Lots fall all alike now and then, and then nothing is told.
-    power = POWER / (1 - 2.0 ** (1 - pairs))
-    # Else they leave the orders a little unlike, which costs what one pair in `pairs` would bring.
-    se = log_sd * math.sqrt((1 + 1 / pairs) / pairs)
+    wanted = POWER / _orders_unlike(pairs)
+    return noncentrality(pairs - 2, confidence, wanted) * _effective_se(log_sd, pairs)
+
+
+def power(effect: float, log_sd: float, pairs: int, *, confidence: float) -> float:
+    """Return how often so many pairs tell a log ratio from none: `smallest_effect` turned round."""
+    if pairs < ORDER_PAIRS or effect <= 0:
+        return 0.0
+    quantile, se = _t_quantile(confidence, pairs - 2), _effective_se(log_sd, pairs)
+    # Far beyond the quantile the noncentral t distribution is certain, and its sum does not converge.
+    is_certain = effect >= (3 * quantile + 10) * se
+    told = 1.0 if is_certain else float(stats.nct.sf(quantile, pairs - 2, effect / se))
+    return told * _orders_unlike(pairs)
+
+
+def _orders_unlike(pairs: int) -> float:
+    """Return the probability that lots do not fall all alike: where they do, nothing is told."""
+    return 1 - 2.0 ** (1 - pairs)
+
+
+def _effective_se(log_sd: float, pairs: int) -> float:
+    """Return the standard error that an effect is held against, before the pairs are run."""
     both = TWO_INTERVALS if pairs < EXACT_PAIRS else 1.0
-    return both * noncentrality(pairs - 2, confidence, power) * se
+    # Lots leave the orders a little unlike, which costs what one pair in `pairs` would bring.
+    return both * log_sd * math.sqrt((1 + 1 / pairs) / pairs)
 
 
 def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> LogInterval:
