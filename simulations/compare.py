@@ -25,7 +25,9 @@ from pgdrag.analysis.paired import (
     interval,
     p_value,
     smallest_effect,
+    t_p_value,
 )
+from pgdrag.analysis.quantities import holm
 from pgdrag.analysis.ratios import EQUIVALENCE
 from pgdrag.analysis.sequential import look_confidence, planned_looks
 from simulations.rows import Row, share_row, value_row
@@ -91,6 +93,7 @@ def simulate(scale: float) -> list[Row]:
         *_errors_at_the_margins(repeats),
         *(_power(pairs, QUIET, repeats) for pairs in (4, 6, 8, 20, 40)),
         *(_power(pairs, MACHINES[2], repeats) for pairs in (20, 40)),
+        *(_false_quantities(likeness, repeats) for likeness in (0.0, 0.5, 0.9, 1.0)),
         *(_foretold(percent, QUIET, repeats // 2) for percent in (0, 1, 4, 8)),
         *(
             _coverage(pairs, machine, repeats)
@@ -158,6 +161,23 @@ def _power(pairs: int, machine: Machine, repeats: int) -> Row:
     planted = smallest_effect(machine.sd * math.sqrt(2), pairs, confidence=sure)
     ends = _ends(name, machine, planted, rules, repeats)
     return share_row(name, sum(x.verdict is Verdict.SLOWER for x in ends), repeats, ">= 0.8")
+
+
+def _false_quantities(likeness: float, repeats: int) -> Row:
+    """Compare six quantities, more or less like throughput, where throughput stopped the pairs."""
+    name = f"compare: any of 6 quantities told on A/A, correlation with throughput {likeness:g}"
+    rng, rules, told = _rng(name), Rules(), 0
+    own = math.sqrt(1 - likeness**2)
+    for _ in range(repeats):
+        pairs = QUIET.pairs(rng, rules.max_pairs, 0.0)
+        count = run_to_end(pairs, rules).pairs
+        ps = []
+        for _ in range(6):
+            noise = QUIET.pairs(rng, count, 0.0).values
+            logs = likeness * pairs.values[:count] + own * noise
+            ps.append(t_p_value(PairedLogs(tuple(logs.tolist()), pairs.signs[:count])))
+        told += min(holm(ps)) <= 1 - rules.confidence
+    return share_row(name, told, repeats, "<= 0.05")
 
 
 def _foretold(percent: float, machine: Machine, repeats: int) -> Row:

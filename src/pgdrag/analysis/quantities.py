@@ -43,7 +43,7 @@ class Quantity:
         name: "latency_p99_us payment", "driver_cpu_s_per_transaction".
         label: for people.
         reference, treatment: geometric means over the pairs, in seconds.
-        ratio: treatment divided by reference, at the confidence of the throughput's own interval.
+        ratio: treatment divided by reference, at a confidence of its own, not adjusted for their number.
         p: that there is no difference; `p_adjusted`: with all quantities of the comparison in view.
         pairs: that have it on both sides.
     """
@@ -63,8 +63,9 @@ def quantities(pairs: Sequence[Pair], *, confidence: float) -> tuple[Quantity, .
     """Compare every quantity that enough pairs have; those of latency first.
 
     Args:
-        confidence: of the family of quantities, and of each interval: that of the look at which
-            the comparison stopped, since it stopped for what these pairs said.
+        pairs: those that the comparison of throughput stopped at.
+        confidence: of all quantities together, and of each interval. That the pairs were stopped for
+            what throughput said, which is like some of them, costs no more: simulations/compare.py.
     """
     found = [
         one

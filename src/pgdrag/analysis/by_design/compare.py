@@ -93,7 +93,7 @@ def _finding(trials: Pairing, rules: Rules, stands: Standing, last: Look | None)
         noise_floor=None,
         order=math.exp(-order.log) if order is not None and _matters(order) else None,
         trend=trend(trials.pairs),
-        quantities=quantities(trials.pairs, confidence=_confidence(trials, rules)),
+        quantities=quantities(trials.pairs, confidence=rules.confidence),
         reference_outcomes={},
         treatment_outcomes={},
     )
