@@ -7,10 +7,11 @@ import pytest
 from pgdrag.analysis.bisect_findings import BisectFinding
 from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
-from pgdrag.lab import expand, make_design
-from pgdrag.plan import Level, Outcome, Rung, Treatment
+from pgdrag.journal import Journal
+from pgdrag.lab import expand, make_design, run_experiment
+from pgdrag.plan import Host, Level, Outcome, Rung, Treatment
 from pgdrag.testing.conformance_sections import _record
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
 GROUPS = {name: f"group {at // 4}" for at, name in enumerate(NAMES)}
@@ -196,3 +197,28 @@ def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
         design.tell(told)
     assert find(_record(study, results)).found.inert == ("s31",)
     assert all("s31" not in x.of_kind("setting") for x in design.ask().treatments)
+
+
+@pytest.mark.parametrize("kill_in_trial", [2, 9, 17])
+def test_a_bisection_killed_in_a_trial_resumes_to_the_identical_result(tmp_path, kill_in_trial):
+    def begin(name):
+        journal = Journal(tmp_path / name)
+        run_id = journal.begin_run(
+            study_of(),
+            Host("simulated", 2, 1 << 30, "simulated", "simulated"),
+            server_wanted=None,
+            server_version="simulated",
+            pgdrag_version="0",
+            seed=1,
+        )
+        return journal, run_id
+
+    journal, run_id = begin("uncut.sqlite")
+    uncut = run_experiment(run_id, SimulatedBench(PLAIN, seed=7), journal)
+    journal, run_id = begin("killed.sqlite")
+    with pytest.raises(SimulatedKill):
+        run_experiment(run_id, SimulatedBench(PLAIN, seed=7, kill_in_trial=kill_in_trial), journal)
+    resumed = run_experiment(run_id, SimulatedBench(PLAIN, seed=7), journal)
+    assert resumed.results == uncut.results
+    assert find(resumed).found == find(uncut).found
+    assert guilty(find(resumed).found) == {"s03", "s10"}
