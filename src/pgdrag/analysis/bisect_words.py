@@ -59,8 +59,13 @@ def doubts(found: BisectFinding) -> tuple[str, ...]:
 
 def share_words(share: Interval) -> str:
     """Return `94 % (89 % to 99 %)`."""
-    low, center, high = (percent_words(x) for x in (share.low, share.center, share.high))
+    low, center, high = (share_of(x) for x in (share.low, share.center, share.high))
     return f"{center} ({low} to {high})"
+
+
+def share_of(share: float) -> str:
+    """Return a share in whole per cent, without a sign before 0."""
+    return percent_words(round(share, 2) + 0.0)
 
 
 def _set_words(found: BisectFinding) -> str:

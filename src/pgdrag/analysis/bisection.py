@@ -23,6 +23,10 @@ SLOW_TARGET_TRIALS = 3  # full ones, where short ones hold next to nothing
 OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
 DIFFERS = 3.0  # standard errors by which reference and target must differ
 AIM = -0.3  # of what may be lost, how much the search does not give away: sums of pieces are noisy
+LOOKS_BETWEEN_ENDS = 10
+DRIFT_MATTERS = (
+    0.02  # noise between trials, as a part of the whole, from which on it can decide a test
+)
 SURE = 1.0  # standard errors from the share within which further full trials are made, if there are any
 BACKED = 1.645  # standard errors that the share may miss what is wanted by, where all that is left out is small
 SMALL = 0.1  # of what may be lost: a member that carries less may be left out of a slow set
@@ -194,11 +198,27 @@ class Bisection:
         book.reserved = self.reserve
         aim = self.goal.share + AIM * (1 - self.goal.share)
         search = Search(book, self._units(), aim)
-        yield from search.run()
+        yield from self._following_drift(search.run())
         self.found = search.candidate or book.all
         yield from self._leave_out_one_by_one(search)
         book.reserved = 0
         yield from self._confirm(search)
+
+    def _following_drift(self, course: Wanted) -> Wanted:
+        """Run both ends again now and then, where noise and drift could matter beside the whole."""
+        book, looks = self.book, 0
+        for wanted in course:
+            ends: tuple[Look, ...] = ()
+            threshold = book.threshold
+            assert threshold is not None, "the ends come first"
+            is_small = threshold.noise_sd > DRIFT_MATTERS * threshold.whole
+            if is_small and looks >= LOOKS_BETWEEN_ENDS and wanted[0].is_brief:
+                ends, looks = (Look(book.none), Look(book.all)), 0
+                ends = ends if book.left >= len(wanted) + len(ends) else ()
+            yield wanted + ends
+            looks += len(wanted)
+            if ends:
+                book.threshold = self._threshold()
 
     def _threshold(self) -> Threshold:
         """Return the threshold from all trials of both ends so far."""

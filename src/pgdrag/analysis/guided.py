@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.analysis.looks import Book, Look, Wanted
-from pgdrag.analysis.oracle import Verdict
+from pgdrag.analysis.oracle import Threshold, Verdict
 from pgdrag.analysis.pieces import Node, Subset
 
 TRIALS_A_TEST = 3
@@ -68,15 +68,28 @@ class Search:
         assert book.threshold is not None, "the ends come first"
         self._book = book
         self._units = units
-        self._threshold = book.threshold
+        self._aim = aim
         self._base: Subset = book.none
         self._pieces: list[Piece] = []
         self._unit_gains: list[float] = []
         self._redundant: Subset = book.none  # what the other half of a large piece does already
-        self._need = aim * self._threshold.whole
-        self._tolerance = _TOLERANCE * self._threshold.noise_sd
         self._shots = self._shots_a_look()
         self.candidate: Subset = book.none
+
+    @property
+    def _threshold(self) -> Threshold:
+        assert self._book.threshold is not None, "the ends come first"
+        return self._book.threshold
+
+    @property
+    def _need(self) -> float:
+        """What the pieces should add up to."""
+        return self._aim * self._threshold.whole
+
+    @property
+    def _tolerance(self) -> float:
+        """What a piece must carry to be told from noise."""
+        return _TOLERANCE * self._threshold.noise_sd
 
     def _shots_a_look(self) -> int:
         """How many trials a piece takes: more where the whole is small beside the noise."""

@@ -21,7 +21,7 @@ ERROR = (
     0.05  # of the sequential test, on either side, where a rate lies beyond its indifference zone
 )
 NOISE_USUAL = 0.06  # standard deviation between trials that a quiet machine shows, as a logarithm
-_NOISE_WEIGHT = 3  # degrees of freedom that this experience is worth
+NOISE_WEIGHT = 3  # degrees of freedom that this experience is worth
 
 _STALLED_MASS = -math.log(1 - 0.95)  # commits expected at the bound of a stalled trial
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -163,7 +163,7 @@ def noise_between(groups: Sequence[Sequence[Reading]]) -> float:
     Few repeats know little: what a quiet machine usually shows is worth three of them. What the
     chance in counting explains is no noise.
     """
-    squares, dof = _NOISE_WEIGHT * NOISE_USUAL**2, float(_NOISE_WEIGHT)
+    squares, dof = NOISE_WEIGHT * NOISE_USUAL**2, float(NOISE_WEIGHT)
     for readings in groups:
         many = [x for x in readings if _as_counts(x)[0] >= _MANY_COMMITS]
         if len(many) < 2:

@@ -15,9 +15,9 @@ from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.looks import Test
-from pgdrag.analysis.oracle import Estimate, Verdict
+from pgdrag.analysis.oracle import NOISE_WEIGHT, Estimate, Verdict
 from pgdrag.analysis.pieces import Subset
-from pgdrag.analysis.rates import TrialRate
+from pgdrag.analysis.rates import Noise, TrialRate
 from pgdrag.analysis.ratios import slowdown
 from pgdrag.plan import Level, RunRecord, Treatment
 
@@ -158,8 +158,16 @@ class _Finder:
         for is_brief in (False, True):
             before, after = (self._rates(x, is_brief) for x in (frozenset[int](), subset))
             if before and after and any(x.committed for x in (*before, *after)):
-                return slowdown(before, after, confidence=CONFIDENCE).slowdown
+                return slowdown(before, after, noise=self._noise(), confidence=CONFIDENCE).slowdown
         return None
+
+    def _noise(self) -> Noise | None:
+        """Return what the tests took for the noise between trials, with the repeats behind it."""
+        if self._book.threshold is None:
+            return None
+        ends = (self._book.readings(x) for x in (self._book.none, self._book.all))
+        dof = NOISE_WEIGHT + sum(max(len(readings) - 1, 0) for readings in ends)
+        return Noise(self._book.threshold.noise_sd, dof)
 
     def _rates(self, subset: Subset, is_brief: bool) -> list[TrialRate]:
         identity = self._course.treatment(subset).identity

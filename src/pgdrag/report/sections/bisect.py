@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.bisect_findings import BisectFinding, GuiltyChange, SetTested
-from pgdrag.analysis.bisect_words import share_words
+from pgdrag.analysis.bisect_words import share_of, share_words
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.oracle import Verdict
-from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
+from pgdrag.analysis.wording import counted, listed, slowdown_words
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (
     Align,
@@ -130,7 +130,7 @@ def _picture(found: BisectFinding) -> list[Block]:
 def _words(found: BisectFinding, test: SetTested) -> str:
     if found.outcome:
         return "ends alike" if test.verdict == Verdict.KEEPS else test.verdict
-    return "no number" if test.share is None else percent_words(test.share.center)
+    return "no number" if test.share is None else share_of(test.share.center)
 
 
 def _tests(found: BisectFinding) -> Table:
@@ -180,8 +180,8 @@ def _doubts(found: BisectFinding) -> list[Block]:
 def _share_cell(share: Interval | None) -> Cell:
     if share is None:
         return NOTHING
-    bounds = f"{percent_words(share.low)} to {percent_words(share.high)}"
-    return Cell(percent_words(share.center), bounds)
+    bounds = f"{share_of(share.low)} to {share_of(share.high)}"
+    return Cell(share_of(share.center), bounds)
 
 
 def _without_cell(one: GuiltyChange) -> Cell:
@@ -189,7 +189,7 @@ def _without_cell(one: GuiltyChange) -> Cell:
     tone = _TONES.get(one.verdict, Tone.PLAIN)
     if one.without is None:
         return Cell("–", words, tone)
-    return Cell(percent_words(one.without.center), words, tone)
+    return Cell(share_of(one.without.center), words, tone)
 
 
 def _value(value: str | None) -> str:
