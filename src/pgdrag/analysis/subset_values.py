@@ -24,6 +24,9 @@ _TRIALS_MAX_WITHOUT_NUMBER = 2
 _PASSING = (Outcome.INVALID, Outcome.MEASURED)
 _SD_UNKNOWN = 0.1  # of single trials, where nothing was repeated: rather too doubtful than too sure
 _VARIANCE_LEAST = 1e-12
+_UNSTEADY = 0.01  # a set that chance makes so unsteady so rarely is unsteadier than the others
+# Sets are pooled whose variance within a trial is up to so many times the least, or small anyhow.
+_AS_FINE, _FINE = 4.0, 0.01**2
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,22 @@ class Value:
 
 @dataclass(frozen=True)
 class TrialNoise:
-    """How much trials of one set differ: standard deviation of a logarithm, and what it rests on."""
+    """How much trials of one set differ, on the log scale.
+
+    Attributes:
+        log_sd: standard deviation of one trial of a set with as many commits as the repeated ones.
+        dof: what that rests on.
+        within: part of its square that comes from within the trials.
+    """
 
     log_sd: float
     dof: int
+    within: float = 0.0
+
+    def variance(self, log_se: float) -> float:
+        """Return the variance of a trial that has this error from within: few commits have more of it."""
+        between = max(self.log_sd**2 - self.within, 0.0)
+        return between + max(log_se**2, self.within, _VARIANCE_LEAST)
 
 
 class SubsetValues:
@@ -103,26 +118,56 @@ class SubsetValues:
         if not readings:
             return None
         count = len(readings)
-        between = self.noise.log_sd**2
-        # Repeats hold the chance within a trial as well; a trial with few commits may have more of it.
-        variance = sum(max(between, one.log_se**2, _VARIANCE_LEAST) for one in readings) / count**2
-        return Value(
-            sum(one.log_per_s for one in readings) / count,
-            variance,
-            any(one.is_bound for one in readings),
-            count,
-        )
+        center = sum(one.log_per_s for one in readings) / count
+        variance = sum(self.noise.variance(one.log_se) for one in readings) / count
+        if count > 2 and self._is_unsteady(changes, readings):
+            variance = max(variance, _squares(readings) / (count - 1))
+        is_bound = any(one.is_bound for one in readings)
+        return Value(center, variance / count, is_bound, count)
+
+    def _is_unsteady(self, changes: Changes, readings: list[Reading]) -> bool:
+        """Tell whether a set differs from trial to trial by more than all the others make one expect.
+
+        Some treatments are less steady than the reference is: then their own trials tell.
+        """
+        others = [one for key, one in self._readings.items() if key != changes]
+        noise = _pooled_noise(others)
+        expected = sum(noise.variance(one.log_se) for one in readings) / len(readings)
+        own_dof = len(readings) - 1
+        return _squares(readings) / own_dof > expected * _f_quantile(own_dof, noise.dof)
 
 
 def _pooled_noise(repeats: Iterable[list[Reading]]) -> TrialNoise:
-    squares, dof = 0.0, 0
-    for readings in repeats:
-        logs = [one.log_per_s for one in readings if not one.is_bound]
-        if len(logs) > 1:
-            mean = sum(logs) / len(logs)
-            squares += sum((log - mean) ** 2 for log in logs)
-            dof += len(logs) - 1
-    return TrialNoise(math.sqrt(squares / dof), dof) if dof else TrialNoise(_SD_UNKNOWN, 1)
+    """Pool the repeats of those sets that are counted most finely.
+
+    A set with a handful of commits differs from trial to trial by the chance in counting them, and
+    would drown what little the others differ by.
+    """
+    sets = [[one for one in readings if not one.is_bound] for readings in repeats]
+    repeated = [(_within(readings), readings) for readings in sets if len(readings) > 1]
+    if not repeated:
+        return TrialNoise(_SD_UNKNOWN, 1)
+    finest = min(within for within, _ in repeated)
+    fine = [one for one in repeated if one[0] <= max(_AS_FINE * finest, _FINE)]
+    squares = sum(_squares(readings) for _, readings in fine)
+    dof = sum(len(readings) - 1 for _, readings in fine)
+    within = sum(within * (len(readings) - 1) for within, readings in fine) / dof
+    return TrialNoise(math.sqrt(squares / dof), dof, within)
+
+
+def _within(readings: list[Reading]) -> float:
+    return sum(one.log_se**2 for one in readings) / len(readings)
+
+
+def _squares(readings: list[Reading]) -> float:
+    logs = [one.log_per_s for one in readings]
+    mean = sum(logs) / len(logs)
+    return sum((log - mean) ** 2 for log in logs)
+
+
+@lru_cache(maxsize=4096)
+def _f_quantile(dof: int, noise_dof: int) -> float:
+    return float(stats.f.ppf(1 - _UNSTEADY, dof, noise_dof))
 
 
 @lru_cache(maxsize=4096)

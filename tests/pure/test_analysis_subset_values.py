@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdrag.analysis.readings import Reading
+from pgdrag.analysis.subset_values import REFERENCE, SubsetValues
+from pgdrag.plan import Outcome
+
+ONE, TWO = frozenset({1}), frozenset({2})
+
+
+def values(**sets):
+    """Values of sets, each from the logs of its trials and their error from within."""
+    found = SubsetValues()
+    names = {"reference": REFERENCE, "one": ONE, "two": TWO}
+    for name, (logs, log_se) in sets.items():
+        for log in logs:
+            found.add(names[name], Reading(log, log_se, False, 1, True), Outcome.MEASURED)
+    return found
+
+
+def test_the_noise_of_repeats_counts_for_what_was_run_once():
+    found = values(reference=([6.9, 7.1], 0.001), one=([5.0], 0.001))
+    sd = math.sqrt(0.02)  # of 6.9 and 7.1
+    assert found.noise.log_sd == pytest.approx(sd)
+    assert found.value(ONE).variance == pytest.approx(0.02, rel=1e-3)
+    assert found.value(REFERENCE).variance == pytest.approx(0.01, rel=1e-3)
+    assert found.value(REFERENCE).center == pytest.approx(7.0)
+
+
+def test_a_slow_set_with_a_handful_of_commits_does_not_drown_the_noise_of_fast_ones():
+    found = values(reference=([6.99, 7.01], 0.005), two=([0.5, 1.5, 1.0], 0.4))
+    assert found.noise.log_sd == pytest.approx(math.sqrt(0.0002))
+    assert found.noise.dof == 1
+
+
+def test_few_commits_add_their_own_chance_to_the_noise():
+    found = values(reference=([6.99, 7.01], 0.005), one=([1.0], 0.4))
+    between = 0.0002 - 0.005**2
+    assert found.value(ONE).variance == pytest.approx(between + 0.4**2)
+
+
+def test_a_set_that_is_far_less_steady_than_the_others_speaks_for_itself():
+    steady = [7.00, 7.01, 6.99, 7.005, 6.995, 7.0, 7.01, 6.99]
+    found = values(reference=(steady, 0.005), one=([4.0, 5.0, 6.0], 0.005))
+    assert found.value(ONE).variance == pytest.approx(1.0 / 3)
+
+
+def test_without_repeats_the_noise_is_taken_to_be_large():
+    assert values(one=([5.0], 0.01)).value(ONE).variance >= 0.01
+
+
+def test_what_was_spoilt_is_tried_once_more_and_what_did_not_start_is_not():
+    found = SubsetValues()
+    assert found.is_open(ONE)
+    found.add(ONE, None, Outcome.INVALID)
+    assert found.is_open(ONE)
+    found.add(ONE, None, Outcome.INVALID)
+    assert not found.is_open(ONE)
+    assert found.failure(ONE) is Outcome.INVALID
+    found.add(TWO, None, Outcome.DID_NOT_START)
+    assert not found.is_open(TWO)
+    assert found.value(TWO) is None
+
+
+def test_a_set_that_committed_nothing_once_is_bounded():
+    found = values(one=([5.0], 0.01))
+    found.add(ONE, Reading(1.0, 0.0, True, 1, True), Outcome.STALLED)
+    assert found.value(ONE).is_bound
