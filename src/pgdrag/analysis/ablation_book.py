@@ -39,7 +39,7 @@ class AblationOptions:
 
 def default_max_trials(changes: int) -> int:
     """Return a budget that lets a search through so many changes come to its end, mostly."""
-    return 4 * changes + 72
+    return 4 * changes + 88
 
 
 @dataclass(frozen=True)

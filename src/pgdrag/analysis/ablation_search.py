@@ -7,7 +7,7 @@ show the noise. Doubtful ones are repeated. What both looks miss is looked for b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
@@ -267,20 +267,28 @@ class Search:
         return Screened(label, *effects, alone, company)
 
     def _repeat_doubtful(self) -> Iterator[Wanted]:
+        # A trial that something else on the machine slowed down must not accuse anybody.
+        called = self._sets_that(lambda found, call: call in (Call.SLOWER, Call.FASTER))
+        single = [one for one in called if self.values.trials(one) == 1]
+        yield from self._want([*self._ends, *single] if single else [])
         for _ in range(_ROUNDS):
-            doubtful = [
-                one
-                for change, found in self._screened().items()
-                for one, found_effect, call in (
-                    (frozenset({change}), found.alone, found.alone_call),
-                    (self.whole - {change}, found.company, found.company_call),
-                )
-                if found_effect is not None and self._is_doubtful(found_effect, call)
-            ]
-            sets = [one for one in dict.fromkeys(doubtful) if one not in (REFERENCE, self.whole)]
+            sets = self._sets_that(self._is_doubtful)
             if not sets:
                 return
             yield from self._want([*self._ends * _REPEATS, *sets * _REPEATS])
+
+    def _sets_that(self, claim: Callable[[Effect, Call], bool]) -> list[Changes]:
+        """Return the sets behind the looks of which something is true, in the order of the changes."""
+        looks = [
+            look
+            for change, found in self._screened().items()
+            for look in (
+                (frozenset({change}), found.alone, found.alone_call),
+                (self.whole - {change}, found.company, found.company_call),
+            )
+        ]
+        sets = [one for one, found, call in looks if found is not None and claim(found, call)]
+        return [one for one in dict.fromkeys(sets) if one not in (REFERENCE, self.whole)]
 
     def _is_doubtful(self, found: Effect, call: Call) -> bool:
         is_near = _SURE_P < found.p_value < _DOUBTFUL_P

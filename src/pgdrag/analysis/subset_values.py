@@ -120,7 +120,7 @@ class SubsetValues:
         count = len(readings)
         center = sum(one.log_per_s for one in readings) / count
         variance = sum(self.noise.variance(one.log_se) for one in readings) / count
-        if count > 2 and self._is_unsteady(changes, readings):
+        if count > 1 and self._is_unsteady(changes, readings):
             variance = max(variance, _squares(readings) / (count - 1))
         is_bound = any(one.is_bound for one in readings)
         return Value(center, variance / count, is_bound, count)

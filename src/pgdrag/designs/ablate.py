@@ -30,7 +30,7 @@ class AblateParameters(DesignParameters):
     )
     max_trials: Annotated[int, Field(ge=1)] | None = Field(
         default=_DEFAULTS.max_trials,
-        description="Run no more trials than this, short ones included (default: 72 and 4 a change)",
+        description="Run no more trials than this, short ones included (default: 88 and 4 a change)",
     )
     max_pairs: Annotated[int, Field(ge=0, le=100)] = Field(
         default=_DEFAULTS.max_pairs,
