@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from pgdrag.analysis.bisection import Bisection, Ending, Goal
+from pgdrag.analysis.bisection import Bisection, Goal
 from pgdrag.analysis.looks import Look, Shot
 from pgdrag.analysis.pieces import Subset
 from pgdrag.analysis.readings import reading
@@ -157,6 +157,3 @@ def _short(label: str, rest: str) -> str:
     if room < 1:
         return rest.strip()[:NAME_LENGTH]
     return (label if len(label) <= room else label[: room - 1] + "…") + rest
-
-
-__all__ = ["BisectCourse", "Ending"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.analysis.boundary import State, Step, Tally, search, spread
+from pgdrag.analysis.boundary import Step, Tally, search, spread
 from pgdrag.analysis.readings import Reading, Told, reading
 from pgdrag.errors import PgdragError
-from pgdrag.plan import Block, Forecast, Level, Outcome, Result, Rung, Treatment
+from pgdrag.plan import Block, Forecast, Level, Outcome, Result, Rung
 from pgdrag.units import parse_bytes, parse_seconds
 
 SETTING = "setting"
@@ -89,10 +89,6 @@ class BoundaryCourse:
         halvings = len(self.values).bit_length()
         return Forecast(0, curve, 1, 2 * halvings + 8)
 
-    def tally(self, place: int) -> Tally:
-        """Return how the trials of a value ended, those of the search alone."""
-        return self._tallies().get(place, Tally())
-
     def readings(self, place: int) -> tuple[Reading, ...]:
         """Return the full trials of a value that have a number."""
         return self._told.readings(self.treatments[place], is_brief=False)
@@ -130,6 +126,3 @@ def size_of(value: str) -> float | None:
 def _name(setting: str, value: str) -> str:
     text = f"{setting} = {value}"
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-__all__ = ["BoundaryCourse", "State", "Treatment", "size_of", "works"]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from scipy import stats
+
 from pgdrag.analysis.boundary import Knee, KneeVerdict, State, Step, knee
-from pgdrag.analysis.boundary_course import BoundaryCourse, size_of
+from pgdrag.analysis.boundary_course import BoundaryCourse, size_of, works
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import DesignFinding, Interval
-from pgdrag.analysis.rates import TrialRate, combined_rate
+from pgdrag.analysis.rates import Noise, TrialRate, combined_rate, within_spread
 from pgdrag.analysis.wording import counted, listed
 from pgdrag.plan import Rung, RunRecord, Treatment
 from pgdrag.units import format_number, format_rate
 
 NOTHING_LEFT = "nothing to search"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,9 @@ class BoundaryAnalysis(DesignAnalysis):
         course = course_of(run.study.rungs, run.study.design_parameters)
         course.replay(run.results)
         step = course.step
+        noise = _pooled_noise([_rates(course, place) for place in range(len(course.values))])
         values = tuple(
-            _tried(course, place, value)
+            _tried(course, place, value, noise)
             for place, value in enumerate(course.values)
             if course.outcomes(place)
         )
@@ -130,22 +135,58 @@ def course_of(rungs: Sequence[Rung], parameters: Mapping[str, object]) -> Bounda
     return BoundaryCourse(rungs, str(setting), [str(x) for x in values], points, repeats)
 
 
-def _tried(course: BoundaryCourse, place: int, value: str) -> ValueTried:
+def _tried(course: BoundaryCourse, place: int, value: str, noise: Noise | None) -> ValueTried:
     results = course.outcomes(place)
-    rates: list[TrialRate] = [
-        rate_of(x, x.measurement)
-        for x in results
-        if not x.trial.is_brief and x.measurement is not None and x.measurement.elapsed_s > 0
-    ]
-    tally = course.tally(place)
+    rates = _rates(course, place)
+    worked = sum(works(x) for x in results)
     return ValueTried(
         value=value,
         size=size_of(value),
-        worked=tally.worked,
-        failed=tally.failed,
+        worked=worked,
+        failed=len(results) - worked,
         outcomes=dict(Counter(x.outcome.value for x in results)),
         reason=next((x.reason for x in reversed(results) if x.reason), ""),
-        tps=combined_rate(rates) if rates else None,
+        tps=_interval(rates, noise) if rates else None,
+    )
+
+
+def _rates(course: BoundaryCourse, place: int) -> list[TrialRate]:
+    """Return the throughput of a value's full trials."""
+    return [
+        rate_of(x, x.measurement)
+        for x in course.outcomes(place)
+        if not x.trial.is_brief and x.measurement is not None and x.measurement.elapsed_s > 0
+    ]
+
+
+def _pooled_noise(values: Sequence[Sequence[TrialRate]]) -> Noise | None:
+    """Return the noise between trials of one value, from the repeats of all; None without any."""
+    squares, dof = 0.0, 0
+    for rates in values:
+        logs = [math.log(x.per_s) for x in rates if not x.has_few_commits]
+        if len(logs) > 1:
+            mean = sum(logs) / len(logs)
+            squares += sum((x - mean) ** 2 for x in logs)
+            dof += len(logs) - 1
+    return Noise(math.sqrt(squares / dof), dof) if dof else None
+
+
+def _interval(rates: Sequence[TrialRate], noise: Noise | None) -> Interval:
+    """Return a value's throughput: two trials of it say little, the repeats of all values more."""
+    if noise is None or any(x.has_few_commits for x in rates):
+        return combined_rate(rates)
+    center = sum(math.log(x.per_s) for x in rates) / len(rates)
+    within = math.sqrt(sum(within_spread(x).log_se ** 2 for x in rates)) / len(rates)
+    half = max(
+        float(stats.t.ppf((1 + CONFIDENCE) / 2, noise.dof)) * noise.log_sd / math.sqrt(len(rates)),
+        float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * within,
+    )
+    return Interval(
+        math.exp(center - half),
+        math.exp(center),
+        math.exp(center + half),
+        CONFIDENCE,
+        f"t interval, noise of {noise.dof + 1} repeats of all values",
     )
 
 

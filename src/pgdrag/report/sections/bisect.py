@@ -18,7 +18,6 @@ from pgdrag.report.document import (
     Column,
     Details,
     Figure,
-    Note,
     Paragraph,
     Table,
     Tone,
@@ -61,14 +60,13 @@ class BisectSection(Section):
             *_inert(found),
             *_picture(found),
             Details(f"All {counted(len(found.tests), 'set')} that were tried", (_tests(found),)),
-            *_doubts(found),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the set, and the doubts."""
+        """Return the set."""
         found = findings.found
         assert isinstance(found, BisectFinding), type(found)
-        return (*_set(found), *_doubts(found))
+        return _set(found)
 
 
 def _set(found: BisectFinding) -> list[Block]:
@@ -171,10 +169,6 @@ def _inert(found: BisectFinding) -> list[Block]:
         return []
     text = f"The same at both ends, and left out at once: {listed(found.inert)}."
     return [Paragraph(text, Tone.MUTED)]
-
-
-def _doubts(found: BisectFinding) -> list[Block]:
-    return [Note("What to doubt", found.warnings, Tone.DOUBT)] if found.warnings else []
 
 
 def _share_cell(share: Interval | None) -> Cell:

@@ -11,7 +11,7 @@ from pgdrag.analysis.by_design.boundary import BoundaryFinding, ValueTried
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.wording import counted
 from pgdrag.report.cells import NOTHING, bounds_words
-from pgdrag.report.document import Align, Block, Cell, Column, Figure, Note, Paragraph, Table, Tone
+from pgdrag.report.document import Align, Block, Cell, Column, Figure, Paragraph, Table, Tone
 from pgdrag.report.forest import ForestRow, forest_chart, forest_text
 from pgdrag.report.sections import Section
 from pgdrag.units import format_number, format_rate
@@ -36,13 +36,13 @@ class BoundarySection(Section):
         """Return the curve and the table of the values."""
         found = findings.found
         assert isinstance(found, BoundaryFinding), type(found)
-        return (*_picture(found), *_knee(found), _table(found), *_doubts(found))
+        return (*_picture(found), *_knee(found), _table(found))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the table of the values."""
         found = findings.found
         assert isinstance(found, BoundaryFinding), type(found)
-        return (_table(found), *_knee(found), *_doubts(found))
+        return (_table(found), *_knee(found))
 
 
 def _picture(found: BoundaryFinding) -> list[Block]:
@@ -119,7 +119,3 @@ def _rate_cell(value: ValueTried) -> Cell:
     if value.tps.center == 0:
         return Cell(f"< {format_rate(value.tps.high)}", "nothing committed", Tone.BAD)
     return Cell(format_rate(value.tps.center), bounds_words(value.tps, format_number))
-
-
-def _doubts(found: BoundaryFinding) -> list[Block]:
-    return [Note("What to doubt", found.warnings, Tone.DOUBT)] if found.warnings else []

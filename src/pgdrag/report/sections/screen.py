@@ -15,7 +15,6 @@ from pgdrag.report.document import (
     Column,
     Details,
     Figure,
-    Note,
     Paragraph,
     Table,
     Tone,
@@ -25,6 +24,7 @@ from pgdrag.report.sections import Section
 from pgdrag.units import format_number, format_ratio
 
 _TITLE = "Each change's own effect"
+_NOISE_SHOWN, _LEAST_SHOWN = 3, 8
 
 
 class ScreenSection(Section):
@@ -45,24 +45,30 @@ class ScreenSection(Section):
         found = findings.found
         assert isinstance(found, ScreenFinding), type(found)
         table = Details(f"All {counted(len(found.changes), 'change')}", (_table(found),))
-        return (*_picture(found), _reading(found), table, *_doubts(found))
+        return (*_picture(found), _reading(found), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters."""
         found = findings.found
         assert isinstance(found, ScreenFinding), type(found)
-        return (*_picture(found), _reading(found), *_doubts(found))
+        return (*_picture(found), _reading(found))
 
 
 def _picture(found: ScreenFinding) -> list[Block]:
+    # Those that could be noise are many: a few of them show what noise looks like.
+    told_count = sum(one.is_told for one in found.changes)
+    shown = found.changes[: max(told_count + _NOISE_SHOWN, _LEAST_SHOWN)]
     rows = [
-        ForestRow(one.name, _told(one), slowdown_words(one.slowdown), one.slowdown)
-        for one in found.changes
+        ForestRow(one.name, _told(one), slowdown_words(one.slowdown), one.slowdown) for one in shown
     ]
+    rest = len(found.changes) - len(shown)
+    others = (
+        f" {counted(rest, 'smaller effect')} that could be noise: in the table." if rest else ""
+    )
     told = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
         "How many times slower each change makes it, averaged over all settings of the others, with its "
-        "95 % interval; logarithmic scale, further right is slower."
+        f"95 % interval; logarithmic scale, further right is slower.{others}"
     )
     return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
 
@@ -109,10 +115,6 @@ def _told(one: ScreenedChange) -> str:
 
 def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else format_number(p, significant=2)
-
-
-def _doubts(found: ScreenFinding) -> list[Block]:
-    return [Note("What to doubt", found.warnings, Tone.DOUBT)] if found.warnings else []
 
 
 def _value(value: str | None) -> str:
