@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -262,6 +263,33 @@ def test_the_pairs_still_needed_grow_with_the_noise_and_are_capped():
     assert many is not None
     assert 3 < many / few < 5
     assert pairs_needed(logs(1.0), Rules()) is None
+
+
+def test_the_noise_says_how_many_pairs_tell_which_slowdown():
+    told = found(slower_by(1.0, 8, 3))
+    pairs = [one.pairs for one in told.prospects]
+    assert [one.slowdown for one in told.prospects] == [1.01, 1.02, 1.05, 1.1]
+    assert all(one is not None for one in pairs)
+    assert pairs == sorted(pairs, key=lambda one: -(one or 0))
+    assert pairs[0] != pairs[-1]
+    assert found(slower_by(1.0, 3)).prospects == ()
+
+
+def test_a_thing_compared_with_itself_answers_with_its_noise():
+    run = run_of((RUNGS[0], rung("again")), [], design="compare")
+    results = [
+        replace(one, trial=replace(one.trial, treatment=Treatment(name)))
+        for one in slower_by(1.0, 8, 3)
+        for name in ("A" if one.trial.treatment.name == "A" else "again",)
+    ]
+    told = CompareAnalysis().find(replace(run, results=tuple(results)))
+    assert told.is_same
+    assert re.match(
+        r"Two measurements of the same thing differ by [\d.]+ % here \(standard deviation over \d+ "
+        r"pairs of trials\)\. To tell a slowdown from that, 1\.01× takes \d+ pairs, ",
+        told.answer,
+    )
+    assert not found(slower_by(1.0, 8)).is_same
 
 
 def with_latency(results: list[Result], slower: float) -> list[Result]:

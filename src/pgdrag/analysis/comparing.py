@@ -7,7 +7,7 @@ answer, since both get it here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -215,14 +215,29 @@ def pairs_needed(logs: PairedLogs, rules: Rules) -> int | None:
     None where more than `MOST_FORETOLD` would be needed.
     """
     center, log_sd = float(logs.values.mean()), logs.sd
-    if not _would_decide(center, log_sd, MOST_FORETOLD, rules):
+    found = _fewest(lambda pairs: _would_decide(center, log_sd, pairs, rules))
+    return None if found is None else max(found, len(logs))
+
+
+def pairs_to_tell(slowdown: float, log_sd: float, rules: Rules) -> int | None:
+    """Return how many pairs tell a slowdown from none four times in five, at this noise.
+
+    None where more than `MOST_FORETOLD` would be needed.
+    """
+    wide = look_confidence(rules.max_pairs, rules.max_pairs, confidence=rules.confidence)
+    size = math.log(slowdown)
+    return _fewest(lambda pairs: power(size, log_sd, pairs, confidence=wide) >= POWER)
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest number of pairs that is enough, where more of them are enough as well."""
+    if not is_enough(MOST_FORETOLD):
         return None
     low, high = 1, MOST_FORETOLD
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = _would_decide(center, log_sd, middle, rules)
-        low, high = (low, middle) if is_enough else (middle, high)
-    return max(high, len(logs))
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def _would_decide(center: float, log_sd: float, pairs: int, rules: Rules) -> bool:

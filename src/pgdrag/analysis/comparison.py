@@ -61,6 +61,19 @@ class PairFinding:
 
 
 @dataclass(frozen=True)
+class Prospect:
+    """What the noise seen lets a comparison tell.
+
+    Attributes:
+        slowdown: a ratio over 1.
+        pairs: that tell it from none four times in five; None: more than 1,000.
+    """
+
+    slowdown: float
+    pairs: int | None
+
+
+@dataclass(frozen=True)
 class Trend:
     """How the speed of both sides changed over the run, as a straight line.
 
@@ -98,6 +111,8 @@ class CompareFinding(DesignFinding):
         more_pairs: how many more would decide it four times in five, if effect and noise stay as
             they are; 0 where it is decided, None where that cannot be said or is over 1,000.
         pair_log_sd: standard deviation of the log slowdown from pair to pair; None as for `fixed`.
+        prospects: how many pairs it takes to tell which slowdown, at this noise; none without it.
+        is_same: both sides are the same treatment, so that all that differs is noise.
         noise_floor: what pairs of one treatment differed by on this machine; None: not calibrated.
         order: how many times slower the second trial of a pair was, whichever treatment it ran; None
             where that cannot be told from noise.
@@ -122,6 +137,8 @@ class CompareFinding(DesignFinding):
     detectable: float
     more_pairs: int | None
     pair_log_sd: float | None
+    prospects: tuple[Prospect, ...]
+    is_same: bool
     noise_floor: NoiseFloor | None
     order: float | None
     trend: Trend | None

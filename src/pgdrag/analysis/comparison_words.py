@@ -17,9 +17,25 @@ from pgdrag.units import format_duration, format_interval, format_ratio
 
 def answer_words(found: CompareFinding, trials: Pairing) -> str:
     """Return the verdict in one to three sentences."""
-    text = _failure_words(found, trials) or _verdict_words(found)
+    text = _failure_words(found, trials) or _same_words(found) or _verdict_words(found)
     gate = _gate_words(found)
     return f"{gate} {text}" if gate else text
+
+
+def prospect_words(found: CompareFinding) -> str:
+    """Return `1.02× takes 24 pairs, 1.05× 6`, without what takes no more than a larger one; "" without any."""
+    told: list[str] = []
+    seen: set[int | None] = set()
+    for one in reversed(found.prospects):
+        if one.pairs is None or one.pairs in seen:
+            continue
+        seen.add(one.pairs)
+        told.insert(0, f"{format_ratio(one.slowdown)} {one.pairs}")
+    if not told:
+        return ""
+    # The smallest comes first, and says what the numbers count.
+    ratio, _, pairs = told[0].partition(" ")
+    return ", ".join([f"{ratio} takes {pairs} pairs", *told[1:]])
 
 
 def more_words(found: CompareFinding) -> str:
@@ -88,6 +104,25 @@ def _verdict_words(found: CompareFinding) -> str:
     )
     more = more_words(found)
     return f"{text} {more}" if more else text
+
+
+def _same_words(found: CompareFinding) -> str:
+    """Say what pairs of one and the same treatment show: the noise; "" for any others."""
+    if not found.is_same or found.pair_log_sd is None or not found.prospects:
+        return ""
+    pairs = counted(len(found.pairs), "pair")
+    text = (
+        f"Two measurements of the same thing differ by {_spread(found.pair_log_sd)} here (standard "
+        f"deviation over {pairs} of trials)."
+    )
+    if words := prospect_words(found):
+        text += f" To tell a slowdown from that, {words}."
+    if found.verdict in (Verdict.SLOWER, Verdict.FASTER):
+        text += (
+            " These pairs were told apart all the same: one such comparison in twenty is; if it happens "
+            "again, something favours one side."
+        )
+    return text
 
 
 def _gate_words(found: CompareFinding) -> str:

@@ -17,13 +17,14 @@ from pgdrag.analysis.comparing import (
     is_of_counts,
     last_look,
     pairs_needed,
+    pairs_to_tell,
     ratio_of,
     standing,
 )
-from pgdrag.analysis.comparison import CompareFinding, NoiseFloor, pair_finding, trend
+from pgdrag.analysis.comparison import CompareFinding, NoiseFloor, Prospect, pair_finding, trend
 from pgdrag.analysis.comparison_words import answer_words, doubts
 from pgdrag.analysis.findings import Interval, Verdict
-from pgdrag.analysis.pair_logs import OrderEffect, PairedLogs
+from pgdrag.analysis.pair_logs import ORDER_PAIRS, OrderEffect, PairedLogs
 from pgdrag.analysis.paired import EXACT_PAIRS, TWO_INTERVALS, bootstrap, interval, p_value
 from pgdrag.analysis.pairs import Pairing, pairing, throughput_logs
 from pgdrag.analysis.quantities import quantities
@@ -31,6 +32,7 @@ from pgdrag.analysis.ratios import noncentrality, slowdown
 from pgdrag.analysis.sequential import look_confidence
 from pgdrag.plan import Outcome, Rung, RunRecord, Treatment
 
+_SLOWDOWNS = (1.01, 1.02, 1.05, 1.1)  # that people ask for
 _ORDER_LEVEL = 0.01  # it is looked for in every comparison: few of those that are none may be told
 _ORDER_MATTERS = 0.005
 _LOG_MAX = 700.0  # exp() of more is not a float
@@ -57,6 +59,7 @@ class CompareAnalysis(DesignAnalysis):
             found,
             reference=rungs[0].name,
             treatment=rungs[-1].name,
+            is_same=reference.identity == treatment.identity,
             noise_floor=NoiseFloor.from_parameters(run.study.design_parameters),
             reference_outcomes=ended[0],
             treatment_outcomes=ended[1],
@@ -90,6 +93,8 @@ def _finding(trials: Pairing, rules: Rules, stands: Standing, last: Look | None)
         detectable=_detectable(trials, told, rules),
         more_pairs=_more_pairs(told, last, rules),
         pair_log_sd=None if told is None else told.sd,
+        prospects=_prospects(told, rules),
+        is_same=False,
         noise_floor=None,
         order=math.exp(-order.log) if order is not None and _matters(order) else None,
         trend=trend(trials.pairs),
@@ -116,6 +121,13 @@ def _gate(trials: Pairing, rules: Rules, stands: Standing, last: Look | None) ->
         broke = trials.failures(1)[-1].outcome in (Outcome.DID_NOT_START, Outcome.CRASHED)
         return Gate.FAIL if broke and not trials.failures(0) else Gate.INCONCLUSIVE
     return Gate.INCONCLUSIVE if last is None or last.gate is None else last.gate
+
+
+def _prospects(logs: PairedLogs | None, rules: Rules) -> tuple[Prospect, ...]:
+    """Return what the noise lets a comparison tell; with two or three pairs it is hardly known."""
+    if logs is None or len(logs) < ORDER_PAIRS:
+        return ()
+    return tuple(Prospect(ratio, pairs_to_tell(ratio, logs.sd, rules)) for ratio in _SLOWDOWNS)
 
 
 def _confidence(trials: Pairing, rules: Rules) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.comparing import End, Gate
 from pgdrag.analysis.comparison import CompareFinding
-from pgdrag.analysis.comparison_words import more_words
+from pgdrag.analysis.comparison_words import more_words, prospect_words
 from pgdrag.analysis.findings import Findings, Interval, Verdict
 from pgdrag.analysis.quantities import Direction, Quantity
 from pgdrag.analysis.wording import counted, percent_words, slowdown_words
@@ -141,6 +141,8 @@ def _sureness(found: CompareFinding) -> list[tuple[str, Cell]]:
         rows.append(("p of no difference", Cell(f"{found.p:.2g}", "as if looked at once")))
     rows.append(("Smallest effect", Cell(_detectable(found))))
     rows.append(("Ended", Cell(_ENDS[found.end], more_words(found))))
+    if words := prospect_words(found):
+        rows.append(("To tell a slowdown", Cell(words, "four times in five, at this noise")))
     return [*rows, *_noise(found)]
 
 
