@@ -18,9 +18,9 @@ from pgdrag.analysis.oracle import Verdict
 from pgdrag.analysis.pieces import Subset, units
 from pgdrag.analysis.readings import Reading
 from pgdrag.plan import Outcome
-from simulations.ablate import CHANGES, Machine, System, mixed
 from simulations.rows import Row, share_row, value_row
 from simulations.seed_systems import GROUPS, NAMES, SeedSystem
+from simulations.systems import CHANGES, Machine, System, mixed
 
 SYSTEMS = 1000
 GOAL = Goal(share=0.9, limit=40, confirm_trials=2)

@@ -1,0 +1,172 @@
+"""Made-up systems of 32 changes with known truth, and machines that run trials of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgdrag.analysis.readings import Reading
+from pgdrag.analysis.subset_values import Changes
+
+CHANGES = 32
+_BASE = 7.0  # log throughput of the reference
+_LEAST, _MOST = math.log(1.2), math.log(10)  # sizes of what is planted
+_CROSS = math.log(1.5)
+_SMALL = math.log(1.15)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A part of a system: so much is lost as soon as all of these changes are there, or any of them."""
+
+    kind: str
+    members: tuple[int, ...]
+    loss: float
+    is_any: bool = False
+
+    def lost(self, changes: Changes) -> float:
+        """Return what is lost with these changes."""
+        there = [member in changes for member in self.members]
+        return self.loss * (any(there) if self.is_any else all(there))
+
+
+@dataclass(frozen=True)
+class System:
+    """All parts of a system; a part shares its loss out equally among its members."""
+
+    effects: tuple[Effect, ...]
+
+    def lost(self, changes: Changes) -> float:
+        """Return the log throughput lost with these changes upon the reference."""
+        return sum(one.lost(changes) for one in self.effects)
+
+    def share(self, changes: Changes) -> float:
+        """Return the Shapley share of some players together."""
+        return sum(
+            one.loss / len(one.members)
+            for one in self.effects
+            for member in one.members
+            if member in changes
+        )
+
+    @property
+    def kinds(self) -> dict[int, str]:
+        """Return the guilty changes, each with the kind of the part that it was first planted in."""
+        found: dict[int, str] = {}
+        for one in self.effects:
+            for member in one.members:
+                found.setdefault(member, one.kind)
+        return found
+
+
+@dataclass
+class Machine:
+    """Runs trials: log throughput with noise, from one trial to the next.
+
+    Attributes:
+        noise: standard deviation of a trial of the whole length.
+        brief_noise: of a short one.
+        drift: log throughput gained with each trial.
+        memory: autocorrelation of the noise.
+        disturbed: share of trials that run at half speed.
+        rate_per_s: of the reference, where commits are counted; None: windows hold any number of them.
+    """
+
+    name: str
+    noise: float = 0.03
+    brief_noise: float = 0.045
+    drift: float = 0.0
+    memory: float = 0.0
+    disturbed: float = 0.0
+    rate_per_s: float | None = None
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    trials: int = 0
+    _last: float = 0.0
+
+    def run(self, system: System, changes: Changes, *, is_brief: bool) -> Reading:
+        """Return what one more trial reads."""
+        lot = self.rng.standard_normal()
+        self._last = self.memory * self._last + math.sqrt(1 - self.memory**2) * lot
+        self.trials += 1
+        noise = self._last * (self.brief_noise if is_brief else self.noise)
+        lost = system.lost(changes) - self.drift * self.trials - noise
+        if self.disturbed and self.rng.random() < self.disturbed:
+            lost += math.log(2)
+        if self.rate_per_s is not None:
+            return self._counted(self.rate_per_s * math.exp(-lost), is_brief=is_brief)
+        return Reading(_BASE - lost, self.noise / 10, False, 1, is_brief)
+
+    def _counted(self, rate_per_s: float, *, is_brief: bool) -> Reading:
+        """Return what a window shows that goes on, up to three times its length, for 30 commits."""
+        window_s = 7.0 if is_brief else 20.0
+        longest_s = min(3 * window_s, max(window_s, 30 / rate_per_s))
+        commits = int(self.rng.poisson(rate_per_s * longest_s))
+        if not commits:
+            return Reading(math.log(3 / longest_s), 0.0, True, 1, is_brief)
+        log = math.log(commits / longest_s)
+        return Reading(log, 1 / math.sqrt(commits), False, 1, is_brief)
+
+
+def mixed(rng: np.random.Generator) -> System:
+    """Return a system with one to four plain effects, and one of each kind of pair."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+
+    def size() -> float:
+        return float(rng.uniform(_LEAST, _MOST))
+
+    effects = [Effect("plain", (order.pop(),), size()) for _ in range(int(rng.integers(1, 5)))]
+    effects.append(Effect("both needed", (order.pop(), order.pop()), size()))
+    effects.append(Effect("either does it", (order.pop(), order.pop()), size(), is_any=True))
+    one, other = order.pop(), order.pop()
+    effects += [Effect("interacting", (change,), size()) for change in (one, other)]
+    effects.append(Effect("interacting", (one, other), float(rng.choice([-1, 1])) * _CROSS))
+    return System(tuple(effects))
+
+
+def threes(rng: np.random.Generator) -> System:
+    """Return two plain effects, three that all are needed, and three any of which does it."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    sizes = rng.uniform(_LEAST, _MOST, 4)
+    return System(
+        (
+            Effect("plain", (order[0],), float(sizes[0])),
+            Effect("plain", (order[1],), float(sizes[1])),
+            Effect("all three needed", tuple(order[2:5]), float(sizes[2])),
+            Effect("any of three does it", tuple(order[5:8]), float(sizes[3]), is_any=True),
+        )
+    )
+
+
+class _EitherGroup(Effect):
+    """Two groups of changes; either of them, whole, does it."""
+
+    def lost(self, changes: Changes) -> float:
+        half = len(self.members) // 2
+        groups = (
+            (self.members[:half], self.members[half:])
+            if half > 1
+            else (self.members[:2], self.members[2:])
+        )
+        return self.loss * any(all(one in changes for one in group) for group in groups)
+
+
+def small(rng: np.random.Generator) -> System:
+    """Return five plain effects as small as the screening can just be trusted with at this noise."""
+    some = rng.permutation(CHANGES)[:5]
+    return System(tuple(Effect("small", (int(one),), _SMALL) for one in some))
+
+
+def hidden_pair(rng: np.random.Generator) -> System:
+    """Return a pair that needs both, and a third change that does the same alone."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    loss = float(rng.uniform(math.log(1.5), _MOST))
+    return System((_EitherGroup("hidden", (order[0], order[1], order[2]), loss),))
+
+
+def two_pairs(rng: np.random.Generator) -> System:
+    """Return two pairs that each need both; either pair does it."""
+    order = [int(change) for change in rng.permutation(CHANGES)]
+    loss = float(rng.uniform(math.log(1.5), _MOST))
+    return System((_EitherGroup("hidden", tuple(order[:4]), loss),))
