@@ -58,9 +58,9 @@ def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTr
     return bisection
 
 
-def seed_run(seed: int) -> tuple[Played, SeedSystem]:
+def seed_run(seed: int, *, in_company: bool = False) -> tuple[Played, SeedSystem]:
     """Return a bisection of the seed's settings."""
-    system = SeedSystem.drawn(seed)
+    system = SeedSystem.drawn_in_company(seed) if in_company else SeedSystem.drawn(seed)
     bisection = play(
         NAMES,
         GROUPS,
@@ -75,6 +75,7 @@ def simulate(scale: float) -> list[Row]:
     count = max(round(SYSTEMS * scale), 10)
     return [
         *_seed_rows(count),
+        *_company_rows(max(count // 2, 10)),
         *_ddmin_rows(max(count // 4, 10)),
         *_mixed_rows(max(count // 4, 10)),
         *_nothing_rows(max(count // 4, 10)),
@@ -115,6 +116,20 @@ def _seed_rows(count: int) -> list[Row]:
             float(np.percentile([system.seconds for _, system in runs], 95)) / 60,
             "<= 30",
         ),
+    ]
+
+
+def _company_rows(count: int) -> list[Row]:
+    """The same where the cache and the worker count upon the planner's mistakes, the log upon them less."""
+    played = [seed_run(seed, in_company=True)[0] for seed in range(count)]
+    right = [
+        len(one.found) <= MOST and one.trials <= GOAL.limit and one.share >= GOAL.share - TOLERANCE
+        for one in played
+    ]
+    name = "bisect, the same settings where much shows only in company"
+    return [
+        share_row(f"{name}: <= 8 that keep 90 % to within 2 points", sum(right), count, ">= 0.9"),
+        value_row(f"{name}: trials, median", float(np.median([x.trials for x in played]))),
     ]
 
 

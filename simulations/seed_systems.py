@@ -68,6 +68,8 @@ class SeedSystem:
         wal: by setting.
         noise: standard deviation between trials.
         reference: log throughput of the reference.
+        company: of planner and cache together, beyond what each does. Where it is not 0, the single
+            worker counts only in the company of both, and the write-ahead log, upon the planner, a third.
     """
 
     rng: np.random.Generator
@@ -78,6 +80,7 @@ class SeedSystem:
     wal: dict[str, float]
     noise: float
     reference: float
+    company: float = 0.0
     seconds: float = field(default=0.0)
 
     @classmethod
@@ -101,15 +104,33 @@ class SeedSystem:
             if math.log(10_000) <= system.lost(NAMES) <= math.log(30_000):
                 return system
 
+    @classmethod
+    def drawn_in_company(cls, seed: int) -> SeedSystem:
+        """Return a system of which much shows only in company: 8,000 to 30,000 times slower with all."""
+        system = cls.drawn(seed)
+        rng = np.random.default_rng([seed, 1])
+        while True:
+            system.planner = math.log(rng.uniform(30, 150))
+            system.cache = math.log(rng.uniform(2, 6))
+            system.company = math.log(rng.uniform(3, 30))
+            system.workers = math.log(rng.uniform(1.2, 15))
+            if math.log(8_000) <= system.lost(NAMES) <= math.log(30_000):
+                return system
+
     def lost(self, names: Collection[str]) -> float:
         """Return the log throughput lost with these settings."""
         lost = sum(x for name, x in self.wal.items() if name in names)
-        if "random_page_cost" in names or "cpu_index_tuple_cost" in names:
+        is_planned_badly = "random_page_cost" in names or "cpu_index_tuple_cost" in names
+        if is_planned_badly:
+            lost = lost / 3 if self.company else lost
             lost += self.planner
         if "autovacuum_naptime" in names and "autovacuum_vacuum_threshold" in names:
             lost += self.autovacuum
         lost += self.cache * ("shared_buffers" in names)
-        return lost + self.workers * ("io_workers" in names)
+        is_in_company = is_planned_badly and "shared_buffers" in names
+        lost += self.company * is_in_company
+        has_effect = is_in_company or not self.company
+        return lost + self.workers * ("io_workers" in names and has_effect)
 
     def share(self, names: Collection[str]) -> float:
         """Return the part of the log slowdown that these settings keep."""

@@ -55,6 +55,8 @@ class Search:
     def backs(self, found: Subset) -> bool:
         """Tell whether effects add up, and what is left out of a set was seen to carry little enough."""
         pieces = self._pieces
+        if pieces.base:
+            return False  # something counts only in company, and what is left out might, too
         rest = pieces.rest(found)
         was_seen = not rest or bool(self._book.of(pieces.base | rest))
         return pieces.adds_up() and was_seen and pieces.gain(rest) <= pieces.may_lose()

@@ -33,6 +33,7 @@ class Piece:
     Attributes:
         gain: log ratio that they add to the base.
         is_measured: as a whole; else what is left of a larger piece.
+        context: what else was in place where its gain is a difference.
         is_joint: neither half alone carries what both do.
         is_final: not to be taken apart any further.
     """
@@ -40,6 +41,7 @@ class Piece:
     node: Node
     gain: float
     is_measured: bool
+    context: Subset = frozenset()
     is_joint: bool = False
     is_final: bool = False
     is_forced: bool = False
@@ -104,13 +106,11 @@ class Pieces:
         if new:
             yield tuple(Look(x) for x in new for _ in range(self._shots_a_look()))
 
-    def gain(self, members: Subset) -> float:
-        """Return what a piece adds to the base; 0 where it has no number."""
-        here, base = (
-            self.book.effect(self.base | members),
-            self.book.effect(self.base),
-        )
-        return here.log - base.log if here is not None and base is not None else 0.0
+    def gain(self, members: Subset, context: Subset = frozenset()) -> float:
+        """Return what members add to the base, and to what else is in place; 0 without a number."""
+        base = self.base | context
+        here, there = self.book.effect(base | members), self.book.effect(base)
+        return here.log - there.log if here is not None and there is not None else 0.0
 
     def measure_units(self) -> Wanted:
         """Have every unit measured upon the base; they are the pieces then."""
@@ -180,33 +180,52 @@ class Pieces:
     def split(self, piece: Piece) -> Wanted:
         """Take a piece apart into its halves, or find that they only count together."""
         first, second = piece.node.halves()
-        yield from self.look([self.base | first.members])
-        one = self.gain(first.members)
-        other, is_measured = piece.gain - one, False
-        if one >= _NEARLY_ALL * piece.gain or other < self.tolerance / 2:
-            other = 0.0  # what the second half might do, the first does already
+        whole, context = self.base | piece.context, piece.context
+        yield from self.look([whole | first.members])
+        one = self.gain(first.members, context)
+        other, given, is_measured = piece.gain - one, context | first.members, False
+        noise = self._noise(whole | piece.members, whole | first.members)
+        is_nearly_all = one >= _NEARLY_ALL * piece.gain
+        if is_nearly_all or other < self.tolerance / 2:
+            # What the second half might do, the first does already; unless these trials were too slow to tell.
+            other = other if noise > 2 * self.tolerance else 0.0
             if piece.gain > _LARGE * self.threshold.whole:
                 self.redundant |= second.members
-        elif one <= _NEARLY_NONE * piece.gain and len(second.members) > 1:
-            yield from self.look([self.base | second.members])
-            other, is_measured = self.gain(second.members), True
-            if other < piece.gain / 2:
-                piece.is_joint = True
-                return
-            together = piece.gain - one - other
-            if together > max(2 * self.tolerance, _SYNERGY * self.threshold.whole):
-                one += together  # what the first half adds once the second is there
+        elif one <= _NEARLY_NONE * piece.gain:
+            given = context
+            if len(second.members) > 1:
+                yield from self.look([whole | second.members])
+                other, is_measured = self.gain(second.members, context), True
+                if other < piece.gain / 2:
+                    piece.is_joint = True
+                    return
+                together = piece.gain - one - other
+                if together > max(2 * self.tolerance, _SYNERGY * self.threshold.whole):
+                    # What the first half adds once the second is there.
+                    one, context = one + together, context | second.members
         self.items.remove(piece)
         self.items += [
-            Piece(first, max(one, 0.0), True),
-            Piece(second, max(other, 0.0), is_measured),
+            Piece(first, max(one, 0.0), True, context),
+            Piece(second, max(other, 0.0), is_measured, given),
         ]
 
     def verify(self, piece: Piece) -> Wanted:
-        """Measure what was only inferred; more than inferred is what another piece does as well."""
+        """Measure by itself what was only inferred; more than inferred is what another piece does as well."""
         yield from self.look([self.base | piece.members])
-        piece.gain = max(min(self.gain(piece.members), piece.gain + self.tolerance), 0.0)
+        alone = self.gain(piece.members)
+        # Where it does much less by itself, it only counts upon its other half: so it was inferred.
+        if not piece.context or piece.gain - alone < 2 * self.tolerance:
+            does_the_same = (
+                bool(piece.context) and alone > piece.gain + _LARGE * self.threshold.whole
+            )
+            more = 0.0 if does_the_same else max(min(alone, piece.gain + self.tolerance), 0.0)
+            piece.gain = more
         piece.is_measured = True
+
+    def _noise(self, *subsets: Subset) -> float:
+        """Return the standard error of a difference of these sets' effects."""
+        found = [self.book.effect(x) for x in subsets]
+        return math.hypot(*(x.se for x in found if x is not None))
 
     def reduce_joint(self, piece: Piece) -> Wanted:
         """Find the few members that only together do what a piece does.
@@ -220,12 +239,12 @@ class Pieces:
                 middle = (len(inside) + 1) // 2
                 for rest in (inside[:middle], inside[middle:]):
                     smaller = (kept - frozenset(inside)) | frozenset(rest)
-                    yield from self.look([self.base | smaller])
-                    if self.gain(smaller) >= enough:
+                    yield from self.look([self.base | piece.context | smaller])
+                    if self.gain(smaller, piece.context) >= enough:
                         kept, inside = smaller, rest
                         break
                 else:
                     break  # both parts of this half are needed
         self.items.remove(piece)
-        gain = piece.gain if kept == piece.members else self.gain(kept)
-        self.items.append(Piece(Node(kept), gain, True, is_joint=True, is_final=True))
+        gain = piece.gain if kept == piece.members else self.gain(kept, piece.context)
+        self.items.append(Piece(Node(kept), gain, True, piece.context, True, is_final=True))
