@@ -222,3 +222,22 @@ def test_a_bisection_killed_in_a_trial_resumes_to_the_identical_result(tmp_path,
     assert resumed.results == uncut.results
     assert find(resumed).found == find(uncut).found
     assert guilty(find(resumed).found) == {"s03", "s10"}
+
+
+def test_a_target_that_crashed_once_by_chance_is_bisected_by_its_throughput():
+    class Unlucky(SimulatedBench):
+        def run(self, trial, listen):
+            result = super().run(trial, listen)
+            if trial.treatment.name == "bad" and trial.block == 1:
+                return replace(result, outcome=Outcome.CRASHED, measurement=None)
+            return result
+
+    study, bench = study_of(), Unlucky(PLAIN, seed=1)
+    design, results = make_design(study), []
+    while (block := design.ask()).treatments:
+        number = results[-1].trial.block + 1 if results else 1
+        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
+        told = [bench.run(trial, ignore) for trial in trials]
+        results += told
+        design.tell(told)
+    assert guilty(find(_record(study, results)).found) == {"s03", "s10"}

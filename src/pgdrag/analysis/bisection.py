@@ -115,10 +115,13 @@ class Bisection:
         yield (*[Look(book.none)] * REFERENCE_TRIALS, Look(book.all))
         if not book.readings(book.none):
             self.ending = Ending.NO_REFERENCE
-        elif not book.readings(book.all):
-            yield from self._bisect_outcome()
-        else:
+            return
+        if not book.readings(book.all):
+            yield tuple([Look(book.all)] * (OUTCOME_TRIALS - 1))
+        if book.readings(book.all):
             yield from self._bisect_throughput()
+        else:
+            yield from self._bisect_outcome()
 
     def _units(self) -> tuple[Node, ...]:
         """Return the groups of the changes that are not inert."""
@@ -130,7 +133,6 @@ class Bisection:
 
     def _bisect_outcome(self) -> Wanted:
         book = self.book
-        yield tuple([Look(book.all)] * (OUTCOME_TRIALS - 1))
         outcomes = {shot.outcome for shot in book.of(book.all)}
         if len(outcomes) > 1 or not outcomes <= {*BROKEN}:
             self.ending = Ending.NO_TARGET
