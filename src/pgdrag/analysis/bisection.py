@@ -18,12 +18,13 @@ from pgdrag.analysis.oracle import Estimate, Threshold, Verdict, estimate, noise
 from pgdrag.analysis.pieces import Node, Subset, units
 from pgdrag.plan import Outcome
 
-REFERENCE_TRIALS, TARGET_TRIALS = 3, 3
+REFERENCE_TRIALS, TARGET_TRIALS = 2, 3
 SLOW_TARGET_TRIALS = 3  # full ones, where short ones hold next to nothing
 OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
 DIFFERS = 3.0  # standard errors by which reference and target must differ
 AIM = -0.3  # of what may be lost, how much the search does not give away: sums of pieces are noisy
 LOOKS_BETWEEN_ENDS = 10
+SEVERAL = 4  # sets in a block, from which on the reference runs among them
 DRIFT_MATTERS = (
     0.02  # noise between trials, as a part of the whole, from which on it can decide a test
 )
@@ -207,18 +208,25 @@ class Bisection:
         yield from self._confirm(search)
 
     def _following_drift(self, course: Wanted) -> Wanted:
-        """Run both ends again now and then, where noise and drift could matter beside the whole."""
+        """Run the reference among every block of several sets, and both ends again where the whole is small.
+
+        All effects are differences from the reference: a machine that became slower meanwhile would
+        make every one of them look larger.
+        """
         book, looks = self.book, 0
         for wanted in course:
-            ends: tuple[Look, ...] = ()
             threshold = book.threshold
             assert threshold is not None, "the ends come first"
             is_small = threshold.noise_sd > DRIFT_MATTERS * threshold.whole
-            if is_small and looks >= LOOKS_BETWEEN_ENDS and wanted[0].is_brief:
-                ends, looks = (Look(book.none), Look(book.all)), 0
-                ends = ends if book.left >= len(wanted) + len(ends) else ()
+            ends: tuple[Look, ...] = ()
+            if wanted[0].is_brief and is_small and looks >= LOOKS_BETWEEN_ENDS:
+                ends = (Look(book.none), Look(book.all))
+            elif wanted[0].is_brief and len(wanted) >= SEVERAL:
+                ends = (Look(book.none),)
+            if book.left < len(wanted) + len(ends):
+                ends = ()
             yield wanted + ends
-            looks += len(wanted)
+            looks = 0 if ends else looks + len(wanted)
             if ends:
                 book.threshold = self._threshold()
 
