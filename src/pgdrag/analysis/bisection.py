@@ -208,7 +208,7 @@ class Bisection:
         yield from self._confirm(search)
 
     def _following_drift(self, course: Wanted) -> Wanted:
-        """Run the reference among every block of several sets, and both ends again where the whole is small.
+        """Run the reference again among every block of several sets, and now and then; the target where it may matter.
 
         All effects are differences from the reference: a machine that became slower meanwhile would
         make every one of them look larger.
@@ -219,10 +219,9 @@ class Bisection:
             assert threshold is not None, "the ends come first"
             is_small = threshold.noise_sd > DRIFT_MATTERS * threshold.whole
             ends: tuple[Look, ...] = ()
-            if wanted[0].is_brief and is_small and looks >= LOOKS_BETWEEN_ENDS:
-                ends = (Look(book.none), Look(book.all))
-            elif wanted[0].is_brief and len(wanted) >= SEVERAL:
-                ends = (Look(book.none),)
+            is_due = looks >= LOOKS_BETWEEN_ENDS
+            if wanted[0].is_brief and (is_due or len(wanted) >= SEVERAL):
+                ends = (Look(book.none), *([Look(book.all)] if is_due and is_small else []))
             if book.left < len(wanted) + len(ends):
                 ends = ()
             yield wanted + ends
