@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_book import AblationOptions, Told
-from pgdrag.analysis.factorial import Together
-from pgdrag.analysis.labels import Call, Label, call_all, effect
-from pgdrag.analysis.subset_values import SubsetValues
+from pgdrag.analysis.ablation.book import AblationOptions, Told
+from pgdrag.analysis.ablation.course import Ablation
+from pgdrag.analysis.ablation.factorial import Together
+from pgdrag.analysis.ablation.labels import Call, Label, call_all, effect
+from pgdrag.analysis.ablation.subset_values import SubsetValues
 from pgdrag.plan import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.systems import (

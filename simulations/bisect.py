@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgdrag.analysis.bisection import Bisection, Ending, Goal
-from pgdrag.analysis.ddmin import ddmin
-from pgdrag.analysis.looks import Shot
-from pgdrag.analysis.oracle import Verdict
-from pgdrag.analysis.pieces import Subset, units
+from pgdrag.analysis.bisection.ddmin import ddmin
+from pgdrag.analysis.bisection.looks import Shot
+from pgdrag.analysis.bisection.oracle import Verdict
+from pgdrag.analysis.bisection.pieces import Subset, units
+from pgdrag.analysis.bisection.rules import Bisection, Ending, Goal
 from pgdrag.analysis.readings import Reading
 from pgdrag.plan import Outcome
 from simulations.rows import Row, share_row, value_row

@@ -1,6 +1,6 @@
 """Does compare keep its promises: few false verdicts, the power it states, intervals that cover?
 
-Every look is the one of `pgdrag.analysis.comparing`; only the trials are made up. Trials follow each
+Every look is the one of `pgdrag.analysis.comparison.rules`; only the trials are made up. Trials follow each
 other on a machine that drifts, remembers, or is disturbed; lots draw the order within each pair.
 """
 
@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.analysis.comparing import Gate, Look, Rules, look_at_logs, pairs_needed
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.pair_logs import PairedLogs
-from pgdrag.analysis.paired import (
+from pgdrag.analysis.comparison.pair_logs import PairedLogs
+from pgdrag.analysis.comparison.paired import (
     BOOTSTRAP_PAIRS,
     LogInterval,
     bootstrap,
@@ -27,9 +25,11 @@ from pgdrag.analysis.paired import (
     smallest_effect,
     t_p_value,
 )
-from pgdrag.analysis.quantities import holm
+from pgdrag.analysis.comparison.quantities import holm
+from pgdrag.analysis.comparison.rules import Gate, Look, Rules, look_at_logs, pairs_needed
+from pgdrag.analysis.comparison.sequential import look_confidence, planned_looks
+from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ratios import EQUIVALENCE
-from pgdrag.analysis.sequential import look_confidence, planned_looks
 from simulations.rows import Row, share_row, value_row
 
 REPEATS = 2000

@@ -256,19 +256,27 @@ def _left_out(
 ) -> dict[str, str]:
     """Return why changes are not tried, by the factor's name."""
     lacking = {problem.level: problem.message for problem in problems if not problem.is_mistake}
+    channel = channel_settings(Path("log"))
     found = {}
     for change in changes:
         why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")
-        if not why and change.after is not None and change.after.kind == SETTING:
-            own = {change.name: change.after.value}
-            why = next(
-                (note.why for note in merge_channel(own, channel_settings(Path("log")))[1]), ""
-            )
+        if not why and change.factor[0] == SETTING:
+            why = _why_fixed(change, channel)
         if not why and is_inert(change, settings):
             why = "the same to the server"
         if why:
             found[change.name] = why
     return found
+
+
+def _why_fixed(change: Change, channel: Mapping[str, str]) -> str:
+    """Return why a setting is the instrument's own on both sides, or ""."""
+    sides = [{} if x is None else {x.name: x.value} for x in (change.before, change.after)]
+    (before, _), (after, notes) = (merge_channel(side, channel) for side in sides)
+    name = change.name.lower()
+    if name in channel and before[name] == after[name]:
+        return notes[0].why if notes else "pgdrag's own log has it so on both sides"
+    return next((note.why for note in notes), "")
 
 
 def _left_out_words(left_out: Mapping[str, str]) -> str:

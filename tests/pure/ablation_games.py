@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_book import AblationOptions, Told
+from pgdrag.analysis.ablation.book import AblationOptions, Told
+from pgdrag.analysis.ablation.course import Ablation
 from pgdrag.analysis.readings import Reading
 from pgdrag.plan import Outcome
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from pgdrag.analysis.ablation import Ablation, least_max_trials
-from pgdrag.analysis.ablation_book import AblationOptions, default_max_trials
-from pgdrag.analysis.factorial import Together
-from pgdrag.analysis.labels import Label
+from pgdrag.analysis.ablation.book import AblationOptions, default_max_trials
+from pgdrag.analysis.ablation.course import Ablation, least_max_trials
+from pgdrag.analysis.ablation.factorial import Together
+from pgdrag.analysis.ablation.labels import Label
 from pgdrag.plan import Outcome
 from tests.pure.ablation_games import answer_all, play
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.analysis.factorial import Together, suspected_pairs, two_by_two
-from pgdrag.analysis.labels import Effect
-from pgdrag.analysis.subset_values import TrialNoise, Value
+from pgdrag.analysis.ablation.factorial import Together, suspected_pairs, two_by_two
+from pgdrag.analysis.ablation.labels import Effect
+from pgdrag.analysis.ablation.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
 

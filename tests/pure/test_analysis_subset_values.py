@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from pgdrag.analysis.ablation.subset_values import REFERENCE, SubsetValues
 from pgdrag.analysis.readings import Reading
-from pgdrag.analysis.subset_values import REFERENCE, SubsetValues
 from pgdrag.plan import Outcome
 
 ONE, TWO = frozenset({1}), frozenset({2})

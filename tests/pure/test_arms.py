@@ -105,7 +105,8 @@ def test_two_arms_are_never_called_the_same():
 
 
 def test_changes_that_change_nothing_here_are_left_out_and_named():
-    target = read_arm("shared_buffers=128MB,random_page_cost=1,log_destination=csvlog", CATALOG)
+    own = "log_destination=csvlog,logging_collector=true"
+    target = read_arm(f"shared_buffers=128MB,random_page_cost=1,{own}", CATALOG)
     lacking = Problem(Level("setting", "work_mem", "1MB"), False, "this server has none")
     study = over_changes(
         "bisect",
@@ -126,6 +127,7 @@ def test_changes_that_change_nothing_here_are_left_out_and_named():
         "shared_buffers: the same to the server",
         "work_mem: this server has none",
         "log_destination",
+        "logging_collector: pgdrag's own log has it so on both sides",
     ):
         assert part in note
 

@@ -10,12 +10,12 @@ import pytest
 from analysis_runs import measurement, result, run_of, rung, setting
 
 from pgdrag.analysis.by_design.compare import CompareAnalysis
-from pgdrag.analysis.comparing import End, Gate, Rules, pairs_needed, standing
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
+from pgdrag.analysis.comparison.pair_logs import PairedLogs
+from pgdrag.analysis.comparison.pairs import Pairing, pairing
+from pgdrag.analysis.comparison.quantities import Direction, holm
+from pgdrag.analysis.comparison.rules import End, Gate, Rules, pairs_needed, standing
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.pair_logs import PairedLogs
-from pgdrag.analysis.pairs import Pairing, pairing
-from pgdrag.analysis.quantities import Direction, holm
 from pgdrag.designs.compare import Compare, CompareParameters
 from pgdrag.measurement import Latency
 from pgdrag.plan import Outcome, Result, Treatment

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.ddmin import ddmin, is_minimal, smallest_set
-from pgdrag.analysis.oracle import Verdict
+from pgdrag.analysis.bisection.ddmin import ddmin, is_minimal, smallest_set
+from pgdrag.analysis.bisection.oracle import Verdict
 
 
 def run(units, verdict, method=ddmin):

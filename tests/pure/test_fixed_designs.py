@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from pgdrag.analysis.screen_runs import screen_treatments
+from pgdrag.analysis.screening.runs import screen_treatments
 from pgdrag.designs.grid import MOST_TREATMENTS, Grid, GridParameters
 from pgdrag.designs.one_at_a_time import OneAtATime, OneAtATimeParameters
 from pgdrag.designs.screen import Screen, ScreenParameters

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.analysis.oracle import (
+from pgdrag.analysis.bisection.oracle import (
     ERROR,
     NOISE_USUAL,
     Estimate,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdrag.analysis.pair_logs import PairedLogs
-from pgdrag.analysis.paired import (
+from pgdrag.analysis.comparison.pair_logs import PairedLogs
+from pgdrag.analysis.comparison.paired import (
     BOOTSTRAP_PAIRS,
     EXACT_PAIRS,
     bootstrap,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.ablation_book import AblationOptions
-from pgdrag.analysis.ablation_findings import AblateFinding
-from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.ablation.book import AblationOptions
+from pgdrag.analysis.ablation.factorial import Together
+from pgdrag.analysis.ablation.findings import AblateFinding
 from pgdrag.analysis.ladder import find
 from pgdrag.designs.ablate import Ablate, AblateParameters
 from pgdrag.errors import UsageError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.bisect_findings import BisectFinding
+from pgdrag.analysis.bisection.findings import BisectFinding
 from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
 from pgdrag.journal import Journal

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.comparing import End
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
+from pgdrag.analysis.comparison.rules import End
 from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ladder import find
 from pgdrag.journal import Journal

@@ -5,7 +5,7 @@ flows: `combine` (the trials of a rung as one), `counts` and `rates` (throughput
 `ratios` (slowdowns and verdicts), `movement` (evidence), `levels` (what was set in vain or undone),
 `claims` (published numbers), `answer` (the sentence on top), all of them in the words of `wording`.
 
-A comparison of two treatments: `pairs` (which trials belong together), `paired` (what pairs say),
-`sequential` (how sure each look must be), `comparing` (is it decided?), and for its report
-`quantities`, `comparison` and `comparison_words`. `by_design` has one file a design.
+Designs that choose their next treatment by what they were told look at `readings`. The maths of each
+is a folder: `comparison`, `ablation`, `bisection`, `screening`, `boundary`; what a run of it found is
+said by its file in `by_design`.
 """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.ladder import find
 from pgdrag.cli.asking import Asking, asking, share_of, with_common
 from pgdrag.cli.place import open_journal

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 import pgdrag
-from pgdrag.analysis.comparing import Gate
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
+from pgdrag.analysis.comparison.rules import Gate
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.cli.place import open_journal, report_path, stdout

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pgdrag.analysis.ablation import least_max_trials
-from pgdrag.analysis.ablation_book import AblationOptions
-from pgdrag.analysis.ablation_run import AblationRun
+from pgdrag.analysis.ablation.book import AblationOptions
+from pgdrag.analysis.ablation.course import least_max_trials
+from pgdrag.analysis.ablation.run import AblationRun
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.errors import UsageError
 from pgdrag.plan import Block, Forecast, Result, Rung

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pgdrag.analysis.bisect_course import BisectCourse
-from pgdrag.analysis.bisection import Goal
+from pgdrag.analysis.bisection.course import BisectCourse
+from pgdrag.analysis.bisection.rules import Goal
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.plan import Block, Forecast, Result, Rung
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pgdrag.analysis.boundary_course import BoundaryCourse
+from pgdrag.analysis.boundary.course import BoundaryCourse
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.plan import Block, Forecast, Result, Rung
 

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pgdrag.analysis.comparing import End, Rules, Standing, standing
-from pgdrag.analysis.pair_logs import ORDER_PAIRS
-from pgdrag.analysis.pairs import pairing
-from pgdrag.analysis.sequential import FIRST_LOOK
+from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS
+from pgdrag.analysis.comparison.pairs import pairing
+from pgdrag.analysis.comparison.rules import End, Rules, Standing, standing
+from pgdrag.analysis.comparison.sequential import FIRST_LOOK
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.plan import Block, Forecast, Result, Rung
 

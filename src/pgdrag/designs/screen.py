@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from pgdrag.analysis.screen_runs import screen_treatments
+from pgdrag.analysis.screening.runs import screen_treatments
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.plan import Block, Result, Rung
 

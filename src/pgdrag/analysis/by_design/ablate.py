@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import ClassVar
 
-from pgdrag.analysis.ablation_book import AblationOptions
-from pgdrag.analysis.ablation_checks import Check
-from pgdrag.analysis.ablation_findings import (
+from pgdrag.analysis.ablation.book import AblationOptions
+from pgdrag.analysis.ablation.checks import Check
+from pgdrag.analysis.ablation.factorial import Corner, Factorial
+from pgdrag.analysis.ablation.findings import (
     AblateFinding,
     ChangeFinding,
     CheckFinding,
     PairFinding,
     ShareFinding,
 )
-from pgdrag.analysis.ablation_game import Game
-from pgdrag.analysis.ablation_run import AblationRun
-from pgdrag.analysis.ablation_search import Screened
-from pgdrag.analysis.ablation_words import answer, pair_sentence, shares_method, warnings
+from pgdrag.analysis.ablation.game import Game
+from pgdrag.analysis.ablation.labels import Effect, effect
+from pgdrag.analysis.ablation.run import AblationRun
+from pgdrag.analysis.ablation.search import Screened
+from pgdrag.analysis.ablation.shapley import Share, Shares
+from pgdrag.analysis.ablation.words import answer, pair_sentence, shares_method, warnings
 from pgdrag.analysis.by_design import DesignAnalysis
-from pgdrag.analysis.factorial import Corner, Factorial
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.labels import Effect, effect
-from pgdrag.analysis.shapley import Share, Shares
 from pgdrag.plan import RunRecord
 
 _CONFIDENCE = 0.95

@@ -7,16 +7,16 @@ from typing import ClassVar
 
 from scipy import stats
 
-from pgdrag.analysis.bisect_course import BisectCourse
-from pgdrag.analysis.bisect_findings import BisectFinding, GuiltyChange, SetTested
-from pgdrag.analysis.bisect_words import answer_words, doubts
-from pgdrag.analysis.bisection import Ending, Goal
+from pgdrag.analysis.bisection.course import BisectCourse
+from pgdrag.analysis.bisection.findings import BisectFinding, GuiltyChange, SetTested
+from pgdrag.analysis.bisection.looks import Test
+from pgdrag.analysis.bisection.oracle import NOISE_WEIGHT, Estimate, Verdict
+from pgdrag.analysis.bisection.pieces import Subset
+from pgdrag.analysis.bisection.rules import Ending, Goal
+from pgdrag.analysis.bisection.words import answer_words, doubts
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.looks import Test
-from pgdrag.analysis.oracle import NOISE_WEIGHT, Estimate, Verdict
-from pgdrag.analysis.pieces import Subset
 from pgdrag.analysis.rates import Noise, TrialRate
 from pgdrag.analysis.ratios import slowdown
 from pgdrag.plan import Level, RunRecord, Treatment

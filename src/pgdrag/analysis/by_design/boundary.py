@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from scipy import stats
 
-from pgdrag.analysis.boundary import Knee, KneeVerdict, State, Step, knee
-from pgdrag.analysis.boundary_course import BoundaryCourse, size_of, works
+from pgdrag.analysis.boundary.course import BoundaryCourse, size_of, works
+from pgdrag.analysis.boundary.curve import Knee, KneeVerdict, State, Step, knee
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.findings import DesignFinding, Interval

@@ -8,7 +8,24 @@ from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.analysis.by_design import DesignAnalysis
-from pgdrag.analysis.comparing import (
+from pgdrag.analysis.comparison.findings import (
+    CompareFinding,
+    NoiseFloor,
+    Prospect,
+    pair_finding,
+    trend,
+)
+from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS, OrderEffect, PairedLogs
+from pgdrag.analysis.comparison.paired import (
+    EXACT_PAIRS,
+    TWO_INTERVALS,
+    bootstrap,
+    interval,
+    p_value,
+)
+from pgdrag.analysis.comparison.pairs import Pairing, pairing, throughput_logs
+from pgdrag.analysis.comparison.quantities import quantities
+from pgdrag.analysis.comparison.rules import (
     End,
     Gate,
     Look,
@@ -21,15 +38,10 @@ from pgdrag.analysis.comparing import (
     ratio_of,
     standing,
 )
-from pgdrag.analysis.comparison import CompareFinding, NoiseFloor, Prospect, pair_finding, trend
-from pgdrag.analysis.comparison_words import answer_words, doubts
+from pgdrag.analysis.comparison.sequential import look_confidence
+from pgdrag.analysis.comparison.words import answer_words, doubts
 from pgdrag.analysis.findings import Interval, Verdict
-from pgdrag.analysis.pair_logs import ORDER_PAIRS, OrderEffect, PairedLogs
-from pgdrag.analysis.paired import EXACT_PAIRS, TWO_INTERVALS, bootstrap, interval, p_value
-from pgdrag.analysis.pairs import Pairing, pairing, throughput_logs
-from pgdrag.analysis.quantities import quantities
 from pgdrag.analysis.ratios import noncentrality, slowdown
-from pgdrag.analysis.sequential import look_confidence
 from pgdrag.plan import Outcome, Rung, RunRecord, Treatment
 
 _SLOWDOWNS = (1.01, 1.02, 1.05, 1.1)  # that people ask for

@@ -11,8 +11,8 @@ from scipy import stats
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.findings import DesignFinding, Interval
 from pgdrag.analysis.readings import Told
-from pgdrag.analysis.screen_runs import screen_treatments
-from pgdrag.analysis.screening import Screened, screen
+from pgdrag.analysis.screening.effects import Screened, screen
+from pgdrag.analysis.screening.runs import screen_treatments
 from pgdrag.analysis.wording import counted, listed, slowdown_words
 from pgdrag.changes import Change, changes_between
 from pgdrag.plan import RunRecord, Treatment

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.ablation_findings import AblateFinding, ChangeFinding, ShareFinding
-from pgdrag.analysis.ablation_words import unseen_words
+from pgdrag.analysis.ablation.findings import AblateFinding, ChangeFinding, ShareFinding
+from pgdrag.analysis.ablation.labels import Label
+from pgdrag.analysis.ablation.words import unseen_words
 from pgdrag.analysis.findings import Findings, Interval
-from pgdrag.analysis.labels import Label
 from pgdrag.analysis.wording import counted, slowdown_words
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import (

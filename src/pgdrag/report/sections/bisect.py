@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.bisect_findings import BisectFinding, GuiltyChange, SetTested
-from pgdrag.analysis.bisect_words import share_of, share_words
+from pgdrag.analysis.bisection.findings import BisectFinding, GuiltyChange, SetTested
+from pgdrag.analysis.bisection.oracle import Verdict
+from pgdrag.analysis.bisection.words import share_of, share_words
 from pgdrag.analysis.findings import Findings, Interval
-from pgdrag.analysis.oracle import Verdict
 from pgdrag.analysis.wording import counted, listed, slowdown_words
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.boundary import KneeVerdict
+from pgdrag.analysis.boundary.curve import KneeVerdict
 from pgdrag.analysis.by_design.boundary import BoundaryFinding, ValueTried
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.wording import counted

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.comparing import End, Gate
-from pgdrag.analysis.comparison import CompareFinding
-from pgdrag.analysis.comparison_words import more_words, prospect_words
+from pgdrag.analysis.comparison.findings import CompareFinding
+from pgdrag.analysis.comparison.quantities import Direction, Quantity
+from pgdrag.analysis.comparison.rules import End, Gate
+from pgdrag.analysis.comparison.words import more_words, prospect_words
 from pgdrag.analysis.findings import Findings, Interval, Verdict
-from pgdrag.analysis.quantities import Direction, Quantity
 from pgdrag.analysis.wording import counted, percent_words, slowdown_words
 from pgdrag.report.cells import bounds_words
 from pgdrag.report.document import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Outcome

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.comparison import CompareFinding
+from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.findings import Comparison, Findings, RungFinding, Verdict
 from pgdrag.analysis.wording import slowdown_words
 from pgdrag.report.cells import rate_cell

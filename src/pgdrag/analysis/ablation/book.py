@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pgdrag.analysis.ablation.subset_values import Changes, SubsetValues
 from pgdrag.analysis.readings import Reading
-from pgdrag.analysis.subset_values import Changes, SubsetValues
 from pgdrag.plan import Outcome
 
 

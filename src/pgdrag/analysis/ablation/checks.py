@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.ablation_book import AblationOptions, Wanted
-from pgdrag.analysis.labels import Effect, effect
-from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues
+from pgdrag.analysis.ablation.book import AblationOptions, Wanted
+from pgdrag.analysis.ablation.labels import Effect, effect
+from pgdrag.analysis.ablation.subset_values import REFERENCE, Changes, SubsetValues
 
 _TRIALS = 3  # of each check; as many again where it fails: a hunt is dear
 _P = 0.01

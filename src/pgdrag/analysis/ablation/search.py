@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
-from pgdrag.analysis.ablation_checks import Inquest
-from pgdrag.analysis.labels import (
+from pgdrag.analysis.ablation.book import AblationOptions, Book, Wanted
+from pgdrag.analysis.ablation.checks import Inquest
+from pgdrag.analysis.ablation.labels import (
     Call,
     Effect,
     Label,
@@ -22,7 +22,7 @@ from pgdrag.analysis.labels import (
     label_of,
     resolved,
 )
-from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues
+from pgdrag.analysis.ablation.subset_values import REFERENCE, Changes, SubsetValues
 from pgdrag.plan import Outcome
 
 _ENDS = 2  # trials of reference and target before anything else

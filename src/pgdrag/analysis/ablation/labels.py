@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
-from pgdrag.analysis.subset_values import TrialNoise, Value, t_quantile
+from pgdrag.analysis.ablation.subset_values import TrialNoise, Value, t_quantile
 
 # Benjamini and Hochberg's bound on the share of false ones among the effects that are called. It is
 # not Holm's, because the two mistakes do not cost the same: a false survivor costs a few trials of

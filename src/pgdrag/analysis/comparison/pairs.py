@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdrag.analysis.combine import rate_of
-from pgdrag.analysis.pair_logs import PairedLogs
+from pgdrag.analysis.comparison.pair_logs import PairedLogs
 from pgdrag.analysis.rates import TrialRate, within_spread
 from pgdrag.plan import Outcome, Result, Treatment
 

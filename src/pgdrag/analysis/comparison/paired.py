@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pgdrag.analysis.counts import POWER
-from pgdrag.analysis.pair_logs import (
+from pgdrag.analysis.comparison.pair_logs import (
     ALL_SIGNS,
     ORDER_PAIRS,
     SAMPLED_SIGNS,
@@ -26,6 +25,7 @@ from pgdrag.analysis.pair_logs import (
     subsets,
     t_p_of,
 )
+from pgdrag.analysis.counts import POWER
 from pgdrag.analysis.ratios import noncentrality
 
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer have too coarse a distribution

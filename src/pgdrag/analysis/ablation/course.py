@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdrag.analysis.ablation_book import (
+from pgdrag.analysis.ablation.book import (
     AblationOptions,
     Book,
     Told,
     Wanted,
     default_max_trials,
 )
-from pgdrag.analysis.ablation_game import ENDS_FIRST, Game
-from pgdrag.analysis.ablation_search import Search
+from pgdrag.analysis.ablation.game import ENDS_FIRST, Game
+from pgdrag.analysis.ablation.search import Search
 from pgdrag.plan import Forecast
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pgdrag.analysis.bisect_findings import BisectFinding
-from pgdrag.analysis.bisection import Ending
+from pgdrag.analysis.bisection.findings import BisectFinding
+from pgdrag.analysis.bisection.oracle import Verdict
+from pgdrag.analysis.bisection.rules import Ending
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.oracle import Verdict
 from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
 
 MOST_NAMED = 8  # more names than this are counted

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pgdrag.analysis.comparing import MOST_FORETOLD, End, Gate
-from pgdrag.analysis.comparison import CompareFinding, is_noisier
+from pgdrag.analysis.comparison.findings import CompareFinding, is_noisier
+from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS
+from pgdrag.analysis.comparison.pairs import Pairing
+from pgdrag.analysis.comparison.rules import MOST_FORETOLD, End, Gate
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.pair_logs import ORDER_PAIRS
-from pgdrag.analysis.pairs import Pairing
 from pgdrag.analysis.wording import counted, detectable_words, slowdown_words
 from pgdrag.plan import Outcome, Result
 from pgdrag.units import format_duration, format_interval, format_ratio

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 
-from pgdrag.analysis.looks import Book, Look, Wanted
-from pgdrag.analysis.oracle import Threshold, Verdict
-from pgdrag.analysis.piece_sums import Pieces
-from pgdrag.analysis.pieces import Node, Subset
+from pgdrag.analysis.bisection.looks import Book, Look, Wanted
+from pgdrag.analysis.bisection.oracle import Threshold, Verdict
+from pgdrag.analysis.bisection.piece_sums import Pieces
+from pgdrag.analysis.bisection.pieces import Node, Subset
 
 TRIALS_A_TEST = 3
 FEW_COMMITS = 30.0  # of the target's first short trial; with fewer, whole sets get full trials

@@ -9,10 +9,10 @@ from typing import Any
 
 from scipy import stats
 
-from pgdrag.analysis.comparing import End, Gate, Look
+from pgdrag.analysis.comparison.pairs import Pair
+from pgdrag.analysis.comparison.quantities import Quantity
+from pgdrag.analysis.comparison.rules import End, Gate, Look
 from pgdrag.analysis.findings import Comparison, DesignFinding, Interval, Verdict
-from pgdrag.analysis.pairs import Pair
-from pgdrag.analysis.quantities import Quantity
 
 _TREND_LEVEL = 0.01  # a trend is looked for in every run: few of those that are none may be told
 _TREND_MATTERS = 0.01

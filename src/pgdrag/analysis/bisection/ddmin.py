@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from itertools import pairwise
 
-from pgdrag.analysis.oracle import Verdict
-from pgdrag.analysis.pieces import Subset
+from pgdrag.analysis.bisection.oracle import Verdict
+from pgdrag.analysis.bisection.pieces import Subset
 
 Search = Generator[Subset, Verdict, Subset]
 

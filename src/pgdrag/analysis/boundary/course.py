@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.analysis.boundary import Step, Tally, search, spread
+from pgdrag.analysis.boundary.curve import Step, Tally, search, spread
 from pgdrag.analysis.readings import Reading, Told, reading
 from pgdrag.errors import PgdragError
 from pgdrag.plan import Block, Forecast, Level, Outcome, Result, Rung

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from pgdrag.analysis.labels import Effect
-from pgdrag.analysis.subset_values import TrialNoise, Value, t_quantile
+from pgdrag.analysis.ablation.labels import Effect
+from pgdrag.analysis.ablation.subset_values import TrialNoise, Value, t_quantile
 
 _SMALL = 0.25  # a part of what both do that counts as little beside it
 _SUSPICION = 2.0  # standard errors by which company and solitude must differ to suspect a partner

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_findings import AblateFinding, CheckFinding, PairFinding, ShareFinding
-from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.ablation.course import Ablation
+from pgdrag.analysis.ablation.factorial import Together
+from pgdrag.analysis.ablation.findings import AblateFinding, CheckFinding, PairFinding, ShareFinding
+from pgdrag.analysis.ablation.labels import Label
+from pgdrag.analysis.ablation.shapley import Shares
+from pgdrag.analysis.ablation.subset_values import REFERENCE, Changes
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.labels import Label
-from pgdrag.analysis.shapley import Shares
-from pgdrag.analysis.subset_values import REFERENCE, Changes
 from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
 from pgdrag.units import format_interval, format_ratio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from pgdrag.analysis.screening import screening_matrix
+from pgdrag.analysis.screening.effects import screening_matrix
 from pgdrag.changes import changes_between, with_changes
 from pgdrag.plan import Treatment
 

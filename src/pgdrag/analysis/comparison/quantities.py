@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pgdrag.analysis.comparing import ratio_of
+from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS, PairedLogs
+from pgdrag.analysis.comparison.paired import interval, t_p_value
+from pgdrag.analysis.comparison.pairs import Pair
+from pgdrag.analysis.comparison.rules import ratio_of
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.innocence import Use
-from pgdrag.analysis.pair_logs import ORDER_PAIRS, PairedLogs
-from pgdrag.analysis.paired import interval, t_p_value
-from pgdrag.analysis.pairs import Pair
 from pgdrag.measurement import Latency
 from pgdrag.plan import Result
 

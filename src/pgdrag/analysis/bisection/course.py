@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from pgdrag.analysis.bisection import Bisection, Goal
-from pgdrag.analysis.looks import Look, Shot
-from pgdrag.analysis.pieces import Subset
+from pgdrag.analysis.bisection.looks import Look, Shot
+from pgdrag.analysis.bisection.pieces import Subset
+from pgdrag.analysis.bisection.rules import Bisection, Goal
 from pgdrag.analysis.readings import reading
 from pgdrag.changes import Change, changes_between, with_changes
 from pgdrag.plan import Block, Forecast, Result, Treatment

@@ -11,11 +11,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgdrag.analysis.ddmin import smallest_set
-from pgdrag.analysis.guided import FEW_COMMITS, Search
-from pgdrag.analysis.looks import Book, Look, Shot, Wanted
-from pgdrag.analysis.oracle import Estimate, Threshold, Verdict, estimate, noise_between
-from pgdrag.analysis.pieces import Node, Subset, units
+from pgdrag.analysis.bisection.ddmin import smallest_set
+from pgdrag.analysis.bisection.guided import FEW_COMMITS, Search
+from pgdrag.analysis.bisection.looks import Book, Look, Shot, Wanted
+from pgdrag.analysis.bisection.oracle import Estimate, Threshold, Verdict, estimate, noise_between
+from pgdrag.analysis.bisection.pieces import Node, Subset, units
 from pgdrag.plan import Outcome
 
 REFERENCE_TRIALS, TARGET_TRIALS = 2, 3

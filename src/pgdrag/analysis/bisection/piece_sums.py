@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pgdrag.analysis.looks import Book, Look, Wanted
-from pgdrag.analysis.oracle import Threshold
-from pgdrag.analysis.pieces import Node, Subset
+from pgdrag.analysis.bisection.looks import Book, Look, Wanted
+from pgdrag.analysis.bisection.oracle import Threshold
+from pgdrag.analysis.bisection.pieces import Node, Subset
 
 # Parts of a piece's gain at which one half is taken to carry all of it, or none.
 _NEARLY_ALL, _NEARLY_NONE = 0.85, 0.15

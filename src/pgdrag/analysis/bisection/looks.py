@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.oracle import Estimate, Threshold, Verdict, commits
-from pgdrag.analysis.pieces import Subset
+from pgdrag.analysis.bisection.oracle import Estimate, Threshold, Verdict, commits
+from pgdrag.analysis.bisection.pieces import Subset
 from pgdrag.analysis.readings import Reading
 from pgdrag.plan import Outcome
 

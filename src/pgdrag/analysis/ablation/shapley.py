@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pgdrag.analysis.subset_values import TrialNoise, Value, t_quantile
+from pgdrag.analysis.ablation.subset_values import TrialNoise, Value, t_quantile
 
 Order = tuple[int, ...]
 Coalition = frozenset[int]

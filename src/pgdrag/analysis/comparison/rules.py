@@ -14,17 +14,17 @@ from typing import Any
 
 from scipy import stats
 
-from pgdrag.analysis.counts import FEW_COMMITS, POWER
-from pgdrag.analysis.findings import Interval, Verdict
-from pgdrag.analysis.pair_logs import ORDER_PAIRS, PairedLogs
-from pgdrag.analysis.paired import LogInterval, interval, power, smallest_effect
-from pgdrag.analysis.pairs import Pairing, throughput_logs
-from pgdrag.analysis.ratios import EQUIVALENCE, slowdown
-from pgdrag.analysis.sequential import (
+from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS, PairedLogs
+from pgdrag.analysis.comparison.paired import LogInterval, interval, power, smallest_effect
+from pgdrag.analysis.comparison.pairs import Pairing, throughput_logs
+from pgdrag.analysis.comparison.sequential import (
     FIRST_LOOK,
     look_confidence,
     planned_looks,
 )
+from pgdrag.analysis.counts import FEW_COMMITS, POWER
+from pgdrag.analysis.findings import Interval, Verdict
+from pgdrag.analysis.ratios import EQUIVALENCE, slowdown
 from pgdrag.plan import Outcome
 
 MOST_FAILURES = 2  # of one side in a row: a thing that failed once is tried once more

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from pgdrag.analysis.ablation_book import AblationOptions, Book, Wanted
-from pgdrag.analysis.factorial import Factorial, Together, suspected_pairs, two_by_two
-from pgdrag.analysis.labels import Effect
-from pgdrag.analysis.shapley import (
+from pgdrag.analysis.ablation.book import AblationOptions, Book, Wanted
+from pgdrag.analysis.ablation.factorial import Factorial, Together, suspected_pairs, two_by_two
+from pgdrag.analysis.ablation.labels import Effect
+from pgdrag.analysis.ablation.shapley import (
     Coalition,
     Draw,
     Shares,
@@ -22,7 +22,7 @@ from pgdrag.analysis.shapley import (
     leverage,
     shares,
 )
-from pgdrag.analysis.subset_values import REFERENCE, Changes, SubsetValues, Value
+from pgdrag.analysis.ablation.subset_values import REFERENCE, Changes, SubsetValues, Value
 
 _EXACT_PLAYERS = 4  # 16 sets in all; two draws of orders of five players need 16 of their 32
 _DRAWS_MIN = 2  # fewer cannot tell what another order would give

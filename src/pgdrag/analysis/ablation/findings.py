@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdrag.analysis.factorial import Together
+from pgdrag.analysis.ablation.factorial import Together
+from pgdrag.analysis.ablation.labels import Label
 from pgdrag.analysis.findings import DesignFinding, Interval
-from pgdrag.analysis.labels import Label
 
 
 @dataclass(frozen=True)

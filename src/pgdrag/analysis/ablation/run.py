@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from pgdrag.analysis.ablation import Ablation
-from pgdrag.analysis.ablation_book import AblationOptions, Told
+from pgdrag.analysis.ablation.book import AblationOptions, Told
+from pgdrag.analysis.ablation.course import Ablation
+from pgdrag.analysis.ablation.subset_values import Changes
 from pgdrag.analysis.readings import reading
-from pgdrag.analysis.subset_values import Changes
 from pgdrag.changes import changes_between, with_changes
 from pgdrag.plan import Block, Result, RunRecord, Treatment
 

@@ -1,0 +1,1 @@
+"""Which of many changes matter, alone and in company, and what is each one's share of the whole?"""

@@ -1,0 +1,1 @@
+"""Which few of many changes keep most of a slowdown, or keep a server from starting?"""
