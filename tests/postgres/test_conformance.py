@@ -33,7 +33,8 @@ class TestEveryFactor(FactorConformance):
 
 
 def test_every_kind_of_factor_has_examples_of_its_own() -> None:
+    # A cluster is of one version from the beginning: see test_kept_cluster for that factor.
+    assert {name for name, kind in all_factors().items() if not kind.examples} == {"server"}
     for name, kind in all_factors().items():
-        assert kind.examples
         for example in kind.examples:
             assert {example.level.kind, example.mistake.kind} == {name}

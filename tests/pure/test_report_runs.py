@@ -48,7 +48,7 @@ RUNS = {
         RUNGS, [result("A0", 60_000), result("A1", 11), result("A2", 1, applied=[CACHE])]
     ),
     "not a ladder": run_of(
-        RUNGS, [*three_of("A0", 60_000), *three_of("A1", 59_000)], design="compare"
+        RUNGS, [*three_of("A0", 60_000), *three_of("A1", 59_000)], design="one-at-a-time"
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
 from pgdrag.plan import Applied, Observation, Outcome, Rung, RunRecord
@@ -215,10 +216,15 @@ class RungFinding:
 class DesignFinding:
     """What only the run's design can say; each design's analysis has a subclass of its own.
 
+    Class attributes:
+        has_rungs: the rungs one by one say something beside it.
+
     Attributes:
         answer: the study's question answered in one to three sentences.
         warnings: doubts about it, each naming the remedy still untried.
     """
+
+    has_rungs: ClassVar[bool] = True
 
     answer: str
     warnings: tuple[str, ...]
@@ -245,6 +251,11 @@ class Findings:
     noise_floor: float | None
     warnings: tuple[str, ...]
     found: DesignFinding | None = None
+
+    @property
+    def has_rungs(self) -> bool:
+        """The rungs one by one say something of their own."""
+        return bool(self.rungs) and (self.found is None or self.found.has_rungs)
 
     @property
     def is_ladder(self) -> bool:

@@ -82,6 +82,9 @@ class BoundaryFinding(DesignFinding):
         curve: where it has its knee.
     """
 
+    # What is tried are values of the setting, and no rung.
+    has_rungs: ClassVar[bool] = False
+
     setting: str
     state: str
     smallest: str | None

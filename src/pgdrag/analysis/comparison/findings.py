@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy import stats
 
@@ -120,6 +120,9 @@ class CompareFinding(DesignFinding):
         quantities: latency and processor time on both sides.
         reference_outcomes, treatment_outcomes: how often each side's trials ended in each way.
     """
+
+    # Its interval knows of the looks that were taken at it.
+    has_rungs: ClassVar[bool] = False
 
     reference: str
     treatment: str

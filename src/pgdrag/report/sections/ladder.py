@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
 from pgdrag.plan import Outcome
@@ -33,8 +32,8 @@ class LadderSection(Section):
     is_folded: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
-        """A comparison has an interval of its own, which knows of the looks taken at it."""
-        return bool(findings.rungs) and not isinstance(findings.found, CompareFinding)
+        """Some designs have a table of their own, which knows more."""
+        return findings.has_rungs
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table with every column that has something in it, and what to doubt."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.findings import Comparison, Findings, RungFinding, Verdict
 from pgdrag.analysis.wording import slowdown_words
 from pgdrag.report.cells import rate_cell
@@ -28,9 +27,8 @@ class StepsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture as soon as one rung has a number beside the baseline's."""
-        if isinstance(findings.found, CompareFinding):  # which has a picture of its own
-            return False
-        return any(rung.to_baseline is not None for rung in findings.rungs)
+        is_told = any(rung.to_baseline is not None for rung in findings.rungs)
+        return findings.has_rungs and is_told
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the chart; the table of the rungs says the same in words."""
