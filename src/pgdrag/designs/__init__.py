@@ -65,6 +65,26 @@ class Design(ABC):
         return Forecast(0, 0, count, count) if block.is_brief else Forecast(count, count)
 
 
+class OneBlock(Design):
+    """A design that asks for all it wants at once, and does not adapt to what comes of it."""
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        super().__init__(rungs, parameters)
+        self._is_told = False
+
+    @abstractmethod
+    def block(self) -> Block:
+        """Return everything."""
+
+    def ask(self) -> Block:
+        """Return everything the first time, then nothing."""
+        return Block() if self._is_told else self.block()
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Note that the block was run."""
+        self._is_told = True
+
+
 def all_designs() -> dict[str, type[Design]]:
     """Return every registered design, by name."""
     import pgdrag.designs as package

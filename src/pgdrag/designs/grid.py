@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from pgdrag.designs import Design, DesignParameters
-from pgdrag.plan import Block, Level, Result, Rung, Treatment
+from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.plan import Block, Level, Rung, Treatment
 
 MOST_TREATMENTS = 256
 SETTING = "setting"  # what a factor is that no rung names
@@ -33,7 +33,7 @@ class GridParameters(DesignParameters):
         return levels
 
 
-class Grid(Design):
+class Grid(OneBlock):
     """Every combination once a block, upon the baseline; the laboratory adds replicates.
 
     Without levels of its own it crosses the factors that the rungs add: each as the baseline has it, and
@@ -49,12 +49,9 @@ class Grid(Design):
         super().__init__(rungs, parameters)
         assert isinstance(parameters, GridParameters)
         self._axes = _axes(self.rungs, parameters.levels)
-        self._is_told = False
 
-    def ask(self) -> Block:
-        """Return the baseline and every combination the first time, then nothing."""
-        if self._is_told:
-            return Block()
+    def block(self) -> Block:
+        """Return the baseline and every combination."""
         baseline = self.rungs[0].treatment
         found = {baseline.identity: baseline}
         for levels in itertools.product(*self._axes):
@@ -62,10 +59,6 @@ class Grid(Design):
             treatment = baseline.with_levels(_name(chosen, baseline), chosen)
             found.setdefault(treatment.identity, treatment)
         return Block(tuple(found.values()))
-
-    def tell(self, results: Sequence[Result]) -> None:
-        """Note that the block was run; nothing adapts to what came of it."""
-        self._is_told = True
 
 
 def _axes(rungs: Sequence[Rung], levels: dict[str, list[str]]) -> list[tuple[Level | None, ...]]:

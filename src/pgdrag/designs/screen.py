@@ -8,8 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from pgdrag.analysis.screening.runs import screen_treatments
-from pgdrag.designs import Design, DesignParameters
-from pgdrag.plan import Block, Result, Rung
+from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.plan import Block, Rung
 
 
 class ScreenParameters(DesignParameters):
@@ -23,7 +23,7 @@ class ScreenParameters(DesignParameters):
     is_brief: bool = Field(default=True, description="Run short trials")
 
 
-class Screen(Design):
+class Screen(OneBlock):
     """A Hadamard design over the changes from the first rung to the last: one block, half of them at a time."""
 
     name = "screen"
@@ -37,12 +37,7 @@ class Screen(Design):
             self.rungs[0].treatment, self.rungs[-1].treatment, is_folded=parameters.is_folded
         )
         self._block = Block(tuple(treatment for treatment, _ in runs), parameters.is_brief)
-        self._is_told = False
 
-    def ask(self) -> Block:
-        """Return all trials of the design the first time, then nothing."""
-        return Block() if self._is_told else self._block
-
-    def tell(self, results: Sequence[Result]) -> None:
-        """Note that the block was run; a screening does not adapt to what came of it."""
-        self._is_told = True
+    def block(self) -> Block:
+        """Return all trials of the design."""
+        return self._block

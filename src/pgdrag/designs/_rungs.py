@@ -1,0 +1,29 @@
+"""Every rung once a block: what a ladder and a one-at-a-time study ask for alike."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.plan import Block
+
+
+class RungsParameters(DesignParameters):
+    """Parameters of a design over the rungs."""
+
+    baseline_repeats: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=1,
+        description="Run the baseline this many times a block; two or more show the noise floor",
+    )
+
+
+class EveryRung(OneBlock):
+    """Every rung once, and the baseline as often as asked."""
+
+    def block(self) -> Block:
+        """Return every rung's treatment, the baseline's further repeats first."""
+        assert isinstance(self.parameters, RungsParameters)
+        treatments = [rung.treatment for rung in self.rungs]
+        return Block((*[treatments[0]] * (self.parameters.baseline_repeats - 1), *treatments))
