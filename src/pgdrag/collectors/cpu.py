@@ -39,12 +39,7 @@ class Cpu(CounterCollector):
 
     def read(self, observer: Observer) -> Counters:
         """Clock ticks of the processes that live and of those that have ended."""
-        running = observer.cluster.postmaster_pid
-        if running is None:
-            raise Unseen("the server does not run on this host, or no longer")
-        if self._postmaster is not None and running != self._postmaster:
-            raise Unseen("the server was restarted within the window")
-        self._postmaster = running
+        running = self._postmaster = proc.same_postmaster(observer, before=self._postmaster)
         ticks, self._processes = server_ticks(running, without=observer.backend_pid)
         return {"ticks": ticks}
 

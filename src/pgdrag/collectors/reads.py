@@ -18,7 +18,12 @@ from pgdrag.collectors._counters import (
     per_transaction,
     pick,
 )
-from pgdrag.collectors._proc import SAMPLE_INTERVAL_S, ShareSampler, read_server_io
+from pgdrag.collectors._proc import (
+    SAMPLE_INTERVAL_S,
+    ShareSampler,
+    read_server_io,
+    same_postmaster,
+)
 from pgdrag.plan import Observation
 
 
@@ -37,12 +42,7 @@ class Reads(CounterCollector):
 
     def read(self, observer: Observer) -> Counters:
         """The account of the processes that live and of those that have ended."""
-        running = observer.cluster.postmaster_pid
-        if running is None:
-            raise Unseen("the server does not run on this host, or no longer")
-        if self._postmaster is not None and running != self._postmaster:
-            raise Unseen("the server was restarted within the window")
-        self._postmaster = running
+        running = self._postmaster = same_postmaster(observer, before=self._postmaster)
         return asdict(read_server_io(running, without=observer.backend_pid).total)
 
     def before(self, observer: Observer) -> None:
