@@ -79,8 +79,8 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
         # Turned round together: the upper bound of a gain is the lower one of the slowdown.
         low, center, high = (inverse(x) for x in (found.high, found.center, found.low))
         gain = Interval(low, center, high, found.confidence, found.method)
-        return Cell(f"{format_ratio(center)} faster", bounds_words(gain, _bare_ratio), Tone.GOOD)
-    note = bounds_words(found, _bare_ratio)
+        return Cell(f"{format_ratio(center)} faster", bounds_words(gain, bare_ratio), Tone.GOOD)
+    note = bounds_words(found, bare_ratio)
     if comparison.verdict is Verdict.SLOWER:
         return Cell(format_ratio(found.center), note, is_strong=True)
     doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "could be noise"
@@ -113,6 +113,7 @@ def bounds_words(found: Interval, form: Callable[[float], str]) -> str:
     return f"{low}–{high}"
 
 
-def _bare_ratio(ratio: float) -> str:
+def bare_ratio(ratio: float) -> str:
+    """Return a bound of a ratio in three digits, without its sign."""
     # In decimals on both sides of 1: a bound of "1/2.16" beside "2.5" takes a second look.
     return format_number(float(f"{ratio:.3g}"))

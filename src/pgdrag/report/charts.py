@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pgdrag.analysis.findings import Interval
 from pgdrag.report import svg
 from pgdrag.report.cells import published_ratio
-from pgdrag.units import format_ratio
 
 CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0"
 DIAMOND = "M0,-6L6,0L0,6L-6,0Z"
@@ -59,7 +58,7 @@ def steps_chart(rows: Sequence[StepRow], title: str, description: str) -> str:
     scale = _scale(rows)
     bottom = _LEGEND + _ROW * len(rows)
     parts = [*_legend(has_published=any(row.published is not None for row in rows))]
-    parts += _axis(scale, bottom)
+    parts += svg.ratio_axis(scale, _LEGEND, bottom)
     for at, row in enumerate(rows):
         parts += _step(scale, row, _LEGEND + at * _ROW)
     return svg.picture("steps-chart", title, description, bottom + _AXIS, parts)
@@ -114,21 +113,6 @@ def _legend(*, has_published: bool) -> list[str]:
             + '<g transform="translate(12,0)">'
             + svg.text(1.5, 13, "published", "muted")
             + "</g></g>"
-        )
-    return parts
-
-
-def _axis(scale: svg.LogScale, bottom: float) -> list[str]:
-    parts = []
-    for tick in scale.ticks():
-        x = scale.at(tick)
-        is_origin = math.isclose(tick, 1.0)
-        parts.append(svg.line(x, _LEGEND, x, bottom, "origin" if is_origin else "grid"))
-        anchor = "start" if x < 3 else "end" if x > 94 else "middle"
-        parts.append(
-            svg.text(
-                x, bottom + 16, "1×" if is_origin else format_ratio(tick), "muted tick", anchor
-            )
         )
     return parts
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pgdrag.analysis.findings import Interval
 from pgdrag.report import svg
 from pgdrag.report.charts import ARROW, CIRCLE, DIAMOND
-from pgdrag.units import format_ratio
 
 _ROW, _AXIS, _GAP = 40, 24, 6
 _LABEL_Y, _TRACK_Y = 14, 26
@@ -41,14 +40,7 @@ def forest_chart(rows: Sequence[ForestRow], title: str, description: str) -> str
     """Return the picture; rows stand in the order given."""
     scale = _scale(rows)
     bottom = _ROW * len(rows) + _GAP
-    parts = []
-    for tick in scale.ticks():
-        x = scale.at(tick)
-        is_origin = math.isclose(tick, 1.0)
-        parts.append(svg.line(x, 0, x, bottom, "origin" if is_origin else "grid"))
-        anchor = "start" if x < 3 else "end" if x > 94 else "middle"
-        words = "1×" if is_origin else format_ratio(tick)
-        parts.append(svg.text(x, bottom + 16, words, "muted tick", anchor))
+    parts = svg.ratio_axis(scale, 0, bottom)
     for at, row in enumerate(rows):
         parts += _drawn(scale, row, at * _ROW)
     return svg.picture("forest-chart", title, description, bottom + _AXIS, parts)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pgdrag.analysis.findings import Interval
 from pgdrag.report import svg
 from pgdrag.report.charts import ARROW, CIRCLE
-from pgdrag.units import format_ratio
 
 _VERDICT, _PAIRS, _AXIS = 40, 420, 24  # heights
 _LABEL_Y, _TRACK_Y, _ROW_MOST = 14, 28, 14
@@ -49,7 +48,7 @@ def pairs_chart(shown: PairsPicture, title: str, description: str) -> str:
     row = min(_ROW_MOST, _PAIRS / max(len(shown.pairs), 1))
     bottom = _VERDICT + row * len(shown.pairs) + row
     parts = [svg.bar(scale.at(1 / shown.equal), scale.at(shown.equal), 0, bottom, "band")]
-    parts += _axis(scale, bottom)
+    parts += svg.ratio_axis(scale, 0, bottom)
     if shown.limit is not None:
         at = scale.at(shown.limit)
         parts.append(svg.line(at, 0, at, bottom, "limit"))
@@ -86,17 +85,6 @@ def _scale(shown: PairsPicture) -> svg.LogScale:
         bounds = [found.low if math.isinf(found.center) else found.high]
     limit = [shown.limit] if shown.limit is not None else []
     return svg.LogScale.around([1.0, shown.equal, 1 / shown.equal, *bounds, *sizes, *limit])
-
-
-def _axis(scale: svg.LogScale, bottom: float) -> list[str]:
-    parts = []
-    for tick in scale.ticks():
-        x = scale.at(tick)
-        is_origin = math.isclose(tick, 1.0)
-        parts.append(svg.line(x, 0, x, bottom, "origin" if is_origin else "grid"))
-        anchor = "start" if x < 3 else "end" if x > 94 else "middle"
-        parts.append(svg.text(x, bottom + 16, _tick(tick), "muted tick", anchor))
-    return parts
 
 
 def _interval(scale: svg.LogScale, found: Interval) -> list[str]:
@@ -144,16 +132,12 @@ def _ticks(scale: svg.LogScale) -> str:
     cells = [" "] * (_WIDTH + 8)
     free = 0
     for tick in scale.ticks():
-        word = _tick(tick)
+        word = svg.tick_words(tick)
         start = max(_place(scale, tick) - len(word) // 2, 0)
         if start >= free:
             cells[start : start + len(word)] = word
             free = start + len(word) + 1
     return "".join(cells).rstrip()
-
-
-def _tick(ratio: float) -> str:
-    return "1×" if math.isclose(ratio, 1.0) else format_ratio(ratio)
 
 
 def _place(scale: svg.LogScale, ratio: float) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from pgdrag.units import format_ratio
+
 _LEFT, _RIGHT = 1.5, 98.5  # per cent of the width that the scale spans
 
 
@@ -122,3 +124,19 @@ def _class(kind: str) -> str:
 
 def _n(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def tick_words(ratio: float) -> str:
+    """Return what stands at a mark of an axis of ratios."""
+    return "1×" if math.isclose(ratio, 1.0) else format_ratio(ratio)
+
+
+def ratio_axis(scale: LogScale, top: float, bottom: float) -> list[str]:
+    """Return the grid lines of a logarithmic axis of ratios, and the ratios below them."""
+    parts = []
+    for tick in scale.ticks():
+        x = scale.at(tick)
+        parts.append(line(x, top, x, bottom, "origin" if math.isclose(tick, 1.0) else "grid"))
+        anchor = "start" if x < 3 else "end" if x > 94 else "middle"
+        parts.append(text(x, bottom + 16, tick_words(tick), "muted tick", anchor))
+    return parts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pgdrag import registry
-from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.findings import DesignFinding, Findings
 from pgdrag.report.document import Block
 
 
@@ -39,6 +39,15 @@ class Section(ABC):
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return what the terminal shows of it: by default nothing."""
         return ()
+
+
+F = TypeVar("F", bound=DesignFinding)
+
+
+def found_of(findings: Findings, kind: type[F]) -> F:
+    """Return what the design found, in a section that applies to findings of that kind."""
+    assert isinstance(findings.found, kind), type(findings.found)
+    return findings.found
 
 
 def all_sections() -> dict[str, type[Section]]:

@@ -11,7 +11,7 @@ from pgdrag.analysis.ablation.labels import Label
 from pgdrag.analysis.ablation.words import unseen_words
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.wording import counted, slowdown_words
-from pgdrag.report.cells import NOTHING, bounds_words
+from pgdrag.report.cells import NOTHING, bare_ratio, bounds_words
 from pgdrag.report.document import (
     Align,
     Block,
@@ -26,7 +26,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.forest import ForestRow, forest_chart, forest_text
-from pgdrag.report.sections import Section
+from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_ratio
 
 _TITLE = "Which change carries how much"
@@ -54,8 +54,7 @@ class AblateSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return picture, pairs, checks and the table of all changes."""
-        found = findings.found
-        assert isinstance(found, AblateFinding), type(found)
+        found = found_of(findings, AblateFinding)
         return (
             *_picture(found),
             *_pairs(found),
@@ -66,8 +65,7 @@ class AblateSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, and the pairs."""
-        found = findings.found
-        assert isinstance(found, AblateFinding), type(found)
+        found = found_of(findings, AblateFinding)
         return (*_picture(found), *_labels_in_words(found), *_pairs(found))
 
 
@@ -163,7 +161,7 @@ def _effect_cell(found: Interval | None) -> Cell:
     if found.center == 0:
         return Cell(f"< {format_ratio(found.high)}", "upper bound")
     is_told = found.low > 1 or found.high < 1
-    note = bounds_words(found, lambda x: format_number(float(f"{x:.3g}")))
+    note = bounds_words(found, bare_ratio)
     return Cell(format_ratio(found.center), note, Tone.PLAIN if is_told else Tone.MUTED)
 
 

@@ -22,7 +22,7 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
-from pgdrag.report.sections import Section
+from pgdrag.report.sections import Section, found_of
 from pgdrag.report.strips import StripRow, strips_chart, strips_text
 
 _TITLE = "What was tried, and what it kept"
@@ -53,8 +53,7 @@ class BisectSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the set, the picture of the search and the table of all tests."""
-        found = findings.found
-        assert isinstance(found, BisectFinding), type(found)
+        found = found_of(findings, BisectFinding)
         return (
             *_set(found),
             *_inert(found),
@@ -64,8 +63,7 @@ class BisectSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the set."""
-        found = findings.found
-        assert isinstance(found, BisectFinding), type(found)
+        found = found_of(findings, BisectFinding)
         return _set(found)
 
 

@@ -13,7 +13,7 @@ from pgdrag.analysis.wording import counted
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Paragraph, Table, Tone
 from pgdrag.report.forest import ForestRow, forest_chart, forest_text
-from pgdrag.report.sections import Section
+from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_rate
 
 _TITLE = "Times slower than at the largest value"
@@ -34,14 +34,12 @@ class BoundarySection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the curve and the table of the values."""
-        found = findings.found
-        assert isinstance(found, BoundaryFinding), type(found)
+        found = found_of(findings, BoundaryFinding)
         return (*_picture(found), *_knee(found), _table(found))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the table of the values."""
-        found = findings.found
-        assert isinstance(found, BoundaryFinding), type(found)
+        found = found_of(findings, BoundaryFinding)
         return (_table(found), *_knee(found))
 
 

@@ -12,7 +12,7 @@ from pgdrag.analysis.comparison.rules import End, Gate
 from pgdrag.analysis.comparison.words import more_words, prospect_words
 from pgdrag.analysis.findings import Findings, Interval, Verdict
 from pgdrag.analysis.wording import counted, percent_words, slowdown_words
-from pgdrag.report.cells import bounds_words
+from pgdrag.report.cells import bare_ratio, bounds_words
 from pgdrag.report.document import (
     Align,
     Block,
@@ -27,7 +27,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
-from pgdrag.report.sections import Section
+from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections._doubts import rung_doubts
 from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
 
@@ -66,7 +66,7 @@ class CompareSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture, how sure it is, what else differs, each look and each pair."""
-        found = _found(findings)
+        found = found_of(findings, CompareFinding)
         return (
             *_picture(found),
             KeyValues(tuple(_sureness(found))),
@@ -78,14 +78,9 @@ class CompareSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, how sure it is, and the quantities that differ."""
-        found = _found(findings)
+        found = found_of(findings, CompareFinding)
         told = [one for one in found.quantities if one.direction is not Direction.UNTOLD]
         return (*_picture(found), KeyValues(tuple(_sureness(found))), *_quantities(found, told))
-
-
-def _found(findings: Findings) -> CompareFinding:
-    assert isinstance(findings.found, CompareFinding), type(findings.found)
-    return findings.found
 
 
 def _picture(found: CompareFinding) -> list[Block]:
@@ -190,7 +185,7 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
             Cell(f"{one.label[:1].upper()}{one.label[1:]}", is_strong=True),
             Cell(format_duration(one.reference)),
             Cell(format_duration(one.treatment)),
-            Cell(format_ratio(one.ratio.center), bounds_words(one.ratio, format_number_of)),
+            Cell(format_ratio(one.ratio.center), bounds_words(one.ratio, bare_ratio)),
             _direction(one),
         )
         for one in shown
@@ -206,11 +201,6 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
         table,
         Paragraph(words, Tone.MUTED),
     ]
-
-
-def format_number_of(ratio: float) -> str:
-    """Return a bound of a ratio in three digits, without its sign."""
-    return format_number(float(f"{ratio:.3g}"))
 
 
 def _direction(one: Quantity) -> Cell:

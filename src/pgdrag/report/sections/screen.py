@@ -20,7 +20,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.forest import ForestRow, forest_chart, forest_text
-from pgdrag.report.sections import Section
+from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_ratio
 
 _TITLE = "Each change's own effect"
@@ -42,15 +42,13 @@ class ScreenSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture, the reading and the table."""
-        found = findings.found
-        assert isinstance(found, ScreenFinding), type(found)
+        found = found_of(findings, ScreenFinding)
         table = Details(f"All {counted(len(found.changes), 'change')}", (_table(found),))
         return (*_picture(found), _reading(found), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters."""
-        found = findings.found
-        assert isinstance(found, ScreenFinding), type(found)
+        found = found_of(findings, ScreenFinding)
         return (*_picture(found), _reading(found))
 
 
