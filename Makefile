@@ -23,9 +23,12 @@ run: $(VENV)/installed
 SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdrag.servers.scratch import Scratch; \
   print(executable_binaries(find_binaries(None), Scratch.open()).bin_dir)'
 
+# A file's tests share servers, so each file is one worker's; those that take long come first.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/installed-dev
 	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --release --locked --quiet
-	$(BIN)/python -m pytest -q $(PYTEST)
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
+from commands import pgdrag
 
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -39,18 +37,7 @@ def dsn(cluster: Cluster, database: str = "pgdrag") -> str:
 
 
 def tpcc(*arguments: str) -> tuple[int, str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    ours = {name: os.environ[name] for name in os.environ if name.startswith("PGDRAG_")}
-    process = subprocess.run(
-        [sys.executable, "-m", "pgdrag", "tpcc", *arguments],
-        env={**kept, **ours, "PGDRAG_MACHINE": "tests", "COLUMNS": "120"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert "Traceback" not in process.stderr, process.stderr
-    return process.returncode, process.stdout, process.stderr
+    return pgdrag("tpcc", *arguments)
 
 
 def test_tables_that_are_there_are_not_touched(loaded: Cluster) -> None:

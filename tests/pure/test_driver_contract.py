@@ -243,6 +243,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GRACE_S", "THREADS_GIVEN_UP_S"):
         monkeypatch.setattr(f"pgdrag.driver.{name}", 0.1)
         monkeypatch.setattr(f"pgdrag.conversation.{name}", 0.1)
+    monkeypatch.setattr("pgdrag.conversation._CANCELLED_S", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")

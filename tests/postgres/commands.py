@@ -1,0 +1,44 @@
+"""pgdrag as a person runs it: in a process of its own, on a machine that no other test measures."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TIMEOUT_S = 300
+
+
+def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+    """Start a command; what libpq would read from the environment is left out."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PG") or name.startswith("PGDRAG_")
+    }
+    # Test runs side by side are no measurements that could disturb each other.
+    ours = {"PGDRAG_MACHINE": f"tests-{os.getpid()}", "COLUMNS": "120"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pgdrag", *map(str, arguments)],
+        env=kept | ours | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for a command; return its exit status and what it wrote, which is never a traceback."""
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def pgdrag(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
+    """Run a command to its end; return its exit status and what it wrote."""
+    return outcome(start(*arguments, **environment))
