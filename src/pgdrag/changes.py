@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pgdrag.plan import Level, Treatment
+
+_NAME_LENGTH = 60  # of a treatment, at most
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,47 @@ def with_changes(reference: Treatment, changes: Iterable[Change], name: str) -> 
         else:
             levels[change.factor] = change.after
     return Treatment(name, tuple(levels.values()))
+
+
+def subset_treatment(
+    reference: Treatment, target: Treatment, changes: Sequence[Change], subset: AbstractSet[int]
+) -> Treatment:
+    """Return the reference with some of the changes, named so that a person knows which.
+
+    Args:
+        changes: all from the reference to the target.
+        subset: which of them, counted from 0; none gives the reference and all give the target.
+    """
+    if not subset:
+        return reference
+    if len(subset) == len(changes):
+        return target
+    chosen = [change for at, change in enumerate(changes) if at in subset]
+    left_out = [change.name for at, change in enumerate(changes) if at not in subset]
+    if len(chosen) == 1:
+        name = _shortened(reference.name, f" with {chosen[0].name}")
+    elif len(left_out) == 1:
+        name = _shortened(target.name, f" without {left_out[0]}")
+    else:
+        name = _subset_name([change.name for change in chosen], len(changes))
+    return with_changes(reference, chosen, name)
+
+
+def _subset_name(names: Sequence[str], count: int) -> str:
+    """Return `2 of 9: jit, work_mem`, or as many names as have room and what tells it from others."""
+    start = f"{len(names)} of {count}: "
+    if len(name := start + ", ".join(names)) <= _NAME_LENGTH:
+        return name
+    digest = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
+    for shown in range(len(names) - 1, 0, -1):
+        rest = f" and {len(names) - shown} more ({digest})"
+        if len(name := start + ", ".join(names[:shown]) + rest) <= _NAME_LENGTH:
+            return name
+    return f"{start}{digest}"
+
+
+def _shortened(label: str, rest: str) -> str:
+    """Join the two; where that is too long the label loses its end, and then the rest does."""
+    room = max(_NAME_LENGTH - len(rest), 12)
+    name = (label if len(label) <= room else f"{label[: room - 1]}…") + rest
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"

@@ -6,17 +6,14 @@ it, so that both know the same.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pgdrag.analysis.ablation.book import AblationOptions, Told
 from pgdrag.analysis.ablation.course import Ablation
 from pgdrag.analysis.ablation.subset_values import Changes
 from pgdrag.analysis.readings import reading
-from pgdrag.changes import changes_between, with_changes
+from pgdrag.changes import changes_between, subset_treatment
 from pgdrag.plan import Block, Result, RunRecord, Treatment
-
-_NAME_LENGTH = 60  # of a treatment, for people
 
 
 class AblationRun:
@@ -63,27 +60,9 @@ class AblationRun:
 
     def treatment(self, changes: Changes) -> Treatment:
         """Return the reference with these changes; named so that a person knows which."""
-        if not changes:
-            made = self.reference
-        elif changes == self._whole:
-            made = self.target
-        else:
-            some = [self.changes[change] for change in sorted(changes)]
-            made = with_changes(self.reference, some, self._name(changes))
+        made = subset_treatment(self.reference, self.target, self.changes, changes)
         self._sets[made.identity] = changes
         return made
-
-    def _name(self, changes: Changes) -> str:
-        left_out = self._whole - changes
-        if len(changes) == 1:
-            return _short(self.reference.name, f" with {self._names(changes)}")
-        if len(left_out) == 1:
-            return _short(self.target.name, f" without {self._names(left_out)}")
-        digest = hashlib.sha256(repr(sorted(changes)).encode()).hexdigest()[:6]
-        return f"{len(changes)} of {len(self.changes)} changes ({digest})"
-
-    def _names(self, changes: Iterable[int]) -> str:
-        return ", ".join(self.changes[change].name for change in sorted(changes))
 
     def _told(self, results: Sequence[Result]) -> list[Told]:
         return [
@@ -104,10 +83,3 @@ def _blocks(run: RunRecord) -> list[list[Result]]:
     for result in sorted(run.results, key=lambda result: result.trial.number):
         blocks.setdefault((result.trial.block - 1) // run.study.replicates, []).append(result)
     return [blocks[number] for number in sorted(blocks)]
-
-
-def _short(label: str, rest: str) -> str:
-    """Join the two; where that is too long the label loses its end, and then the rest does."""
-    room = max(_NAME_LENGTH - len(rest), 12)
-    name = (label if len(label) <= room else f"{label[: room - 1]}…") + rest
-    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"

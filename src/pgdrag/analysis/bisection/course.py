@@ -6,17 +6,15 @@ the analysis both stand on it: what the report says was tested is what the desig
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from pgdrag.analysis.bisection.looks import Look, Shot
 from pgdrag.analysis.bisection.pieces import Subset
 from pgdrag.analysis.bisection.rules import Bisection, Goal
 from pgdrag.analysis.readings import reading
-from pgdrag.changes import Change, changes_between, with_changes
+from pgdrag.changes import Change, changes_between, subset_treatment
 from pgdrag.plan import Block, Forecast, Result, Treatment
 
-NAME_LENGTH = 60  # of a treatment, at most
 _LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
 
 
@@ -94,25 +92,11 @@ class BisectCourse:
 
     def treatment(self, subset: Subset) -> Treatment:
         """Return the reference with some of the changes, named for people."""
-        if not subset:
-            return self.reference
-        if len(subset) == len(self.changes):
-            return self.target
-        chosen = [change for at, change in enumerate(self.changes) if at in subset]
-        return with_changes(self.reference, chosen, self._name(subset, chosen))
+        return subset_treatment(self.reference, self.target, self.changes, subset)
 
     def names(self, subset: Subset) -> tuple[str, ...]:
         """Return the names of the changes in a set, in their order."""
         return tuple(self.changes[at].name for at in sorted(subset))
-
-    def _name(self, subset: Subset, chosen: Sequence[Change]) -> str:
-        missing = [change for at, change in enumerate(self.changes) if at not in subset]
-        if len(chosen) == 1:
-            return _short(self.reference.name, f" with {chosen[0].name}")
-        if len(missing) == 1:
-            return _short(self.target.name, f" without {missing[0].name}")
-        digest = hashlib.sha256(" ".join(sorted(x.name for x in chosen)).encode()).hexdigest()[:6]
-        return f"{len(chosen)} of {len(self.changes)} changes ({digest})"
 
     def _inert(self, results: Sequence[Result]) -> Subset:
         """Return the changes that read the same in the reference and in the target; known once both ran."""
@@ -149,11 +133,3 @@ def _effective(change: Change, results: Sequence[Result], others: Sequence[Resul
         return read[0].effective
     there = [x for result in others for x in result.applied if x.level.factor == change.factor]
     return there[0].default if there else None
-
-
-def _short(label: str, rest: str) -> str:
-    """Return label and rest within the length of a treatment's name; the rest says more."""
-    room = NAME_LENGTH - len(rest)
-    if room < 1:
-        return rest.strip()[:NAME_LENGTH]
-    return (label if len(label) <= room else label[: room - 1] + "…") + rest
