@@ -87,8 +87,9 @@ def listed(words: Sequence[str]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return `1 trial` or `3 trials`."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Return `1 trial`, `3 trials` or `3 quantities`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {plural}"
 
 
 def inverse(ratio: float) -> float:

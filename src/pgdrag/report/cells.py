@@ -14,7 +14,7 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
-from pgdrag.analysis.wording import inverse, published_size
+from pgdrag.analysis.wording import inverse, published_size, slowdown_words
 from pgdrag.plan import Outcome
 from pgdrag.report.document import Cell, Tone
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
@@ -85,6 +85,14 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
         return Cell(format_ratio(found.center), note, is_strong=True)
     doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "could be noise"
     return Cell(format_ratio(found.center), f"{note}; {doubt}", Tone.MUTED)
+
+
+def brief_slowdown(verdict: Verdict, slowdown: Interval) -> str:
+    """Return a slowdown for a picture, where a whisker shows its bounds; doubt is said in words."""
+    if verdict is Verdict.EQUIVALENT:
+        return "no change"
+    words = slowdown_words(slowdown).partition(" (")[0]
+    return f"{words}, or noise" if verdict is Verdict.INCONCLUSIVE else words
 
 
 def claim_cell(claim: ClaimFinding | None) -> Cell:

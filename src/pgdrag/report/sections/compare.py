@@ -10,9 +10,9 @@ from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.comparison.quantities import Direction, Quantity
 from pgdrag.analysis.comparison.rules import End, Gate
 from pgdrag.analysis.comparison.words import more_words, prospect_words
-from pgdrag.analysis.findings import Findings, Interval, Verdict
+from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.wording import counted, percent_words, slowdown_words
-from pgdrag.report.cells import bare_ratio, bounds_words
+from pgdrag.report.cells import bare_ratio, bounds_words, brief_slowdown
 from pgdrag.report.document import (
     Align,
     Block,
@@ -87,7 +87,7 @@ def _picture(found: CompareFinding) -> list[Block]:
     assert found.slowdown is not None, "no pair is complete"
     shown = PairsPicture(
         found.slowdown,
-        _verdict_words(found),
+        brief_slowdown(found.verdict, found.slowdown),
         tuple(pair.slowdown for pair in found.pairs),
         1 + found.equivalence,
         None if found.margin is None else 1 + found.margin,
@@ -100,14 +100,6 @@ def _picture(found: CompareFinding) -> list[Block]:
     caption += "." if found.margin is None else "; the broken line is the slowdown allowed."
     title = f"{found.treatment} against {found.reference}"
     return [Figure(pairs_chart(shown, title, found.answer), caption, pairs_text(shown))]
-
-
-def _verdict_words(found: CompareFinding) -> str:
-    assert found.slowdown is not None, "no pair is complete"
-    if found.verdict is Verdict.EQUIVALENT:
-        return "equivalent"
-    words = slowdown_words(found.slowdown).partition(" (")[0]
-    return f"{words}, or noise" if found.verdict is Verdict.INCONCLUSIVE else words
 
 
 def _sureness(found: CompareFinding) -> list[tuple[str, Cell]]:
@@ -194,7 +186,7 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
     words = (
         f"Ratio: {found.treatment} divided by {found.reference}, with its {confidence * 100:.3g} % interval. "
         f"The verdicts are adjusted for {counted(len(found.quantities), 'quantity')} (Holm)."
-    ).replace("quantitys", "quantities")
+    )
     table = Table("Latency and processor time of both sides", columns, rows)
     return [
         Heading("What else differs", "latency and processor time"),

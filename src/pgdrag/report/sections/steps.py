@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Comparison, Findings, RungFinding, Verdict
-from pgdrag.analysis.wording import slowdown_words
-from pgdrag.report.cells import rate_cell
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.report.cells import brief_slowdown, rate_cell
 from pgdrag.report.charts import StepRow, steps_chart, steps_text
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section
@@ -50,28 +49,18 @@ def _row(
     findings: Findings, rung: RungFinding, before: RungFinding | None, *, is_baseline: bool
 ) -> StepRow:
     speed = rate_cell(findings, rung).text
-    slowdown = rung.to_baseline.slowdown if rung.to_baseline is not None else None
+    found = rung.to_baseline
     claim = rung.total_claim
     return StepRow(
         name=rung.rung.name,
         title=rung.rung.title,
         speed=speed,
-        slowdown=slowdown,
-        words=_words(rung.to_baseline),
+        slowdown=found.slowdown if found else None,
+        words=brief_slowdown(found.verdict, found.slowdown) if found else "",
         reference=_slowdown_of(before),
         published=claim.published if claim is not None else None,
         is_baseline=is_baseline,
     )
-
-
-def _words(comparison: Comparison | None) -> str:
-    """Return a slowdown without its bounds, which the whisker shows; doubt is said in words, too."""
-    if comparison is None:
-        return ""
-    if comparison.verdict is Verdict.EQUIVALENT:
-        return "no change"
-    words = slowdown_words(comparison.slowdown).partition(" (")[0]
-    return f"{words}, or noise" if comparison.verdict is Verdict.INCONCLUSIVE else words
 
 
 def _slowdown_of(rung: RungFinding | None) -> float:
