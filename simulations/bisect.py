@@ -28,6 +28,7 @@ MIXED_GOAL = Goal(share=0.9, limit=80, confirm_trials=2)
 MOST = 8  # settings of a set that is small enough
 TOLERANCE = 0.02  # of a share: what the counting error of the confirming trials hides
 
+Draw = Callable[[int], SeedSystem]
 RunTrial = Callable[[Subset, bool], Reading]
 
 
@@ -58,9 +59,9 @@ def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTr
     return bisection
 
 
-def seed_run(seed: int, *, in_company: bool = False) -> tuple[Played, SeedSystem]:
-    """Return a bisection of the seed's settings."""
-    system = SeedSystem.drawn_in_company(seed) if in_company else SeedSystem.drawn(seed)
+def seed_run(seed: int, draw: Draw = SeedSystem.drawn) -> tuple[Played, SeedSystem]:
+    """Return a bisection of the seed's settings on a machine that is drawn so."""
+    system = draw(seed)
     bisection = play(
         NAMES,
         GROUPS,
@@ -75,7 +76,16 @@ def simulate(scale: float) -> list[Row]:
     count = max(round(SYSTEMS * scale), 10)
     return [
         *_seed_rows(count),
-        *_company_rows(max(count // 2, 10)),
+        *_company_rows(
+            "bisect, the same settings where much shows only in company",
+            SeedSystem.drawn_in_company,
+            max(count // 2, 10),
+        ),
+        *_company_rows(
+            "bisect, the same settings where most is one, and the cache counts upon it",
+            SeedSystem.drawn_faded,
+            max(count // 2, 10),
+        ),
         *_ddmin_rows(max(count // 4, 10)),
         *_mixed_rows(max(count // 4, 10)),
         *_nothing_rows(max(count // 4, 10)),
@@ -119,14 +129,13 @@ def _seed_rows(count: int) -> list[Row]:
     ]
 
 
-def _company_rows(count: int) -> list[Row]:
-    """The same where the cache and the worker count upon the planner's mistakes, the log upon them less."""
-    played = [seed_run(seed, in_company=True)[0] for seed in range(count)]
+def _company_rows(name: str, draw: Draw, count: int) -> list[Row]:
+    """The same on machines where much shows only in company."""
+    played = [seed_run(seed, draw)[0] for seed in range(count)]
     right = [
         len(one.found) <= MOST and one.trials <= GOAL.limit and one.share >= GOAL.share - TOLERANCE
         for one in played
     ]
-    name = "bisect, the same settings where much shows only in company"
     return [
         share_row(f"{name}: <= 8 that keep 90 % to within 2 points", sum(right), count, ">= 0.9"),
         value_row(f"{name}: trials, median", float(np.median([x.trials for x in played]))),

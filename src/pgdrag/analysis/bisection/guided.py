@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 
 from pgdrag.analysis.bisection.looks import Book, Look, Wanted
 from pgdrag.analysis.bisection.oracle import Threshold, Verdict
-from pgdrag.analysis.bisection.piece_sums import Pieces
+from pgdrag.analysis.bisection.piece_sums import Piece, Pieces
 from pgdrag.analysis.bisection.pieces import Node, Subset
 
 TRIALS_A_TEST = 3
@@ -23,6 +23,10 @@ _MOST_SHIFTS = 4  # of the base
 # Parts of the whole: a piece that carries less is not worth moving the base for, one that carries less
 # is measured itself before it is built upon, and a set that misses its sum by more does not add up.
 _WORTH_A_SHIFT, _VERIFY_BELOW, _MISSED = 0.05, 0.1, 0.12
+_DOMINANT = 0.7  # part of the whole from which a piece may hide what the others do
+_FADED = (
+    2.5  # standard errors by which the others must differ in its company from what they do alone
+)
 _SPARE = 0.1  # of what may be lost, not given away: one trial of all that is left out is noisy, too
 
 Test = Generator[tuple[Look, ...], None, Verdict]
@@ -77,6 +81,8 @@ class Search:
                 # Nothing that counts shows by itself: what counts can only be found from the other end.
                 self.candidate = pieces.base
                 return Verdict.LOSES
+            if (yield from self._shift_to_dominant()):
+                continue
             yield from self._refine()
             verdict = yield from self._test_and_add()
             if verdict is not Verdict.LOSES or self._book.left <= len(pieces.units):
@@ -89,15 +95,65 @@ class Search:
         """Take the largest piece into the base, as small as it can be, and measure the others upon it."""
         pieces = self._pieces
         least = max(2 * pieces.tolerance, _WORTH_A_SHIFT * self._threshold.whole)
-        largest = max(pieces.items, key=lambda x: x.gain, default=None)
-        if largest is None or largest.gain <= least:
+        largest = yield from self._largest(least)
+        if largest is None:
             return False
-        while len(largest.members) > 1 and not largest.is_joint and self._book.left > 0:
-            yield from pieces.split(largest)
-            largest = max(pieces.items, key=lambda x: x.gain)
         pieces.base |= largest.members
         yield from pieces.measure_units()
         return True
+
+    def _shift_to_dominant(self) -> Generator[tuple[Look, ...], None, bool]:
+        """Take a piece that carries most into the base, if others carry upon it what they do not upon the reference.
+
+        Where nearly all time goes to one mistake, what the others add to the reference is hardly there
+        any more, and others count instead; the sum of all may be the same. So those that seem to carry
+        most of the rest are tried in its company, once.
+        """
+        pieces, whole = self._pieces, self._threshold.whole
+        if pieces.base or self._book.left <= 2 * len(pieces.units):
+            return False
+        largest = yield from self._largest(_DOMINANT * whole)
+        if largest is None:
+            return False
+        others = sorted((x for x in pieces.items if x is not largest), key=lambda x: -x.gain)
+        more, less = self._parted([x for x in others if not x.members <= pieces.redundant])
+        if not more or not less:
+            return False
+        company = [
+            largest.members.union(*(piece.members for piece in side)) for side in (more, less)
+        ]
+        yield from pieces.look(company)
+        there, here = (self._book.effect(members) for members in company)
+        if there is None or here is None:
+            return False
+        expected = sum(piece.gain for piece in more) - sum(piece.gain for piece in less)
+        missed = expected - (there.log - here.log)
+        if abs(missed) <= _FADED * math.hypot(there.se, here.se):
+            return False
+        pieces.base |= largest.members
+        yield from pieces.measure_units()
+        return True
+
+    @staticmethod
+    def _parted(others: Sequence[Piece]) -> tuple[Sequence[Piece], Sequence[Piece]]:
+        """Return the pieces that carry half of what all do, the largest first, and the others."""
+        half, carried = sum(max(piece.gain, 0.0) for piece in others) / 2, 0.0
+        for at, piece in enumerate(others):
+            carried += max(piece.gain, 0.0)
+            if carried >= half:
+                return others[: at + 1], others[at + 1 :]
+        return others, ()
+
+    def _largest(self, least: float) -> Generator[tuple[Look, ...], None, Piece | None]:
+        """Take the largest piece apart until it is as small as it can be; None: it carries too little."""
+        pieces = self._pieces
+        largest = max(pieces.items, key=lambda x: x.gain, default=None)
+        if largest is None or largest.gain <= least:
+            return None
+        while len(largest.members) > 1 and not largest.is_joint and self._book.left > 0:
+            yield from pieces.split(largest)
+            largest = max(pieces.items, key=lambda x: x.gain)
+        return largest
 
     def _refine(self) -> Wanted:
         """Take the pieces of the solution apart until they are single changes, the small ones measured."""
