@@ -48,6 +48,16 @@ class Played:
         """The interval of the share holds the true one."""
         return self.low <= self.share <= self.high
 
+    @property
+    def is_small(self) -> bool:
+        """As few settings as are wanted, in as few trials."""
+        return len(self.found) <= MOST and self.trials <= GOAL.limit
+
+    @property
+    def is_right(self) -> bool:
+        """It is small and keeps what is wanted, to within what the counting error hides."""
+        return self.is_small and self.share >= GOAL.share - TOLERANCE
+
 
 def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Bisection:
     """Return a bisection played to its end."""
@@ -96,16 +106,13 @@ def simulate(scale: float) -> list[Row]:
 def _seed_rows(count: int) -> list[Row]:
     runs = [seed_run(seed) for seed in range(count)]
     played = [one for one, _ in runs]
-    is_small = [len(one.found) <= MOST and one.trials <= GOAL.limit for one in played]
-    kept = [one.share for one in played]
     name = "bisect, 32 settings of slow-42k"
-    within = [ok and x >= GOAL.share - TOLERANCE for ok, x in zip(is_small, kept, strict=True)]
-    strict = [ok and x >= GOAL.share for ok, x in zip(is_small, kept, strict=True)]
+    strict = [one.is_small and one.share >= GOAL.share for one in played]
     confirmed = [one for one in played if one.ending is Ending.FOUND]
     return [
         share_row(
             f"{name}: <= 8 that keep 90 % to within 2 points, in <= 40 trials",
-            sum(within),
+            sum(one.is_right for one in played),
             count,
             ">= 0.95",
         ),
@@ -132,12 +139,9 @@ def _seed_rows(count: int) -> list[Row]:
 def _company_rows(name: str, draw: Draw, count: int) -> list[Row]:
     """The same on machines where much shows only in company."""
     played = [seed_run(seed, draw)[0] for seed in range(count)]
-    right = [
-        len(one.found) <= MOST and one.trials <= GOAL.limit and one.share >= GOAL.share - TOLERANCE
-        for one in played
-    ]
+    right = sum(one.is_right for one in played)
     return [
-        share_row(f"{name}: <= 8 that keep 90 % to within 2 points", sum(right), count, ">= 0.9"),
+        share_row(f"{name}: <= 8 that keep 90 % to within 2 points", right, count, ">= 0.9"),
         value_row(f"{name}: trials, median", float(np.median([x.trials for x in played]))),
     ]
 

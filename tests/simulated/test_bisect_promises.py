@@ -1,20 +1,36 @@
 """The promises of `make simulate` for bisections and screenings, in short."""
 
+import pytest
+
 from simulations import bisect, screen
 from simulations.seed_systems import NAMES, SeedSystem
 
 
-def test_bisections_of_made_up_systems_of_slow_42k_end_with_a_small_set_that_keeps_nearly_90_percent():
-    runs = [bisect.seed_run(seed)[0] for seed in range(60)]
-    right = [
-        len(one.found) <= bisect.MOST
-        and one.trials <= bisect.GOAL.limit
-        and one.share >= bisect.GOAL.share - bisect.TOLERANCE
-        for one in runs
-    ]
-    # 96 of 100 in the long run.
-    assert sum(right) >= 53
+# 96, 93 and 99 of 100 are right in the long run.
+@pytest.mark.parametrize(
+    ("draw", "least"),
+    [
+        (SeedSystem.drawn, 53),
+        (SeedSystem.drawn_in_company, 49),
+        (SeedSystem.drawn_faded, 55),
+    ],
+)
+def test_bisections_of_made_up_systems_of_slow_42k_end_with_a_small_set_that_keeps_nearly_90_percent(
+    draw, least
+):
+    runs = [bisect.seed_run(seed, draw)[0] for seed in range(60)]
+    assert sum(one.is_right for one in runs) >= least
     assert sum(one.covers for one in runs) >= 53
+
+
+def test_what_the_small_settings_do_is_hardly_there_upon_the_planners_mistakes():
+    system = SeedSystem.drawn_faded(1)
+    log = set(system.wal)
+    alone = system.lost(log)
+    upon = system.lost(log | {"random_page_cost"}) - system.lost({"random_page_cost"})
+    assert upon < alone / 5
+    cache = system.lost({"shared_buffers", "random_page_cost"}) - system.lost({"random_page_cost"})
+    assert cache > 2 * system.lost({"shared_buffers"})
 
 
 def test_the_made_up_systems_are_what_they_say():
