@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.conversation import Listener
-from pgdrag.datasets import LOAD_TIMEOUT_S, target
+from pgdrag.datasets import LOAD_TIMEOUT_S
 from pgdrag.driver import Driver, Load, find_driver
 from pgdrag.dsn import Server, reach
 from pgdrag.errors import DriverError, ServerLost, UsageError
@@ -130,7 +130,7 @@ def throw_away_server(postgres: str | None, connections: int, scratch: Scratch) 
         wanted = max(_SMALLEST_MAX_CONNECTIONS, connections + _SPARE_CONNECTIONS)
         cluster.configure({"max_connections": str(wanted)})
         cluster.start()
-        where = target(cluster)
+        where = cluster.target
         server = reach(
             None,
             {"host": where.host, "port": where.port, "user": where.user, "dbname": where.database},

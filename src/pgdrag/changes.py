@@ -95,9 +95,10 @@ def _subset_name(names: Sequence[str], count: int) -> str:
     if len(name := start + ", ".join(names)) <= _NAME_LENGTH:
         return name
     digest = hashlib.sha256(" ".join(names).encode()).hexdigest()[:6]
-    for shown in range(len(names) - 1, 0, -1):
-        rest = f" and {len(names) - shown} more ({digest})"
-        if len(name := start + ", ".join(names[:shown]) + rest) <= _NAME_LENGTH:
+    beginnings = [names[:shown] for shown in range(len(names) - 1, 0, -1)]
+    for some in (*beginnings, [min(names, key=len)]):
+        rest = f" and {len(names) - len(some)} more ({digest})"
+        if len(name := start + ", ".join(some) + rest) <= _NAME_LENGTH:
             return name
     return f"{start}{digest}"
 

@@ -124,6 +124,16 @@ class IntervalLine(_Line):
         return sum(counts.committed for counts in self.transactions.values())
 
 
+class WaitsLine(_Line):
+    """What a watch saw in an interval: processes added up over looks, by type and by wait."""
+
+    type: Literal["waits"]
+    t_s: float
+    duration_s: Annotated[float, Field(gt=0)]
+    looks: Annotated[int, Field(gt=0)]
+    processes: dict[str, dict[str, int]]
+
+
 class _Arrivals(_Line):
     scheduled: int
     carried: int = 0
@@ -192,6 +202,8 @@ class DoneLine(_Line):
     phases: dict[str, float] | None = None
     violations: list[_Violation] | None = None
     checked: list[str] | None = None
+    looks: int | None = None
+    cpu_s: float | None = None
 
 
 class ErrorLine(_Line):
@@ -211,6 +223,7 @@ Line = (
     | WarmingLine
     | WarmLine
     | IntervalLine
+    | WaitsLine
     | DoneLine
     | ErrorLine
 )

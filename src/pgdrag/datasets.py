@@ -7,7 +7,7 @@ import json
 import os
 
 from pgdrag.contract import Line, ProgressLine
-from pgdrag.driver import Driver, Target
+from pgdrag.driver import Driver
 from pgdrag.errors import DriverError, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.binaries import Binaries
@@ -79,17 +79,6 @@ def provide_snapshot(
         return store.create(key, cluster, describe=dict(workload.dataset()))
 
 
-def target(cluster: Cluster) -> Target:
-    """Return where the driver finds a cluster."""
-    return Target(
-        host=str(cluster.socket_directory),
-        port=cluster.port,
-        user=cluster.superuser,
-        database=cluster.database,
-        bin_dir=cluster.binaries.bin_dir,
-    )
-
-
 def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:
     phase = ""
 
@@ -105,7 +94,7 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
     try:
         workload.populate(
             driver,
-            target(cluster),
+            cluster.target,
             seed=DATASET_SEED,
             parallelism=min(8, os.cpu_count() or 1),
             timeout_s=LOAD_TIMEOUT_S,

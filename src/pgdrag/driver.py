@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import sysconfig
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +19,10 @@ from typing import Any
 from pgdrag.contract import (
     CONTRACT,
     DoneLine,
+    HelloLine,
     IntervalLine,
     Line,
+    WaitsLine,
     WarmLine,
     measurement_of,
 )
@@ -38,6 +41,9 @@ from pgdrag.measurement import Measurement
 # For all connections together; and for the collectors, between the warm-up and the window.
 CONNECT_TIMEOUT_S = 120.0
 INTERVAL_S = 1.0
+WATCH_INTERVAL_S = 0.25
+WATCH_LONGEST_S = 7 * 86_400.0
+WATCH_ENDS_WITHIN_S = 20.0
 # How much longer than its job the driver may take before it is considered hung and killed.
 SLACK_S = 30.0
 
@@ -55,6 +61,32 @@ class Target:
     database: str
     password: str | None = None
     bin_dir: Path | None = None
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What a watch saw in an interval.
+
+    Attributes:
+        started_unix_s, finished_unix_s: the interval, on the wall clock.
+        looks: how often it looked; more often than not at least once.
+        processes: by type of backend and wait ("IO:DataFileRead"; "": on a processor or wanting one),
+            how many processes were seen so, added up over the looks.
+    """
+
+    started_unix_s: float
+    finished_unix_s: float
+    looks: int
+    processes: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a watch came to; `cpu_s` is the processor time that the driver took for it."""
+
+    intervals: tuple[Waits, ...]
+    elapsed_s: float
+    cpu_s: float
 
 
 # A job names a server, also where none is needed.
@@ -157,6 +189,19 @@ class Driver:
             driving.warm_up()
             return driving.measure()
 
+    @contextlib.contextmanager
+    def watching(self, target: Target, *, every_s: float, seed: int = 0) -> Iterator[Watching]:
+        """Watch what the server's processes wait for, `every_s` on average, until it is ended.
+
+        Raises:
+            DriverError: the driver cannot be executed.
+        """
+        job = driver_job("watch", target, None, seed)
+        job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
+        job["server"]["application_name"] = "pgdrag watch"
+        with conversation(self.binary, job, ignore) as talk:
+            yield Watching(talk)
+
     def compile(self, workload: Mapping[str, object]) -> None:
         """Return if the workload's scripts have no mistake; nothing is connected to.
 
@@ -194,6 +239,53 @@ class Driver:
         return {name: broken.get(name, "") for name in [*(done.checked or ()), *broken]}
 
 
+class Watching:
+    """A watch under way. What it says is read meanwhile, so that it never waits for a reader."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._started_unix_s = 0.0
+        self._intervals: list[Waits] = []
+        self._done: DoneLine | None = None
+        self._error: DriverError | None = None
+        self._thread = threading.Thread(target=self._listen, name="pgdrag-watch", daemon=True)
+        self._thread.start()
+
+    def end(self) -> Watched:
+        """End it, and return what it saw.
+
+        Raises:
+            DriverError: the driver could not connect, lost its session, or did not end in time.
+        """
+        self._talk.say({"type": "end"})
+        self._thread.join(timeout=WATCH_ENDS_WITHIN_S)
+        if self._error is not None:
+            raise self._error
+        if self._done is None:
+            raise DriverError(f"load driver did not end its watch in {WATCH_ENDS_WITHIN_S:.0f} s")
+        elapsed_s, cpu_s = self._done.elapsed_s or 0.0, self._done.cpu_s or 0.0
+        return Watched(tuple(self._intervals), elapsed_s, cpu_s)
+
+    def _listen(self) -> None:
+        try:
+            self._done = self._talk.until(DoneLine, WATCH_LONGEST_S, self._note)
+        except DriverError as error:
+            self._error = error
+        except (OSError, ValueError):
+            return  # whoever watched has left in the middle of it, and closed the pipe
+
+    def _note(self, line: Line) -> None:
+        if isinstance(line, HelloLine):
+            self._started_unix_s = line.started_unix_s
+        elif isinstance(line, WaitsLine):
+            finished_unix_s = self._started_unix_s + line.t_s
+            self._intervals.append(
+                Waits(
+                    finished_unix_s - line.duration_s, finished_unix_s, line.looks, line.processes
+                )
+            )
+
+
 class Driving:
     """A load under way: first `warm_up`, then `measure`, each once."""
 
@@ -229,12 +321,12 @@ class Driving:
 def driver_job(
     action: str,
     target: Target,
-    workload: Mapping[str, object],
+    workload: Mapping[str, object] | None,
     seed: int,
     *,
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Return a job of the contract, which lacks only what `run` or `load` needs of its own."""
+    """Return a job of the contract, which lacks only what `run`, `load` or `watch` needs of its own."""
     return {
         "contract": CONTRACT,
         "action": action,
@@ -249,7 +341,7 @@ def driver_job(
         },
         "die_with_parent": True,
         "seed": seed,
-        "workload": dict(workload),
+        "workload": workload if workload is None else dict(workload),
         "run": None,
         "load": None,
     }

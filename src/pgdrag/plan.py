@@ -160,21 +160,30 @@ class Observation:
         name: `snake_case`, unit last: "wal_bytes_per_transaction".
         label: for people: "WAL per transaction".
         value: in `unit`; None where it could not be seen, and then `missing` says why.
-        unit: "ratio" (0…1), "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s" or
-            "count".
+        unit: "ratio" (0…1), "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s",
+            "bytes" or "count".
         resolution: the smallest difference that means anything, in `unit` (e.g. one event in the window).
         detail: a sentence with what stands behind the number, or "".
+        is_of_machine: of all that runs on the server's machine. It moves for reasons of its own, too.
     """
 
     name: str
     label: str
     value: float | None
     unit: Literal[
-        "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"
+        "ratio",
+        "1/s",
+        "1/transaction",
+        "bytes/transaction",
+        "s/transaction",
+        "s",
+        "bytes",
+        "count",
     ]
     resolution: float
     missing: str = ""
     detail: str = ""
+    is_of_machine: bool = False
 
     def __post_init__(self) -> None:
         assert (self.value is None) == bool(self.missing), (

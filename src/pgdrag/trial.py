@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors
 from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
-from pgdrag.datasets import target
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, all_factors
@@ -159,7 +158,7 @@ class _Notes:
         """Start the load; its sessions and its stream of transactions last through the window."""
         return self.workload.driving(
             self.bench.driver,
-            target(cluster),
+            cluster.target,
             self.trial.load,
             seed=self.trial.seed,
             listen=_throughput(self.listen),
@@ -233,7 +232,7 @@ class _Notes:
         with self.phase("check", CHECK_TIMEOUT_S):
             try:
                 self.violations = self.workload.violations(
-                    self.bench.driver, target(cluster), timeout_s=CHECK_TIMEOUT_S
+                    self.bench.driver, cluster.target, timeout_s=CHECK_TIMEOUT_S
                 )
             except DriverError as error:
                 self.warnings.append(f"the dataset's consistency was not checked: {error.message}")

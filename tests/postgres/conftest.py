@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from watching import NO_INTERFERENCE
 
 from pgdrag.errors import ServerError
 from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
@@ -87,3 +88,24 @@ def _initialised(scratch: Scratch, binaries: Binaries) -> Snapshot:
     with Cluster.create(scratch, binaries) as cluster:
         cluster.initdb()
         return store.create(key, cluster, {"dataset": "none"})
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(
+    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[Cluster]:
+    """A running cluster that no test stops or configures."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure(NO_INTERFERENCE)
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(params=["18", "15"])
+def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A new cluster of the newest and of the oldest version supported, not started."""
+    if request.param == "18":
+        yield request.getfixturevalue("cluster")
+    else:
+        with request.getfixturevalue("older_cluster_maker")() as cluster:
+            yield cluster

@@ -7,14 +7,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
 from living import reload
+from watching import ROWS, Watch, make_table, run_in_session, start, watching
 
 import pgdrag.collectors as collectors
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
@@ -26,18 +24,11 @@ from pgdrag.collectors.cpu import Cpu
 from pgdrag.collectors.reads import Reads
 from pgdrag.collectors.scans import Scans
 from pgdrag.collectors.wal import Wal
-from pgdrag.plan import Observation
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 from pgdrag.testing.conformance_collectors import CollectorConformance
 
 pytestmark = pytest.mark.postgres
-
-NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}
-ROWS = 20_000  # of some 110 bytes: 2.5 MB
 
 
 class TestEveryCollector(CollectorConformance):
@@ -49,82 +40,6 @@ class TestEveryCollector(CollectorConformance):
     @pytest.fixture
     def cluster(self, shared_cluster: Cluster) -> Cluster:
         return shared_cluster
-
-
-@pytest.fixture(scope="module")
-def shared_cluster(
-    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
-) -> Iterator[Cluster]:
-    """A running cluster that no test stops or configures."""
-    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
-        start(cluster)
-        yield cluster
-
-
-@pytest.fixture(params=["18", "15"])
-def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A new cluster of the newest and of the oldest version supported, not started."""
-    if request.param == "18":
-        yield request.getfixturevalue("cluster")
-    else:
-        with request.getfixturevalue("older_cluster_maker")() as cluster:
-            yield cluster
-
-
-@dataclass
-class Watch:
-    """What became of a watched block: `committed` is set in it, `seen` is there after it."""
-
-    committed: int = 1
-    seen: dict[str, Observation] | None = None
-
-    def __getitem__(self, name: str) -> float:
-        assert self.seen is not None
-        observation = self.seen[name]
-        assert observation.value is not None, observation.missing
-        return observation.value
-
-    def missing(self, name: str) -> str:
-        assert self.seen is not None
-        return self.seen[name].missing
-
-    def detail(self, name: str) -> str:
-        assert self.seen is not None
-        return self.seen[name].detail
-
-
-@contextmanager
-def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
-    watch = Watch()
-    with cluster.connect() as connection:
-        observer = Observer(cluster, connection)
-        collector.before(observer)
-        started, started_unix_s = time.monotonic(), time.time()
-        yield watch
-        elapsed_s = time.monotonic() - started
-        window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
-        collector.after(observer)
-    watch.seen = {each.name: each for each in collector.observations(window)}
-
-
-def start(cluster: Cluster, **settings: str) -> None:
-    cluster.configure({**NO_INTERFERENCE, **settings})
-    cluster.start()
-
-
-def make_table(cluster: Cluster) -> None:
-    with cluster.connect() as client:
-        client.execute("CREATE TABLE rows (id int PRIMARY KEY, filler char(80))")
-        client.execute("INSERT INTO rows SELECT n, '' FROM generate_series(1, %s) n", (ROWS,))
-        client.execute("VACUUM ANALYZE rows")
-        client.execute("CHECKPOINT")
-
-
-def run_in_session(cluster: Cluster, *statements: str) -> None:
-    """As the driver does: a session that begins and ends within the window."""
-    with cluster.connect() as client:
-        for statement in statements:
-            client.execute(statement.encode())
 
 
 # buffers

@@ -7,7 +7,6 @@ import math
 import pytest
 
 from pgdrag.contract import IntervalLine, Line
-from pgdrag.datasets import target
 from pgdrag.events import ignore
 from pgdrag.load import LoadProfile
 from pgdrag.trial import ServerBench
@@ -20,7 +19,7 @@ def test_a_window_of_whole_seconds_has_that_many_samples(bench: ServerBench) -> 
     load = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=2, min_commits=0)
     with bench.snapshot(WORKLOAD, ignore).restore(bench.scratch, bench.binaries).cluster as cluster:
         cluster.start()
-        found = bench.driver.run(target(cluster), WORKLOAD.job(), load, seed=1)
+        found = bench.driver.run(cluster.target, WORKLOAD.job(), load, seed=1)
     assert [round(sample.duration_s, 3) for sample in found.samples] == [1.0, 1.0]
     assert math.isclose(sum(x.duration_s for x in found.samples), found.elapsed_s)
     assert sum(x.committed for x in found.samples) == found.total.committed
@@ -42,7 +41,7 @@ def test_who_leaves_in_the_middle_leaves_no_statement_running(bench: ServerBench
         )
         cluster.start()
         with pytest.raises(Left):
-            bench.driver.run(target(cluster), WORKLOAD.job(), load, seed=1, listen=leave)
+            bench.driver.run(cluster.target, WORKLOAD.job(), load, seed=1, listen=leave)
         with cluster.connect(application_name="witness") as connection:
             ((left,),) = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrag'"

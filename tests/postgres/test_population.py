@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from pgdrag.contract import HelloLine, IntervalLine, Line, ProgressLine
-from pgdrag.datasets import target
 from pgdrag.driver import Driver, find_driver
 from pgdrag.errors import DriverError
 from pgdrag.load import LoadProfile
@@ -33,12 +32,12 @@ def driver() -> Driver:
 
 def load(driver: Driver, cluster: Cluster, listen: Callable[[Line], None] = lambda _: None) -> None:
     driver.load(
-        target(cluster), TPCC.job(), seed=1, parallelism=2, timeout_s=TIMEOUT_S, listen=listen
+        cluster.target, TPCC.job(), seed=1, parallelism=2, timeout_s=TIMEOUT_S, listen=listen
     )
 
 
 def check(driver: Driver, cluster: Cluster) -> tuple[str, ...]:
-    return driver.check(target(cluster), TPCC.job(), timeout_s=TIMEOUT_S)
+    return driver.check(cluster.target, TPCC.job(), timeout_s=TIMEOUT_S)
 
 
 def kill_at(phase: str) -> Callable[[Line], None]:
@@ -63,7 +62,7 @@ def test_a_load_that_was_killed_is_noticed_and_can_be_repeated(
         load(driver, running_cluster, kill_at(phase))
     for attempt in (
         lambda: check(driver, running_cluster),
-        lambda: driver.run(target(running_cluster), TPCC.job(), PROFILE, seed=1),
+        lambda: driver.run(running_cluster.target, TPCC.job(), PROFILE, seed=1),
     ):
         with pytest.raises(DriverError, match="dataset is not whole: its load was stopped"):
             attempt()
@@ -108,7 +107,7 @@ def test_a_server_killed_under_load_recovers_to_a_consistent_dataset(
             raise _Enough
 
     with pytest.raises(_Enough):
-        driver.run(target(running_cluster), TPCC.job(), PROFILE, seed=1, listen=listen)
+        driver.run(running_cluster.target, TPCC.job(), PROFILE, seed=1, listen=listen)
     assert killed.is_set()
     running_cluster.stop(fast_timeout_s=0)
     running_cluster.start()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.datasets import target
 from pgdrag.driver import Driver, find_driver
 from pgdrag.servers.cluster import Cluster
 from pgdrag.workloads.tpcc import Tpcc
@@ -40,7 +39,7 @@ INDEXES = (
 def test_tables_columns_types_keys_and_their_names_are_benchbases(running_cluster: Cluster) -> None:
     driver = Driver(find_driver())
     job = Tpcc(warehouses=1).job()
-    driver.load(target(running_cluster), job, seed=1, parallelism=2, timeout_s=120)
+    driver.load(running_cluster.target, job, seed=1, parallelism=2, timeout_s=120)
     with running_cluster.connect() as connection:
         found = [
             str(row[0])

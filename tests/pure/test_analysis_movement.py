@@ -1,6 +1,7 @@
 """Movements of evidence and the sentences made of them."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from analysis_runs import observation
@@ -97,6 +98,15 @@ def test_work_by_the_clock_is_not_named_when_throughput_collapses():
     told = sentence(moves, {}, slowdown=1000.0)
     assert "wal" not in told
     assert told.startswith("What moved went with the throughput")
+
+
+def test_what_the_whole_machine_did_is_named_only_where_it_is_claimed():
+    before, after = (
+        [replace(observation("steal", value, "ratio"), is_of_machine=True)] for value in (0.01, 0.4)
+    )
+    assert "steal" not in sentence(movements(before, after, {}), {})
+    expects = {"steal": "up"}
+    assert "steal rose" in sentence(movements(before, after, expects), expects)
 
 
 def test_what_outgrows_the_collapse_is_named_with_a_remark_on_it():

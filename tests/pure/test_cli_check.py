@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from pgdrag.cli import check as check_module
 from pgdrag.cli.check import check
 from pgdrag.cli.list import list_, make_listing
+from pgdrag.collectors import observation_names
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
 from pgdrag.factors import Here
@@ -228,6 +229,13 @@ def test_the_list_has_a_summary_of_everything(run):
         for name, summary in kinds.items():
             assert summary
             assert name in printed
+
+
+def test_every_observation_is_listed_for_those_who_claim_one(run):
+    printed = run("list", "--observations").stdout
+    names = [one.name for one in make_listing().observations]
+    assert set(names) == observation_names()
+    assert all(name in printed for name in names)
 
 
 def test_the_list_takes_the_summary_of_a_section_as_of_all_other_kinds():

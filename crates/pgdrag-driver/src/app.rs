@@ -17,6 +17,7 @@ use crate::process::{Parent, raise_open_files};
 use crate::run::{Answer, Order, open_files_besides, run};
 use crate::script::Scripts;
 use crate::tpcc::Tpcc;
+use crate::watch::watch;
 use crate::workload::{Dataset, Progress, Workload};
 
 /// The last line is `done`.
@@ -37,13 +38,19 @@ pub fn perform(line: &str, parent: Parent, sink: &mut dyn Write) -> i32 {
     let mut output = Output::new(sink);
     // The one place that knows all workloads: each is an arm.
     let understood = Job::parse(line).and_then(|job| match &job.workload {
-        WorkloadJob::Tpcc(tpcc) => {
+        Some(WorkloadJob::Tpcc(tpcc)) => {
             let workload = Tpcc::new(tpcc, job.seed)?;
-            Ok(perform_understood(&job, workload, parent, &mut output))
+            let work = async |output: &mut Output<'_>| dispatch(&job, workload, output).await;
+            Ok(perform_understood(&job, parent, &mut output, work))
         }
-        WorkloadJob::Pgbench(pgbench) => {
+        Some(WorkloadJob::Pgbench(pgbench)) => {
             let workload = Scripts::new(pgbench, job.action, job.seed)?;
-            Ok(perform_understood(&job, workload, parent, &mut output))
+            let work = async |output: &mut Output<'_>| dispatch(&job, workload, output).await;
+            Ok(perform_understood(&job, parent, &mut output, work))
+        }
+        None => {
+            let work = async |output: &mut Output<'_>| watch_for(&job, output).await;
+            Ok(perform_understood(&job, parent, &mut output, work))
         }
     });
     let status = understood.unwrap_or_else(|message| {
@@ -53,11 +60,11 @@ pub fn perform(line: &str, parent: Parent, sink: &mut dyn Write) -> i32 {
     if output.is_broken() { EXIT_ERROR } else { status }
 }
 
-fn perform_understood<W: Workload + Dataset>(
+fn perform_understood(
     job: &Job,
-    workload: W,
     parent: Parent,
     output: &mut Output<'_>,
+    work: impl AsyncFnOnce(&mut Output<'_>) -> Result<(), Error>,
 ) -> i32 {
     output.hello(job.action);
     if let Err(message) = prepare(job, parent) {
@@ -68,7 +75,7 @@ fn perform_understood<W: Workload + Dataset>(
         .enable_all()
         .build()
         .expect("a thread can have a runtime");
-    let result = runtime.block_on(dispatch(job, workload, output));
+    let result = runtime.block_on(work(output));
     // A look-up of a host name that hangs must not keep the driver from ending.
     runtime.shutdown_background();
     match result {
@@ -115,7 +122,8 @@ async fn dispatch<W: Workload + Dataset>(
             let run_job = job.run.as_ref().expect("a job to run says how");
             let workload = Arc::new(workload);
             let order = Order { job: run_job, seed: job.seed, target, connect_timeout, workload };
-            run(order, output, stop, answer(run_job.handshake)).await
+            let answered = answer(run_job.handshake.then(|| json!({"type": "measure"})));
+            run(order, output, stop, answered).await
         }
         Action::Load => {
             let parallelism = job.load.as_ref().expect("a job to load says how").parallelism;
@@ -151,14 +159,25 @@ async fn dispatch<W: Workload + Dataset>(
             output.done_compile();
             Ok(())
         }
+        Action::Watch => unreachable!("a watch has no workload"),
     }
 }
 
-/// Reads the caller's answer to `warm`; the end of its pipe counts from the beginning.
-async fn answer(is_wanted: bool) -> Answer {
-    if !is_wanted {
+/// Watches until the caller has seen enough, or has gone.
+async fn watch_for(job: &Job, output: &mut Output<'_>) -> Result<(), Error> {
+    let how = job.watch.expect("a job to watch says how");
+    let connect_timeout = Duration::from_secs_f64(job.server.connect_timeout_s);
+    let stop = stop_signal();
+    let answered = async { drop(answer(Some(json!({"type": "end"}))).await) };
+    let target = job.target();
+    watch((how, job.seed), (&target, connect_timeout), output, either(stop, answered)).await
+}
+
+/// Reads a line of the caller's, which has agreed to say this; the end of its pipe counts from the beginning.
+async fn answer(agreed: Option<Value>) -> Answer {
+    let Some(agreed) = agreed else {
         return std::future::pending().await;
-    }
+    };
     let (sender, receiver) = oneshot::channel();
     // Standard input can only be waited for by a thread, which ends with the process.
     std::thread::spawn(move || {
@@ -166,7 +185,7 @@ async fn answer(is_wanted: bool) -> Answer {
         let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
         let answer = match (read, serde_json::from_str::<Value>(&line)) {
             (Ok(0) | Err(_), _) => Answer::EndOfFile,
-            (Ok(_), Ok(answer)) if answer == json!({"type": "measure"}) => Answer::Measure,
+            (Ok(_), Ok(answer)) if answer == agreed => Answer::AsAgreed,
             (Ok(_), _) => Answer::Strange(line.trim_end().to_owned()),
         };
         let _ = sender.send(answer);

@@ -12,6 +12,7 @@
 //! - `tally`, [`samples`], [`shares`]: what is counted
 //! - [`clock`], [`timer`], [`process`]: time, waiting, and what the driver itself uses
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are
+//! - [`watch`](mod@watch): what the server's processes wait for
 //! - [`pgbench_tables`], `copy_rows`, `copy_in`, `looking`: how tables are filled and looked at
 //! - [`connection`], [`statement`], [`flight`], [`answers`], [`values`], [`target`], [`error`]: one
 //!   session with the server
@@ -56,6 +57,7 @@ pub mod timer;
 pub mod tpcc;
 pub mod values;
 mod waiting;
+pub mod watch;
 pub mod window;
 mod worker;
 pub mod workload;

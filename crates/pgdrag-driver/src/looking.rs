@@ -27,10 +27,15 @@ const PREPARE: &str = "\
     SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
     SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
+/// Makes a session independent of how the server was set up.
+pub async fn prepare(conn: &mut Connection) -> Result<(), Error> {
+    conn.simple(NO_TIME_LIMIT).await?;
+    conn.simple(PREPARE).await
+}
+
 /// Begins a transaction in which every [`count`] sees the same snapshot, and writes nothing.
 pub async fn begin(conn: &mut Connection) -> Result<(), Error> {
-    conn.simple(NO_TIME_LIMIT).await?;
-    conn.simple(PREPARE).await?;
+    prepare(conn).await?;
     conn.simple("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
 }
 

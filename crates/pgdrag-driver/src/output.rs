@@ -20,6 +20,7 @@ use crate::job::{Action, CONTRACT};
 use crate::process::{CpuTime, max_rss_bytes};
 use crate::samples::{Counts, Laps, Latencies};
 use crate::tally::Insight;
+use crate::watch::{Seen, WatchSummary};
 use crate::workload::{LoadSummary, Progress, StatementName, Violation};
 
 /// The version in `hello` and of `--version`.
@@ -288,6 +289,28 @@ impl<'a> Output<'a> {
     /// The last line of a job that was only compiled.
     pub fn done_compile(&mut self) {
         self.line(&json!({"type": "done", "t_s": self.t_s()}));
+    }
+
+    /// What a watch saw in an interval.
+    pub fn waits(&mut self, end: Moment, duration_s: f64, seen: &Seen) {
+        self.line(&json!({
+            "type": "waits",
+            "t_s": seconds(end),
+            "duration_s": duration_s,
+            "looks": seen.looks,
+            "processes": seen.processes,
+        }));
+    }
+
+    /// The last line of a watch.
+    pub fn done_watch(&mut self, summary: WatchSummary) {
+        self.line(&json!({
+            "type": "done",
+            "t_s": self.t_s(),
+            "elapsed_s": summary.elapsed_s,
+            "looks": summary.looks,
+            "cpu_s": summary.cpu.user_s + summary.cpu.system_s,
+        }));
     }
 
     /// The last line of whatever went wrong.

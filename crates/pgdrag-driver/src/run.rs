@@ -47,11 +47,11 @@ pub struct Order<'a, W> {
     pub workload: Arc<W>,
 }
 
-/// What the caller answered when the warm-up was over.
+/// What the caller answered, for example when the warm-up was over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Open the window.
-    Measure,
+    /// Go on: open the window.
+    AsAgreed,
     /// The caller has gone: stop.
     EndOfFile,
     /// Something that the contract does not know.
@@ -162,7 +162,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             told = told + interval;
         };
         match answer {
-            Answer::Measure => {
+            Answer::AsAgreed => {
                 let opening = clock.now() + NOTICE;
                 self.window.open(opening);
                 Ok(self.wait_until(opening).await)

@@ -38,7 +38,7 @@ impl Chance {
     }
 
     /// An exponential variate with mean one.
-    fn exponential(&mut self) -> f64 {
+    pub(crate) fn exponential(&mut self) -> f64 {
         // In (0, 1]: its logarithm is finite.
         #[allow(clippy::cast_precision_loss)]
         let fraction = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;

@@ -104,6 +104,57 @@ fn a_job_that_is_only_compiled_needs_no_server() {
     }
 }
 
+/// A job to watch a real server.
+fn watch_on(server: &Server) -> Value {
+    let mut job = job_on(server, "watch");
+    job["workload"] = json!(null);
+    job["watch"] = json!({"every_s": 0.02, "interval_s": 0.1});
+    job
+}
+
+#[test]
+fn a_watch_ends_when_it_is_told_to_or_nobody_listens() {
+    run(async {
+        let test = "a_watch_ends_when_it_is_told_to";
+        let Some(server) = Server::start(test).await else { return };
+        // (what the caller says, exit status, type of the last line)
+        let cases = [(Some(r#"{"type": "end"}"#), 0, "done"), (None, 0, "done")];
+        for (said, status, last) in cases {
+            let mut driver = start_open(&watch_on(&server).to_string());
+            let mut seen = wait_for_phase(&mut driver, "waits");
+            let mut stdin = driver.stdin.take().expect("a pipe");
+            if let Some(line) = said {
+                writeln!(stdin, "{line}").expect("the driver reads");
+            }
+            drop(stdin);
+            let lines: Vec<String> =
+                seen.by_ref().lines().map(|line| line.expect("text")).collect();
+            let line = lines.last().expect("a last line");
+            let found = driver.wait().expect("an end").code();
+            assert_eq!(found, Some(status), "{line}");
+            assert!(line.contains(&format!(r#""type":"{last}""#)), "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_watch_has_no_workload_and_all_else_has_one() {
+    let watch = json!({"every_s": 0.1, "interval_s": 1.0});
+    let no_run = with(job(1), "/run", json!(null));
+    let mut with_workload = with(no_run, "/action", json!("watch"));
+    with_workload["watch"] = watch.clone();
+    let cases = [
+        (with_workload.clone(), r#"key "workload" must be given unless"#),
+        (with(job(1), "/workload", json!(null)), r#"key "workload" must be given unless"#),
+        (with(with_workload, "/watch", json!(null)), r#"key "watch" must be given exactly when"#),
+    ];
+    for (job, message) in cases {
+        let (status, lines) = finish(start(&job.to_string()));
+        assert_eq!((status, lines.len()), (2, 1));
+        assert!(lines[0]["message"].as_str().expect("a text").contains(message), "{}", lines[0]);
+    }
+}
+
 #[test]
 fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
     // (the line, what the message says)

@@ -206,7 +206,7 @@ fn with_a_handshake_the_load_goes_on_until_the_caller_says_measure() {
             while one_number(&mut conn, "select count(*) from t").await < 500 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            Answer::Measure
+            Answer::AsAgreed
         };
         let job = job(&json!({"handshake": true, "warm_up_s": 0.01}));
         let never = std::future::pending();

@@ -60,7 +60,8 @@ def sentence(
         expects: observation name → "up" or "down".
         missing: why an observation has no value; said of those that the claim names.
         slowdown: of the rung against the one before. A number per transaction that nobody claimed
-            and that rose by no more than this is not named: work by the clock alone does that.
+            and that rose by no more than this is not named: work by the clock alone does that. Nor is
+            what the whole machine did, unless it was claimed.
     """
     by_name = {move.name: move for move in moves}
     claimed = [by_name[name] for name in expects if name in by_name]
@@ -151,7 +152,7 @@ def _unseen(name: str, missing: Mapping[str, str]) -> str:
 
 def _is_telling(move: Movement, slowdown: float) -> bool:
     """Tell a movement worth a word from what fewer transactions bring about by themselves."""
-    if move.direction == "unmoved":
+    if move.direction == "unmoved" or move.after.is_of_machine:
         return False
     if move.after.unit.endswith("/transaction") and move.direction == "up":
         return move.size >= math.log(max(slowdown, 1.0)) + UNMOVED_BELOW

@@ -58,7 +58,7 @@ def value_words(observation: Observation, value: float) -> str:
     match observation.unit:
         case "ratio":
             return _percent(value)
-        case "bytes/transaction":
+        case "bytes" | "bytes/transaction":
             return format_bytes(value)
         case "1/s":
             return format_rate(value)

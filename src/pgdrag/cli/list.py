@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.collectors import all_collectors
+from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, shipped_experiments
 from pgdrag.factors import all_factors
@@ -33,6 +33,16 @@ class ShippedExperiment:
 
 
 @dataclass(frozen=True)
+class ListedObservation:
+    """One thing that a collector can see; `name` is what an experiment file's `expects` says."""
+
+    collector: str
+    name: str
+    unit: str
+    label: str
+
+
+@dataclass(frozen=True)
 class Listing:
     """What there is: the shipped experiments, and the summary of each registered thing by name."""
 
@@ -42,15 +52,21 @@ class Listing:
     designs: Mapping[str, str]
     collectors: Mapping[str, str]
     sections: Mapping[str, str]
+    observations: tuple[ListedObservation, ...]
 
 
 def list_(
+    observations: Annotated[
+        bool, typer.Option("--observations", help="List what collectors can observe, for `expects`")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
 ) -> None:
     """List the shipped experiments, and all workloads, factors, designs, collectors and sections."""
     listing = make_listing()
     if json:
         print(json_module.dumps(asdict(listing), indent=2, ensure_ascii=False))
+    elif observations:
+        _print_observations(listing.observations)
     else:
         _print(listing)
 
@@ -64,6 +80,11 @@ def make_listing() -> Listing:
         designs=_summaries(all_designs()),
         collectors=_summaries(all_collectors()),
         sections=_summaries(all_sections()),
+        observations=tuple(
+            ListedObservation(collector, one.name, one.unit, one.label)
+            for collector, seen in all_observations().items()
+            for one in seen
+        ),
     )
 
 
@@ -78,7 +99,7 @@ def _summaries(kinds: Mapping[str, type]) -> dict[str, str]:
 
 
 def _print(listing: Listing) -> None:
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    out = _console()
     out.print("Experiments (pgdrag run NAME --scale SCALE)", style="bold")
     for experiment in listing.experiments:
         out.print(f"  {experiment.name}: {experiment.title}", markup=False)
@@ -93,6 +114,23 @@ def _print(listing: Listing) -> None:
     ):
         out.print(f"\n{heading}", style="bold", markup=False)
         out.print(_table(summaries, indent=2))
+
+
+def _print_observations(observations: Sequence[ListedObservation]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("Collector", "Observation", "Unit"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("What it is", overflow="fold")
+    before = ""
+    for one in observations:
+        collector = one.collector if one.collector != before else ""
+        table.add_row(collector, one.name, one.unit, one.label)
+        before = one.collector
+    _console().print(table)
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def _table(summaries: Mapping[str, str], *, indent: int) -> Table:

@@ -192,12 +192,16 @@ class Collector(ABC):
 
 def observation_names() -> frozenset[str]:
     """The names of all observations that registered collectors make."""
+    return frozenset(one.name for all_of_one in all_observations().values() for one in all_of_one)
+
+
+def all_observations() -> dict[str, tuple[Observation, ...]]:
+    """Return what each registered collector can observe, by the collector's name; without values."""
     window = Window(elapsed_s=1.0, committed=1, started_unix_s=0.0, finished_unix_s=1.0)
-    return frozenset(
-        observation.name
-        for collector in all_collectors().values()
-        for observation in collector().observations(window)
-    )
+    return {
+        name: tuple(collector().observations(window))
+        for name, collector in all_collectors().items()
+    }
 
 
 def all_collectors() -> dict[str, type[Collector]]:

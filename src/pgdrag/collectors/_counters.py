@@ -16,7 +16,9 @@ from pgdrag.plan import Observation
 
 T = TypeVar("T")
 Counters = Mapping[str, int]
-Unit = Literal["ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"]
+Unit = Literal[
+    "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "bytes", "count"
+]
 
 _FLUSH_TIMEOUT_S = 1.5
 _POLL_S = 0.025
@@ -112,15 +114,16 @@ def per_transaction(
     count: float | Unseen,
     window: Window,
     *,
-    unit: Literal["1/transaction", "bytes/transaction"] = "1/transaction",
+    unit: Literal["1/transaction", "bytes/transaction", "s/transaction"] = "1/transaction",
+    step: float = 1,
     detail: str = "",
 ) -> Observation:
-    """A count over the window as a share of each committed transaction."""
+    """A count over the window as a share of each committed transaction; it comes in multiples of `step`."""
     if isinstance(count, Unseen):
         return missing(name, label, unit, count)
     if window.committed == 0:
         return missing(name, label, unit, Unseen("nothing committed in the window"))
-    resolution = 1 / window.committed
+    resolution = step / window.committed
     return Observation(name, label, count / window.committed, unit, resolution, detail=detail)
 
 

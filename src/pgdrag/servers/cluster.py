@@ -17,6 +17,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgdrag.conf import write_conf
+from pgdrag.driver import Target
 from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
@@ -314,6 +315,17 @@ class Cluster:
             gssencmode="disable",
             client_encoding="utf8",
             target_session_attrs="any",
+        )
+
+    @property
+    def target(self) -> Target:
+        """Where the load driver finds the cluster."""
+        return Target(
+            host=str(self.socket_directory),
+            port=self.port,
+            user=self.superuser,
+            database=self.database,
+            bin_dir=self.binaries.bin_dir,
         )
 
     def _load_time(self) -> datetime:

@@ -27,13 +27,23 @@ from pgdrag.plan import Observation
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-UNITS = {"ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"}
+UNITS = {
+    "ratio",
+    "1/s",
+    "1/transaction",
+    "bytes/transaction",
+    "s/transaction",
+    "s",
+    "bytes",
+    "count",
+}
 # A name says its unit last; "count" is of whatever the name ends with.
 SUFFIXES = {
     "1/s": "_per_s",
     "1/transaction": "_per_transaction",
     "bytes/transaction": "_bytes_per_transaction",
     "s/transaction": "_s_per_transaction",
+    "bytes": "_bytes",
 }
 
 

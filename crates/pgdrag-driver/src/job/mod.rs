@@ -5,6 +5,7 @@
 
 mod run;
 mod tpcc;
+mod watch;
 
 use serde::Deserialize;
 
@@ -13,6 +14,7 @@ use crate::script::PgbenchJob;
 
 pub use run::{Arrivals, Pacing, RunJob, StepJob};
 pub use tpcc::{Isolation, Mix, StatementMode, Terminals, TpccJob};
+pub use watch::WatchJob;
 
 /// The version of the contract that this driver speaks.
 pub const CONTRACT: u32 = 2;
@@ -31,12 +33,14 @@ pub struct Job {
     pub die_with_parent: bool,
     /// Same seed, same dataset and same streams of transactions.
     pub seed: u64,
-    /// What the clients do.
-    pub workload: WorkloadJob,
+    /// What the clients do; absent exactly when the action is `watch`.
+    pub workload: Option<WorkloadJob>,
     /// How to run; present exactly when the action is `run`.
     pub run: Option<RunJob>,
     /// How to load; present exactly when the action is `load`.
     pub load: Option<LoadJob>,
+    /// How to watch; present exactly when the action is `watch`.
+    pub watch: Option<WatchJob>,
 }
 
 /// What a job asks for.
@@ -51,6 +55,8 @@ pub enum Action {
     Check,
     /// Look for mistakes in the job and its scripts, without a server.
     Compile,
+    /// See what the server's processes wait for.
+    Watch,
 }
 
 impl Action {
@@ -62,6 +68,7 @@ impl Action {
             Self::Run => "run",
             Self::Check => "check",
             Self::Compile => "compile",
+            Self::Watch => "watch",
         }
     }
 }
@@ -158,11 +165,20 @@ impl Job {
         if self.load.is_some() != (self.action == Action::Load) {
             return Err(r#"key "load" must be given exactly when "action" is "load""#.into());
         }
-        self.workload.check()?;
-        if let Some(run) = &self.run {
-            run.check()?;
-            self.workload.check_pacing(run.pacing)?;
+        if self.watch.is_some() != (self.action == Action::Watch) {
+            return Err(r#"key "watch" must be given exactly when "action" is "watch""#.into());
         }
+        if self.workload.is_none() != (self.action == Action::Watch) {
+            return Err(r#"key "workload" must be given unless "action" is "watch""#.into());
+        }
+        if let Some(workload) = &self.workload {
+            workload.check()?;
+            if let Some(run) = &self.run {
+                run.check()?;
+                workload.check_pacing(run.pacing)?;
+            }
+        }
+        self.watch.map_or(Ok(()), WatchJob::check)?;
         self.load.as_ref().map_or(Ok(()), LoadJob::check)
     }
 }

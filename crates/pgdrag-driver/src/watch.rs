@@ -1,0 +1,128 @@
+//! What do the server's processes wait for? One session looks now and then, and counts what it sees.
+//!
+//! The looks come by a Poisson process: on the long run they meet each state as often as it lasts, also
+//! what recurs at the same intervals as they would.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep_until;
+
+use crate::clock::Moment;
+use crate::connection::{Error, Params, Rows, Target, connect_within};
+use crate::job::WatchJob;
+use crate::looking;
+use crate::output::Output;
+use crate::process::CpuTime;
+use crate::schedule::Chance;
+
+/// All processes that do something or wait for something, but for this session; "" is on a processor,
+/// or wants one.
+///
+/// Of the function and not of the view, which joins names to it. A process in its main loop (Activity)
+/// has nothing to do, and a session that is idle outside of a transaction has not been asked anything.
+const LOOK: &str = "\
+    SELECT backend_type, coalesce(wait_event_type || ':' || wait_event, ''), count(*)
+        FROM pg_stat_get_activity(NULL)
+        WHERE pid <> pg_backend_pid()
+            AND wait_event_type IS DISTINCT FROM 'Activity'
+            AND backend_type IS NOT NULL
+            AND (state IS NULL OR state <> 'idle')
+        GROUP BY 1, 2";
+
+/// How many processes were seen in each state, added up over looks: by type of backend, and by wait.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// How many looks were taken.
+    pub looks: u64,
+    /// Processes by type of backend and wait.
+    pub processes: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Seen {
+    fn add(&mut self, mut rows: Rows<'_>) -> Result<(), Error> {
+        self.looks += 1;
+        while let Some(row) = rows.next()? {
+            let count = u64::try_from(row.int8(2)?).unwrap_or(0);
+            let waits = self.processes.entry(row.text(0)?.to_owned()).or_default();
+            *waits.entry(row.text(1)?.to_owned()).or_default() += count;
+        }
+        Ok(())
+    }
+}
+
+/// What a watch came to.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchSummary {
+    /// How many looks were taken.
+    pub looks: u64,
+    /// How long it went on.
+    pub elapsed_s: f64,
+    /// What it used itself.
+    pub cpu: CpuTime,
+}
+
+/// Watches until `stop`, and writes a line for each interval.
+pub async fn watch(
+    (job, seed): (WatchJob, u64),
+    (target, connect_timeout): (&Target, Duration),
+    output: &mut Output<'_>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let mut stop = pin!(stop);
+    output.phase("connect");
+    let mut connection = connect_within(target, connect_timeout).await?;
+    looking::prepare(&mut connection).await?;
+    let look = connection.prepare(LOOK).await?;
+    output.phase("watch");
+    let (clock, cpu) = (output.clock(), CpuTime::now());
+    let began = clock.now();
+    let mut chance = Chance::new(seed);
+    let mut interval = Interval { seen: Seen::default(), began };
+    let mut params = Params::new();
+    // However soon it is to end, it has looked once.
+    interval.seen.add(connection.query(&look, &mut params).await?)?;
+    let (mut looks, mut due) = (1, began);
+    let length = Duration::from_secs_f64(job.interval_s);
+    while !output.is_broken() {
+        // A look that took longer than its gap is not made up for.
+        due = (due + Duration::from_secs_f64(job.every_s * chance.exponential())).max(clock.now());
+        tokio::select! {
+            biased;
+            () = &mut stop => break,
+            () = sleep_until(clock.instant(due).into()) => {}
+        }
+        tokio::select! {
+            biased;
+            () = &mut stop => break,
+            rows = connection.query(&look, &mut params) => interval.seen.add(rows?)?,
+        }
+        looks += 1;
+        let now = clock.now();
+        if now >= interval.began + length {
+            interval.tell(now, output);
+        }
+    }
+    let now = clock.now();
+    interval.tell(now, output);
+    let elapsed_s = now.since(began).as_secs_f64();
+    output.done_watch(WatchSummary { looks, elapsed_s, cpu: CpuTime::now().since(cpu) });
+    Ok(())
+}
+
+struct Interval {
+    seen: Seen,
+    began: Moment,
+}
+
+impl Interval {
+    /// Writes what was seen in it, if anything was looked at, and begins the next one.
+    fn tell(&mut self, now: Moment, output: &mut Output<'_>) {
+        if self.seen.looks > 0 {
+            output.waits(now, now.since(self.began).as_secs_f64(), &self.seen);
+        }
+        *self = Self { seen: Seen::default(), began: now };
+    }
+}

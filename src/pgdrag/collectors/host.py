@@ -1,0 +1,234 @@
+"""What was the whole machine busy with, and what did it wait for? Whoever's doing it was.
+
+Beside the server's own account (`cpu`, `reads`) this says what the server had to share, and what the
+kernel did on everybody's behalf. In containers it is the host's account where the kernel shows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import psutil
+
+from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    attempt,
+    missing,
+    per_second,
+    per_transaction,
+    pick,
+    share,
+)
+from pgdrag.collectors._proc import PROC, same_postmaster
+from pgdrag.plan import Observation
+
+_PER_S = 1_000_000  # processor time and pressure are kept in microseconds
+# Names of psutil.cpu_times that make up a mode; time of guests is part of the user's.
+_MODES = {
+    "user": ("user", "nice"),
+    "system": ("system", "irq", "softirq"),
+    "iowait": ("iowait",),
+    "steal": ("steal",),
+    "idle": ("idle",),
+}
+_MODE_LABELS = {
+    "user": "processors' time in programs, of all there was",
+    "system": "processors' time in the kernel",
+    "iowait": "processors idle while I/O was under way",
+    "steal": "processors' time that the hypervisor gave to others",
+    "idle": "processors idle",
+}
+_PRESSURES = {
+    "cpu": "time in which some process waited for a processor",
+    "io": "time in which some process waited for I/O",
+    "memory": "time in which some process waited for memory",
+}
+_THROTTLED = (
+    "cpu_throttled_share",
+    "periods in which the control group had used up its processors",
+)
+_DIRTY = ("dirty_memory_bytes", "written, but not yet on storage, at the window's end")
+
+
+class Host(CounterCollector):
+    """The kernel's account of the machine: /proc/stat, pressure, vmstat and meminfo."""
+
+    name: ClassVar[str] = "host"
+    summary: ClassVar[str] = "processors, pressure and memory of the whole machine"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._postmaster: int | None = None
+        self._last_us: dict[str, int] = {}
+        self._dirty: int | Unseen = Unseen("no reading was taken")
+
+    def read(self, observer: Observer) -> Counters:
+        """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
+        # It is the server's machine only as long as the server is on it.
+        postmaster = self._postmaster = same_postmaster(observer, before=self._postmaster)
+        self._dirty = attempt(_dirty_bytes)
+        vmstat = attempt(lambda: _table(PROC / "vmstat"))
+        counters = {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}
+        for kind in _PRESSURES:
+            total = attempt(lambda kind=kind: _pressure_us(kind))  # type: ignore[misc]
+            if not isinstance(total, Unseen):
+                counters[f"{kind} pressure"] = total
+        if not isinstance(vmstat, Unseen):
+            counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
+        throttling = attempt(lambda: throttling(postmaster))
+        return counters if isinstance(throttling, Unseen) else counters | throttling
+
+    def _cpu_us(self) -> dict[str, int]:
+        times = psutil.cpu_times()
+        for mode, names in _MODES.items():
+            now = round(sum(getattr(times, name, 0.0) for name in names) * _PER_S)
+            # The kernel's idle and iowait may go back by a tick: proc(5).
+            self._last_us[mode] = max(now, self._last_us.get(mode, 0))
+        return dict(self._last_us)
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Modes as shares of all processor time, then switches, pressure, and memory."""
+        moved = self.moved()
+        whole = pick(moved, *_MODES)
+        seen = (
+            *(
+                share(
+                    f"host_{mode}_share",
+                    label,
+                    pick(moved, mode),
+                    whole,
+                    nothing="the window has no length",
+                    detail=_seconds(pick(moved, mode)),
+                )
+                for mode, label in _MODE_LABELS.items()
+            ),
+            per_transaction(
+                "context_switches_per_transaction",
+                "context switches of the machine per transaction",
+                pick(moved, "switches"),
+                window,
+            ),
+            per_second(
+                "context_switches_per_s",
+                "context switches of the machine per second",
+                pick(moved, "switches"),
+                self.observed_s,
+            ),
+            *(self._pressure(kind, label, moved) for kind, label in _PRESSURES.items()),
+            per_transaction(
+                "major_faults_per_transaction",
+                "page faults that read from storage per transaction",
+                pick(moved, "pgmajfault"),
+                window,
+            ),
+            per_transaction(
+                "swapped_pages_per_transaction",
+                "pages swapped in and out per transaction",
+                pick(moved, "pswpin", "pswpout"),
+                window,
+            ),
+            self._throttled(moved),
+            self._dirty_memory(),
+        )
+        return tuple(replace(one, is_of_machine=True) for one in seen)
+
+    def _pressure(self, kind: str, label: str, moved: Counters | Unseen) -> Observation:
+        name = f"{kind}_pressure_share"
+        waited = pick(moved, f"{kind} pressure")
+        if isinstance(waited, Unseen):
+            is_read = not isinstance(moved, Unseen)
+            why = Unseen("this kernel does not account pressure") if is_read else waited
+            return missing(name, label, "ratio", why)
+        observed_us = round(self.observed_s * _PER_S)
+        detail = _seconds(waited)
+        nothing = "the window has no length"
+        return share(
+            name, label, min(waited, observed_us), observed_us, nothing=nothing, detail=detail
+        )
+
+    def _throttled(self, moved: Counters | Unseen) -> Observation:
+        throttled, periods = pick(moved, "nr_throttled"), pick(moved, "nr_periods")
+        if isinstance(throttled, Unseen) and not isinstance(moved, Unseen):
+            throttled = Unseen("no control group limits the server's processors")
+        nothing = "the server's control group was idle"
+        return share(*_THROTTLED, throttled, periods, nothing=nothing, detail="")
+
+    def _dirty_memory(self) -> Observation:
+        if isinstance(self._dirty, Unseen):
+            return missing(*_DIRTY, "bytes", self._dirty)
+        return Observation(*_DIRTY, self._dirty, "bytes", 4096)
+
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_FAULTS = ("pgmajfault", "pswpin", "pswpout")
+
+
+def _seconds(us: int | Unseen) -> str:
+    return "" if isinstance(us, Unseen) else f"{us / _PER_S:.2f} s."
+
+
+def _pressure_us(kind: str) -> int:
+    """Return for how long some process has waited since the start: `some … total=123`."""
+    for line in _read(PROC / "pressure" / kind).splitlines():
+        if line.startswith("some "):
+            return int(line.rpartition("total=")[2])
+    raise Unseen("this kernel does not account pressure")
+
+
+def throttling(pid: int) -> dict[str, int]:
+    """Return in how many periods the process's control groups ran, and were held back, since they were made.
+
+    Of all groups around the process that limit its processors; none where none does.
+    """
+    found: dict[str, int] = {}
+    for group in _control_groups(pid):
+        if not _is_limited(group):
+            continue
+        table = _table(group / "cpu.stat")
+        for name in ("nr_periods", "nr_throttled"):
+            found[name] = found.get(name, 0) + table.get(name, 0)
+    return found
+
+
+def _control_groups(pid: int) -> Iterator[Path]:
+    """Yield the directories of a process's control groups for processors, innermost first: cgroups(7)."""
+    for line in _read(PROC / str(pid) / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = _CGROUPS / controllers if controllers else _CGROUPS
+        group = top / path.lstrip("/")
+        yield from (x for x in (group, *group.parents) if x.is_relative_to(top) and x.is_dir())
+
+
+def _is_limited(group: Path) -> bool:
+    """Tell whether a group has a quota; of version 2 in cpu.max, of version 1 in cpu.cfs_quota_us."""
+    for name, unlimited in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
+        quota = attempt(lambda name=name: _read(group / name).split())  # type: ignore[misc]
+        if not isinstance(quota, Unseen) and quota:
+            return quota[0] != unlimited
+    return False
+
+
+def _dirty_bytes() -> int:
+    # Both in kB, which are 1,024 bytes each.
+    table = _table(PROC / "meminfo")
+    return 1024 * (table["Dirty"] + table["Writeback"])
+
+
+def _table(path: Path) -> Mapping[str, int]:
+    """Return the numbers of a file of the kernel's with a name and a number a line."""
+    lines = (line.replace(":", " ").split() for line in _read(path).splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise Unseen(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,158 @@
+"""Where did the sessions' time go: on processors, in I/O, in locks, or waiting for their clients?
+
+The load driver's program looks at all processes twenty times a second, from a session of its own, at
+moments drawn by lot. The mean number of sessions seen in a state, times the window, is the time that
+they spent in it; divided by the transactions, a share of what each of them took.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import ClassVar
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt, missing, per_transaction
+from pgdrag.collectors._proc import same_postmaster
+from pgdrag.driver import Driver, Waits, Watched, Watching, find_driver
+from pgdrag.errors import DriverError
+from pgdrag.plan import Observation
+
+EVERY_S = 0.05
+_SESSIONS = ("client backend", "parallel worker")
+# By the type of the wait in pg_stat_activity; all others are "other". No wait: it works, or would.
+_KINDS = {
+    "on_cpu": ("", "sessions' time on a processor, or waiting for one, per transaction"),
+    "io_wait": ("IO", "sessions' time in I/O per transaction"),
+    "lwlock_wait": ("LWLock", "sessions' time waiting for the server's own locks per transaction"),
+    "lock_wait": ("Lock", "sessions' time waiting for locks of others per transaction"),
+    "client_wait": ("Client", "sessions' time waiting for their clients per transaction"),
+    "other_wait": (None, "sessions' time in other waits per transaction"),
+}
+_BACKGROUND = ("busy_background_processes", "the server's own processes at work, on average")
+_NAMED_WAITS = 3
+
+
+class WaitProfile(Collector):
+    """Wait events of all processes, sampled by the load driver's program."""
+
+    name: ClassVar[str] = "waits"
+    summary: ClassVar[str] = "where sessions' time goes: processors, I/O, locks, clients"
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._watching: Watching | Unseen = Unseen("no reading was taken")
+        self._watched: Watched | Unseen = self._watching
+
+    def before(self, observer: Observer) -> None:
+        """Begin to watch."""
+        self._watching = attempt(lambda: self._begin(observer))
+
+    def after(self, observer: Observer) -> None:
+        """Stop watching."""
+        watching = self._watching
+        with self._stack:
+            self._watched = (
+                watching if isinstance(watching, Unseen) else attempt(lambda: _end(watching))
+            )
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Return sessions' time per transaction by what it went into, and what else was at work."""
+        seen = (
+            self._watched if isinstance(self._watched, Unseen) else _within(self._watched, window)
+        )
+        return (
+            *(_time(name, *kind, seen, window) for name, kind in _KINDS.items()),
+            _background(seen),
+        )
+
+    def _begin(self, observer: Observer) -> Watching:
+        same_postmaster(observer, before=None)
+        try:
+            driver = Driver(find_driver())
+            return self._stack.enter_context(
+                driver.watching(observer.cluster.target, every_s=EVERY_S)
+            )
+        except DriverError as error:
+            raise Unseen(_reason(error)) from error
+
+
+def _end(watching: Watching) -> Watched:
+    try:
+        return watching.end()
+    except DriverError as error:
+        raise Unseen(_reason(error)) from error
+
+
+def _reason(error: DriverError) -> str:
+    return f"the server's processes could not be watched: {error.message}"
+
+
+def _within(watched: Watched, window: Window) -> Sequence[Waits] | Unseen:
+    """Return the intervals inside of the window; all, where the wall clock was set meanwhile."""
+    inside = [
+        x
+        for x in watched.intervals
+        if window.started_unix_s <= x.started_unix_s and x.finished_unix_s <= window.finished_unix_s
+    ]
+    return inside or watched.intervals or Unseen("the window was too short for a look")
+
+
+def _time(
+    name: str, kind: str | None, label: str, seen: Sequence[Waits] | Unseen, window: Window
+) -> Observation:
+    time_s: float | Unseen
+    step_s, detail = 1.0, ""
+    if isinstance(seen, Unseen):
+        time_s = seen
+    else:
+        looks, waits = sum(x.looks for x in seen), _sessions(seen)
+        of_kind = {wait: count for wait, count in waits.items() if _kind(wait) == kind}
+        step_s = window.elapsed_s / looks
+        time_s = sum(of_kind.values()) * step_s
+        detail = f"{_most(of_kind, sum(waits.values()))}{looks:,} looks."
+    return per_transaction(
+        f"{name}_s_per_transaction",
+        label,
+        time_s,
+        window,
+        unit="s/transaction",
+        step=step_s or 1.0,
+        detail=detail,
+    )
+
+
+def _kind(wait: str) -> str | None:
+    """Return the type of a wait that is told apart; None for all others."""
+    kind = wait.partition(":")[0]
+    return kind if kind in {known for known, _ in _KINDS.values()} else None
+
+
+def _sessions(seen: Sequence[Waits]) -> Counter[str]:
+    waits: Counter[str] = Counter()
+    for interval in seen:
+        for backend in _SESSIONS:
+            waits.update(interval.processes.get(backend, {}))
+    return waits
+
+
+def _most(waits: Mapping[str, int], whole: int) -> str:
+    ranked = sorted(waits.items(), key=lambda each: -each[1])[:_NAMED_WAITS]
+    named = [
+        f"{wait or 'no wait'} {count / whole:.0%}".replace("%", " %") for wait, count in ranked
+    ]
+    return f"Of all sessions' time: {', '.join(named)}. " if named else ""
+
+
+def _background(seen: Sequence[Waits] | Unseen) -> Observation:
+    if isinstance(seen, Unseen):
+        return missing(*_BACKGROUND, "count", seen)
+    looks, by_type = sum(x.looks for x in seen), Counter[str]()
+    for interval in seen:
+        for backend, waits in interval.processes.items():
+            if backend not in _SESSIONS:
+                by_type[backend] += sum(waits.values())
+    ranked = [f"{backend} {count / looks:.2f}" for backend, count in by_type.most_common()]
+    detail = f"{', '.join(ranked[:_NAMED_WAITS])}." if ranked else ""
+    return Observation(*_BACKGROUND, by_type.total() / looks, "count", 1 / looks, detail=detail)

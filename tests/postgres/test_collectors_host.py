@@ -1,0 +1,132 @@
+"""Collectors of the host see what its kernel does for the server and beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from watching import watching
+
+from pgdrag.collectors import Unseen
+from pgdrag.collectors import host as host_module
+from pgdrag.collectors.disk import Disk, device_of
+from pgdrag.collectors.host import Host
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import wait_until
+
+pytestmark = pytest.mark.postgres
+
+SPIN = "while True: pass"
+
+
+def test_what_others_do_on_the_machine_is_seen(shared_cluster: Cluster) -> None:
+    with watching(Host(), shared_cluster) as watch:
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            pass
+    modes = ("user", "system", "iowait", "steal", "idle")
+    assert sum(watch[f"host_{mode}_share"] for mode in modes) == pytest.approx(1)
+    assert watch["host_user_share"] > 0
+    assert watch["context_switches_per_s"] > 0
+    assert watch["dirty_memory_bytes"] >= 0
+
+
+@pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="no account of pressure here")
+def test_more_work_than_processors_is_pressure(shared_cluster: Cluster) -> None:
+    count = len(os.sched_getaffinity(0)) + 2
+    with watching(Host(), shared_cluster) as watch:
+        spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(count)]
+        try:
+            time.sleep(1)
+        finally:
+            for each in spinning:
+                each.kill()
+                each.wait()
+    assert watch["cpu_pressure_share"] > 0.1
+
+
+def test_a_kernel_without_the_account_of_pressure_is_named(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(kind: str) -> int:
+        raise Unseen("there is no such file")
+
+    monkeypatch.setattr(host_module, "_pressure_us", none)
+    with watching(Host(), shared_cluster) as watch:
+        pass
+    assert watch.missing("io_pressure_share") == "this kernel does not account pressure"
+    assert watch["host_idle_share"] >= 0
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A control group with a fifth of a processor."""
+    top = Path("/sys/fs/cgroup")
+    quota, where = (
+        ("cpu.max", top) if (top / "cpu.stat").exists() else ("cpu.cfs_quota_us", top / "cpu")
+    )
+    group = where / f"pgdrag-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / quota).write_text("20000 100000" if quota == "cpu.max" else "20000")
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield group
+    group.rmdir()
+
+
+def test_periods_in_which_a_group_was_held_back_are_counted(small_group: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", SPIN]) as spinning:
+        try:
+            (small_group / "cgroup.procs").write_text(str(spinning.pid))
+            assert wait_until(lambda: throttled(spinning.pid) > 1, 10)
+        finally:
+            spinning.kill()
+
+
+def throttled(pid: int) -> int:
+    return host_module.throttling(pid).get("nr_throttled", 0)
+
+
+def test_a_server_without_a_limit_is_not_said_to_be_held_back(shared_cluster: Cluster) -> None:
+    assert shared_cluster.postmaster_pid is not None
+    if host_module.throttling(shared_cluster.postmaster_pid):
+        pytest.skip("this machine's processors are limited")
+    with watching(Host(), shared_cluster) as watch:
+        pass
+    assert watch.missing("cpu_throttled_share") == "no control group limits the server's processors"
+
+
+# disk
+
+
+def test_bytes_written_through_to_storage_are_the_devices(shared_cluster: Cluster) -> None:
+    try:
+        device = device_of(shared_cluster.data_directory)
+    except Unseen as unseen:
+        pytest.skip(unseen.reason)
+    size = 16 << 20
+    file = shared_cluster.data_directory.parent / "ballast"
+    with watching(Disk(), shared_cluster) as watch:
+        with file.open("wb") as out:
+            out.write(os.urandom(size))
+            out.flush()
+            os.fsync(out.fileno())
+        watch.committed = 4
+    file.unlink()
+    assert watch["disk_written_bytes_per_transaction"] >= size / 4
+    assert watch["disk_writes_per_transaction"] > 0
+    assert watch["disk_write_wait_s"] > 0
+    assert 0 < watch["disk_busy_share"] <= 1
+    assert watch["disk_queue_length"] > 0
+    assert watch.detail("disk_busy_share") == f"Of {device}."
+
+
+def test_a_file_system_in_memory_is_on_no_device() -> None:
+    with pytest.raises(Unseen, match=r"\(tmpfs\) is on no block device"):
+        device_of(Path("/dev/shm"))

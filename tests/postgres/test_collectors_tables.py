@@ -1,0 +1,202 @@
+"""Collectors of rows, horizons and caches see on a real server what they say they see."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+from watching import make_table, run_in_session, start, watching
+
+from pgdrag.collectors.database import Database
+from pgdrag.collectors.horizon import Horizon
+from pgdrag.collectors.io import Io
+from pgdrag.collectors.slru import Slru
+from pgdrag.collectors.tables import Tables
+from pgdrag.servers.cluster import Cluster
+
+pytestmark = pytest.mark.postgres
+
+
+# tables
+
+
+@pytest.mark.parametrize(("index", "hot"), [("", 1.0), ("CREATE INDEX ON counters (n)", 0.0)])
+def test_an_update_is_hot_unless_an_index_needs_the_column(
+    any_cluster: Cluster, index: str, hot: float
+) -> None:
+    start(any_cluster)
+    run_in_session(
+        any_cluster,
+        "CREATE TABLE counters (id int PRIMARY KEY, n int) WITH (fillfactor = 40)",
+        "INSERT INTO counters SELECT id, 0 FROM generate_series(1, 100) AS id",
+        *([index] if index else []),
+    )
+    with watching(Tables(), any_cluster) as watch:
+        run_in_session(any_cluster, "UPDATE counters SET n = n + 1")
+        watch.committed = 10
+    assert watch["updates_per_transaction"] == 10
+    assert watch["hot_update_share"] == hot
+
+
+def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with watching(Tables(), any_cluster) as watch:
+        run_in_session(
+            any_cluster,
+            "INSERT INTO rows SELECT n, '' FROM generate_series(100001, 120000) AS n",
+            "DELETE FROM rows WHERE id <= 10000",
+        )
+    assert watch["dead_tuple_share"] == 0.25
+    assert watch["database_growth_bytes_per_transaction"] > 20_000 * 80
+    assert watch.missing("hot_update_share") == "no row was updated in the window"
+
+
+def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:
+    start(cluster)
+    make_table(cluster)
+    run_in_session(cluster, "DELETE FROM rows")
+    with watching(Tables(), cluster) as watch:
+        run_in_session(cluster, "VACUUM rows")
+    assert watch["database_growth_bytes_per_transaction"] == 0
+
+
+# horizon
+
+
+def test_an_idle_transaction_holds_the_horizon_as_long_as_it_has_a_snapshot(
+    any_cluster: Cluster,
+) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with any_cluster.connect(application_name="monthly report") as holder:
+        holder.autocommit = False
+        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        holder.execute("SELECT count(*) FROM rows")
+        with watching(Horizon(), any_cluster) as watch:
+            run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
+        pid = holder.info.backend_pid
+    assert watch["horizon_age_transactions"] >= 50
+    assert watch["horizon_holders"] == 1
+    assert watch["horizon_held_s"] > 0
+    detail = watch.detail("horizon_age_transactions")
+    assert f"session {pid} (idle in transaction, monthly report)" in detail
+
+
+def test_nobody_holds_the_horizon_of_an_idle_server(shared_cluster: Cluster) -> None:
+    with watching(Horizon(), shared_cluster) as watch:
+        pass
+    assert (watch["horizon_age_transactions"], watch["horizon_holders"]) == (0, 0)
+    assert watch.detail("horizon_held_s") == "Nobody holds it back."
+
+
+def test_a_prepared_transaction_holds_the_horizon_without_a_session(any_cluster: Cluster) -> None:
+    start(any_cluster, max_prepared_transactions="2")
+    make_table(any_cluster)
+    run_in_session(
+        any_cluster,
+        "BEGIN",
+        "UPDATE rows SET filler = 'y' WHERE id = 2",
+        "PREPARE TRANSACTION 'forgotten'",
+    )
+    with watching(Horizon(), any_cluster) as watch:
+        run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 5)
+    assert watch["horizon_age_transactions"] >= 5
+    assert "prepared transaction forgotten" in watch.detail("horizon_age_transactions")
+
+
+def test_a_transaction_of_another_database_holds_only_its_own(cluster: Cluster) -> None:
+    start(cluster)
+    run_in_session(cluster, "CREATE DATABASE elsewhere")
+    with cluster.connect(dbname="elsewhere") as holder:
+        holder.autocommit = False
+        holder.execute("CREATE TABLE t ()")
+        with watching(Horizon(), cluster) as watch:
+            pass
+    assert watch["horizon_holders"] == 0
+
+
+# slru
+
+
+def test_rows_of_many_transactions_are_looked_up(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    run_in_session(any_cluster, "CREATE TABLE many (n int)", *["INSERT INTO many VALUES (1)"] * 300)
+    with watching(Slru(), any_cluster) as watch:
+        run_in_session(any_cluster, "SELECT count(*) FROM many")
+        watch.committed = 3
+    assert watch["slru_lookups_per_transaction"] >= 100
+    assert "transaction " in watch.detail("slru_lookups_per_transaction")
+    assert 0 <= watch["slru_miss_ratio"] < 1
+
+
+# database
+
+
+def test_rollbacks_and_temporary_files_are_counted(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with watching(Database(), any_cluster) as watch:
+        run_in_session(
+            any_cluster,
+            *("BEGIN", "ROLLBACK") * 4,
+            "SET work_mem = '64kB'",
+            "SELECT filler, id FROM rows ORDER BY 1, 2 DESC",
+        )
+        watch.committed = 2
+    assert watch["rollbacks_per_transaction"] == 2
+    assert watch["temp_bytes_per_transaction"] > 500_000
+    assert watch["deadlocks_per_transaction"] == 0
+
+
+def test_a_deadlock_is_counted(cluster: Cluster) -> None:
+    start(cluster, deadlock_timeout="10ms")
+    make_table(cluster)
+    victims = []
+
+    def update(first: int, second: int, both_have_one: threading.Barrier) -> None:
+        with cluster.connect() as client, client.transaction():
+            client.execute("UPDATE rows SET filler = 'a' WHERE id = %s", (first,))
+            both_have_one.wait(10)
+            try:
+                with client.transaction():
+                    client.execute("UPDATE rows SET filler = 'b' WHERE id = %s", (second,))
+            except psycopg.errors.DeadlockDetected:
+                victims.append(first)
+
+    with watching(Database(), cluster) as watch:
+        barrier = threading.Barrier(2)
+        other = threading.Thread(target=update, args=(2, 1, barrier))
+        other.start()
+        update(1, 2, barrier)
+        other.join(20)
+    assert len(victims) == watch["deadlocks_per_transaction"] == 1
+
+
+# io
+
+
+def test_sessions_write_themselves_where_the_cache_is_too_small(cluster: Cluster) -> None:
+    start(cluster, shared_buffers="256kB", track_io_timing="on")
+    make_table(cluster)
+    with watching(Io(), cluster) as watch:
+        run_in_session(cluster, "UPDATE rows SET filler = 'z'")
+    assert watch["session_writes_per_transaction"] > 100
+    assert watch["evictions_per_transaction"] > 100
+    assert watch["io_s_per_transaction"] > 0
+    assert "client backend" in watch.detail("evictions_per_transaction")
+
+
+def test_times_that_nobody_takes_are_not_taken_for_none(shared_cluster: Cluster) -> None:
+    with watching(Io(), shared_cluster) as watch:
+        pass
+    assert watch.missing("io_s_per_transaction") == "track_io_timing is off"
+
+
+def test_an_older_server_has_no_such_view(older_cluster_maker) -> None:
+    with older_cluster_maker() as cluster:
+        start(cluster)
+        with watching(Io(), cluster) as watch:
+            pass
+    assert watch.missing("evictions_per_transaction") == "pg_stat_io is there since PostgreSQL 16"

@@ -1,0 +1,71 @@
+"""Let a collector look at a real server while a test does something to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pgdrag.collectors import Collector, Observer, Window
+from pgdrag.plan import Observation
+from pgdrag.servers.cluster import Cluster
+
+NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}
+ROWS = 20_000  # of some 110 bytes: 2.5 MB
+
+
+@dataclass
+class Watch:
+    """What became of a watched block: `committed` is set in it, `seen` is there after it."""
+
+    committed: int = 1
+    seen: dict[str, Observation] | None = None
+
+    def __getitem__(self, name: str) -> float:
+        assert self.seen is not None
+        observation = self.seen[name]
+        assert observation.value is not None, observation.missing
+        return observation.value
+
+    def missing(self, name: str) -> str:
+        assert self.seen is not None
+        return self.seen[name].missing
+
+    def detail(self, name: str) -> str:
+        assert self.seen is not None
+        return self.seen[name].detail
+
+
+@contextmanager
+def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
+    watch = Watch()
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
+        collector.before(observer)
+        started, started_unix_s = time.monotonic(), time.time()
+        yield watch
+        elapsed_s = time.monotonic() - started
+        window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
+        collector.after(observer)
+    watch.seen = {each.name: each for each in collector.observations(window)}
+
+
+def start(cluster: Cluster, **settings: str) -> None:
+    cluster.configure({**NO_INTERFERENCE, **settings})
+    cluster.start()
+
+
+def make_table(cluster: Cluster) -> None:
+    with cluster.connect() as client:
+        client.execute("CREATE TABLE rows (id int PRIMARY KEY, filler char(80))")
+        client.execute("INSERT INTO rows SELECT n, '' FROM generate_series(1, %s) n", (ROWS,))
+        client.execute("VACUUM ANALYZE rows")
+        client.execute("CHECKPOINT")
+
+
+def run_in_session(cluster: Cluster, *statements: str) -> None:
+    """As the driver does: a session that begins and ends within the window."""
+    with cluster.connect() as client:
+        for statement in statements:
+            client.execute(statement.encode())
