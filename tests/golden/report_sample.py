@@ -16,6 +16,7 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
+from pgdrag.analysis.spent_time import PLACES, spent_time
 from pgdrag.load import LoadProfile
 from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.plan import (
@@ -140,6 +141,14 @@ def evidence(hit: float, wal: float) -> tuple[Observation, ...]:
     )
 
 
+def waits(on_cpu_s: float, io_s: float) -> tuple[Observation, ...]:
+    seconds = {"on_cpu_s_per_transaction": on_cpu_s, "io_wait_s_per_transaction": io_s}
+    return tuple(
+        observation(name, place, seconds.get(name, 1e-4), "s/transaction")
+        for name, place in PLACES.items()
+    )
+
+
 def latencies(p50_us: float) -> dict[str, Latency]:
     times = (p50_us * 1.1, p50_us, p50_us * 2, p50_us * 4, p50_us * 9)
     return {kind: Latency(800, *times) for kind in ("new_order", "payment")}
@@ -227,6 +236,7 @@ def small_cache() -> RungFinding:
         samples=samples(165),
         applied=(Applied(level("shared_buffers", "8MB"), "8MB"),),
         evidence=after,
+        spent=spent_time(waits(3.8e-3, 0.2e-3), waits(5.1e-3, 41e-3)),
         movements=(
             Movement(
                 "buffer_hit_ratio",

@@ -146,6 +146,25 @@ class NewOrders:
 
 
 @dataclass(frozen=True)
+class SpentTime:
+    """A part of the sessions' time on one transaction.
+
+    Attributes:
+        name: of the observation.
+        place: where it was spent: "in I/O".
+        before_s, now_s: seconds of all sessions per transaction, on the reference rung and on this.
+        share: part of the time that was added since, or saved; parts may be negative and above 1, and
+            their sum is 1. None where there is no reference, or hardly any difference.
+    """
+
+    name: str
+    place: str
+    before_s: float | None
+    now_s: float
+    share: float | None
+
+
+@dataclass(frozen=True)
 class RungFinding:
     """All that is known of one rung.
 
@@ -161,6 +180,8 @@ class RungFinding:
         driver: what the load driver used; None where there is no number.
         steps: where the load changes within the window: throughput of each step.
         new_orders: of TPC-C only.
+        spent: the parts of the sessions' time on a transaction, against the rung of `previous`; none
+            where that was not watched.
         evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
@@ -205,6 +226,7 @@ class RungFinding:
     driver: DriverFinding | None = None
     steps: tuple[StepFinding, ...] = ()
     new_orders: NewOrders | None = None
+    spent: tuple[SpentTime, ...] = ()
 
     @property
     def state(self) -> str:

@@ -30,6 +30,7 @@ from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import slowdown
+from pgdrag.analysis.spent_time import spent_time
 from pgdrag.analysis.steps import step_findings
 from pgdrag.analysis.wording import detectable_words
 from pgdrag.plan import Applied, Outcome, Rung, RunRecord
@@ -126,6 +127,7 @@ def _find_rung(
         driver=here.driver,
         steps=step_findings(here.numbered),
         new_orders=new_orders(run.study.workload, tps, here.numbered),
+        spent=spent_time(trials[reference].evidence if at else (), here.evidence),
     )
 
 

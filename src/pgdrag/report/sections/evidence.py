@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
+from pgdrag.analysis.spent_time import spent_sentence
 from pgdrag.analysis.wording import in_sentence, listed, slowdown_words, value_words
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
@@ -22,6 +23,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import as_sentence, rung_doubts
+from pgdrag.units import format_duration
 
 _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
@@ -44,7 +46,7 @@ class EvidenceSection(Section):
         """Return a sentence a rung, then their doubts."""
         blocks: list[Block] = []
         for rung in findings.rungs:
-            told = [*([rung.sentence] if rung.sentence else []), *_remarks(rung)]
+            told = [x for x in (rung.sentence, _spent_words(rung), *_remarks(rung)) if x]
             if told:
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
         return (*blocks, *rung_doubts(findings))
@@ -56,10 +58,11 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
     if rung.rung.claim.text:
         body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
-    if rung.sentence:
-        body.append(Paragraph(rung.sentence))
+    body += [Paragraph(text) for text in (rung.sentence, _spent_words(rung)) if text]
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
+    if rung.spent:
+        body.append(Details("Where sessions' time on a transaction went", (_spent(rung),)))
     if rung.movements:
         body.append(Details(f"What moved from {rung.previous}", _movements(rung)))
     if claims := _claims(rung):
@@ -123,6 +126,27 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
         for move in moves
     )
     return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
+
+
+def _spent_words(rung: RungFinding) -> str:
+    return spent_sentence(rung.spent, rung.previous)
+
+
+def _spent(rung: RungFinding) -> Table:
+    """Return the parts of the sessions' time per transaction, beside the rung before."""
+    has_before = any(part.before_s is not None for part in rung.spent)
+    columns = [Column("Sessions' time per transaction"), Column(rung.rung.name, Align.RIGHT)]
+    if has_before:
+        columns.insert(1, Column(rung.previous, Align.RIGHT))
+        columns.append(Column("Share of the difference", Align.RIGHT))
+    rows = []
+    for part in rung.spent:
+        row = [Cell(_capital(part.place)), Cell(format_duration(part.now_s))]
+        if has_before:
+            row.insert(1, Cell(format_duration(part.before_s or 0.0)))
+            row.append(Cell("–" if part.share is None else f"{part.share * 100:.0f} %"))
+        rows.append(tuple(row))
+    return Table(f"Where sessions' time went on {rung.rung.name}", tuple(columns), tuple(rows))
 
 
 def _value(value: float | None, move: Movement) -> str:
