@@ -19,15 +19,17 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Problem
+from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, OFF, ON
 from pgdrag.factors.server import SERVER
 from pgdrag.load import LoadProfile
-from pgdrag.plan import Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.plan import Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
 from pgdrag.workloads import all_workloads
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
+OVERHEAD = "overhead"  # what runs are named that compare trials with and without collectors
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 
 
@@ -131,6 +133,23 @@ def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -
         title=f"{arm.label} against itself",
         question="How far apart do two measurements of the same thing lie on this machine?",
         rungs=_two_rungs(arm, arm, (one, other)),
+        parameters=parameters,
+        notes=arm.mends,
+    )
+
+
+def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> Study:
+    """Return the study that compares trials that collectors look at with trials that none looks at."""
+    off, on = (Level(INSTRUMENT, COLLECTORS, value) for value in (OFF, ON))
+    return under.study(
+        OVERHEAD,
+        design="compare",
+        title=f"{arm.label} with collectors against without",
+        question="How much throughput do the collectors cost?",
+        rungs=(
+            Rung("unwatched", _title(arm), Treatment("unwatched", (*arm.levels, off))),
+            Rung("watched", _title(arm), Treatment("watched", (*arm.levels, on)), (on,)),
+        ),
         parameters=parameters,
         notes=arm.mends,
     )

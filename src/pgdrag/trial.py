@@ -14,6 +14,7 @@ from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.factors import Factor, all_factors
+from pgdrag.factors.instrument import is_observed
 from pgdrag.measurement import Measurement
 from pgdrag.plan import (
     Applied,
@@ -203,7 +204,8 @@ class _Notes:
 
         The load goes on meanwhile, so that the window does not begin with a pause.
         """
-        collectors: list[Collector] = [kind() for kind in all_collectors().values()]
+        kinds = all_collectors() if is_observed(self.trial.treatment) else {}
+        collectors: list[Collector] = [kind() for kind in kinds.values()]
         with cluster.connect(application_name="pgdrag collectors") as connection:
             observer = Observer(cluster, connection)
             for collector in collectors:

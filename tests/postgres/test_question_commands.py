@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from commands import pgdrag, start
 
+from pgdrag.collectors import observation_names
 from pgdrag.report.schema import report_schema
 from pgdrag.servers.scratch import Scratch
 
@@ -57,6 +58,21 @@ def test_what_cannot_be_told_has_a_status_of_its_own_and_the_noise_is_shown(
     assert status == 3, out + err
     floor = as_json(out)["found"]["noise_floor"]
     assert (floor["pairs"], floor["log_sd"] > 0) == (4, True)
+
+
+def test_what_the_collectors_cost_is_measured_with_trials_that_none_looks_at(
+    places: dict[str, str],
+) -> None:
+    status, out, err = pgdrag(
+        "calibrate", *LOAD, "--collectors", "--pairs", "4", "--json", **places
+    )
+    assert status == 0, err
+    report = as_json(out)
+    unwatched, watched = report["rungs"]
+    assert (unwatched["rung"]["name"], watched["rung"]["name"]) == ("unwatched", "watched")
+    assert unwatched["evidence"] == []
+    assert {one["name"] for one in watched["evidence"]} == observation_names()
+    assert 0.5 < report["found"]["slowdown"]["center"] < 2
 
 
 def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(

@@ -14,7 +14,7 @@ from pgdrag.cli.place import open_journal
 from pgdrag.cli.running import exit_status
 from pgdrag.cli.study_options import StudyOptions, with_study_options
 from pgdrag.host import this_host
-from pgdrag.studies import CALIBRATE, Conditions, calibration, comparison
+from pgdrag.studies import CALIBRATE, Conditions, calibration, comparison, overhead
 
 # No interval is ever so narrow: a calibration runs all its pairs.
 _NEVER = 1e-12
@@ -86,6 +86,13 @@ def calibrate(
     pairs: Annotated[
         int, typer.Option(metavar="N", min=4, max=1000, help="So many pairs of trials")
     ] = 10,
+    collectors: Annotated[
+        bool,
+        typer.Option(
+            "--collectors",
+            help="Measure what the collectors cost: trials with them against without",
+        ),
+    ] = False,
 ) -> int:
     """Measure this machine's noise: the same server against itself.
 
@@ -94,7 +101,8 @@ def calibrate(
     with asking(options) as place:
         (one,), _ = place.arms(arm)
         under = options.conditions([one])
-        study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
+        study_of = overhead if collectors else calibration
+        study = study_of(one, under, {"max_pairs": pairs, "precision": _NEVER})
         return exit_status(place.run(study))
 
 

@@ -1,0 +1,57 @@
+"""What does pgdrag itself do in a trial? A factor only so that its cost can be measured like any other's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.plan import Applied, Level, Treatment
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+INSTRUMENT = "instrument"
+COLLECTORS = "collectors"
+ON, OFF = "on", "off"
+
+
+class Instrument(Factor):
+    """The collectors, which are the same in all arms of any experiment but one that measures them."""
+
+    name = INSTRUMENT
+    summary = "pgdrag's own part: collectors = on or off, to measure what they cost"
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(
+            Level(INSTRUMENT, COLLECTORS, OFF), OFF, mistake=Level(INSTRUMENT, COLLECTORS, "some")
+        ),
+    )
+
+    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+        """Return what is neither the collectors, nor on or off."""
+        return [problem for level in levels if (problem := _problem(level)) is not None]
+
+    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
+        """Do nothing: the trial asks `is_observed`."""
+
+    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+        """Return the levels themselves: nothing but the trial knows them."""
+        return [
+            Applied(Level(self.name, name, value), value, default=ON)
+            for name, value in levels.items()
+        ]
+
+
+def is_observed(treatment: Treatment) -> bool:
+    """Tell whether collectors look at the trials of a treatment."""
+    return treatment.of_kind(INSTRUMENT).get(COLLECTORS) != OFF
+
+
+def _problem(level: Level) -> Problem | None:
+    if level.name != COLLECTORS:
+        message = f'the instrument has no "{level.name}"'
+        return Problem(level, True, message, f'Write {COLLECTORS} = "{OFF}".')
+    if level.value not in (ON, OFF):
+        message = f'"{COLLECTORS}" cannot be "{level.value}"'
+        return Problem(level, True, message, f'Write "{ON}" or "{OFF}".')
+    return None
