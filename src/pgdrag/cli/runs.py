@@ -20,6 +20,7 @@ from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.schema import report_schema
+from pgdrag.report.story import story
 from pgdrag.report.terminal import render_terminal, terminal_text
 from pgdrag.units import format_duration
 
@@ -67,6 +68,23 @@ def show(
         print(render_json(findings), end="")
     else:
         render_terminal(findings, stdout())
+
+
+def explain(
+    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')] = "last",
+    rung: Annotated[
+        str | None, typer.Argument(help="One of its rungs (default: the largest steps)")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON")] = False,
+) -> None:
+    """Tell a run's story in ten lines: the largest steps, where the time went, and what moved."""
+    findings = _findings(run)
+    lines = story(findings, rung)
+    if json:
+        print(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
+    else:
+        for line in lines:
+            stdout().print(line, markup=False)
 
 
 def report(

@@ -35,7 +35,7 @@ class AnswerSection(Section):
         """Return the answer, the claim and the doubts."""
         return (
             Paragraph(findings.answer, is_lead=True),
-            Paragraph(noise_words(findings), Tone.MUTED),
+            *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
             *_claim_note(findings),
             *run_doubts(findings),
         )
@@ -44,21 +44,23 @@ class AnswerSection(Section):
         """Return the answer and the noise floor; the doubts stand at the end."""
         return (
             Paragraph(findings.answer, is_lead=True),
-            Paragraph(noise_words(findings), Tone.MUTED),
+            *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
         )
 
 
-def noise_words(findings: Findings) -> str:
-    """Say how far two trials of the same treatment lay apart."""
+def noise_words(findings: Findings) -> tuple[str, ...]:
+    """Say how far two trials of the same treatment lay apart, unless the design has its own words for it."""
+    if findings.found is not None:
+        return ()
     if findings.noise_floor is None:
         return (
-            "The baseline ran once, so this run cannot say how far repeats of one treatment differ."
+            "The baseline ran once, so this run cannot say how far repeats of one treatment differ.",
         )
     if findings.noise_floor < 1 + AGREED:
-        return f"Noise: trials of the baseline, all alike, agree to within {AGREED * 100:.1f} %."
+        return (f"Noise: trials of the baseline, all alike, agree to within {AGREED * 100:.1f} %.",)
     return (
         f"Noise: trials of the baseline, all alike, differed by up to "
-        f"{format_ratio(findings.noise_floor)}."
+        f"{format_ratio(findings.noise_floor)}.",
     )
 
 

@@ -1,0 +1,111 @@
+"""A run's story in ten lines: what it found, which steps did it, and what moved, each with its number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
+from pgdrag.analysis.spent_time import PLACES, spent_sentence
+from pgdrag.analysis.wording import listed, percent_words, slowdown_words
+from pgdrag.errors import UsageError
+from pgdrag.report.sections._doubts import as_sentence
+from pgdrag.report.sections.answer import noise_words
+
+LINES = 10
+_STEPS = 4  # told of a whole run, each in two lines
+
+
+def story(findings: Findings, name: str | None = None) -> tuple[str, ...]:
+    """Return at most ten lines on a run, or on one of its rungs.
+
+    Raises:
+        UsageError: there is no rung of that name.
+    """
+    if name is None:
+        return _of_run(findings)[:LINES]
+    rungs = {rung.rung.name: rung for rung in findings.rungs}
+    if name not in rungs:
+        raise UsageError(
+            f'run {findings.run.run_id} has no rung "{name}"',
+            hint=f"It has {listed(list(rungs)) or 'none yet'}.",
+        )
+    return _of_rung(rungs[name])[:LINES]
+
+
+def _of_run(findings: Findings) -> tuple[str, ...]:
+    lines = [findings.answer]
+    for rung in _largest_steps(findings.rungs):
+        lines.append(_step_words(rung))
+        lines += [text for text in (_cause_words(rung),) if text]
+    return (*lines, *noise_words(findings))
+
+
+def _of_rung(rung: RungFinding) -> tuple[str, ...]:
+    told = [
+        _step_words(rung) if rung.to_previous is not None else f"{_title(rung)}: {rung.state}.",
+        _baseline_words(rung),
+        spent_sentence(rung.spent, rung.previous),
+        f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
+        rung.sentence,
+        *(_movement_words(move) for move in _untold(rung)),
+        as_sentence(rung.drift) if rung.drift else "",
+        *(as_sentence(text) for text in rung.warnings),
+    ]
+    return tuple(text for text in told if text)
+
+
+def _largest_steps(rungs: Sequence[RungFinding]) -> list[RungFinding]:
+    """Return the rungs that changed most against the one before, in their order."""
+    told = [
+        rung
+        for rung in rungs
+        if rung.to_previous is not None and rung.to_previous.verdict is not Verdict.EQUIVALENT
+    ]
+    ranked = sorted(told, key=_size, reverse=True)[:_STEPS]
+    return [rung for rung in told if rung in ranked]
+
+
+def _size(rung: RungFinding) -> float:
+    assert rung.to_previous is not None, "only steps with a number are ranked"
+    found = rung.to_previous.slowdown
+    bound = found.low if math.isinf(found.center) else found.center
+    return abs(math.log(bound)) if bound > 0 else math.inf
+
+
+def _title(rung: RungFinding) -> str:
+    return f"{rung.rung.name} {rung.rung.title}".strip()
+
+
+def _step_words(rung: RungFinding) -> str:
+    assert rung.to_previous is not None, "a step has two ends"
+    words = f"{_title(rung)}: {slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
+    doubt = ", which could be noise" if rung.to_previous.verdict is Verdict.INCONCLUSIVE else ""
+    share = "" if rung.step_share is None else f", {percent_words(rung.step_share)} of the whole"
+    return f"{words}{share}{doubt}."
+
+
+def _baseline_words(rung: RungFinding) -> str:
+    if rung.to_baseline is None or rung.to_baseline == rung.to_previous:
+        return ""
+    return f"From the baseline on: {slowdown_words(rung.to_baseline.slowdown)}."
+
+
+def _cause_words(rung: RungFinding) -> str:
+    return spent_sentence(rung.spent, rung.previous) or rung.sentence
+
+
+def _untold(rung: RungFinding) -> list[Movement]:
+    """Return what moved beside what the rung's sentence names already."""
+    return [
+        move
+        for move in rung.movements
+        if move.direction != "unmoved"
+        and not move.after.is_of_machine
+        and not (rung.spent and move.name in PLACES)
+        and move.sentence.lower() not in rung.sentence.lower()
+    ]
+
+
+def _movement_words(move: Movement) -> str:
+    return f"{move.sentence[:1].upper()}{move.sentence[1:]}."
