@@ -48,7 +48,9 @@ def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) ->
             "INSERT INTO rows SELECT n, '' FROM generate_series(100001, 120000) AS n",
             "DELETE FROM rows WHERE id <= 10000",
         )
-    assert watch["dead_tuple_share"] == 0.25
+    # The server's own count of living rows is an estimate, and may count those of the first session twice.
+    assert watch["dead_tuple_share"] == pytest.approx(0.2, abs=0.06)
+    assert watch.detail("dead_tuple_share") == "10,000 dead tuples."
     assert watch["database_growth_bytes_per_transaction"] > 20_000 * 80
     assert watch.missing("hot_update_share") == "no row was updated in the window"
 
@@ -109,8 +111,7 @@ def test_a_prepared_transaction_holds_the_horizon_without_a_session(any_cluster:
 def test_a_transaction_of_another_database_holds_only_its_own(cluster: Cluster) -> None:
     start(cluster)
     run_in_session(cluster, "CREATE DATABASE elsewhere")
-    with cluster.connect(dbname="elsewhere") as holder:
-        holder.autocommit = False
+    with psycopg.connect(cluster.conninfo(), dbname="elsewhere") as holder:
         holder.execute("CREATE TABLE t ()")
         with watching(Horizon(), cluster) as watch:
             pass

@@ -80,8 +80,8 @@ class Host(CounterCollector):
                 counters[f"{kind} pressure"] = total
         if not isinstance(vmstat, Unseen):
             counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
-        throttling = attempt(lambda: throttling(postmaster))
-        return counters if isinstance(throttling, Unseen) else counters | throttling
+        held_back = attempt(lambda: throttling(postmaster))
+        return counters if isinstance(held_back, Unseen) else counters | held_back
 
     def _cpu_us(self) -> dict[str, int]:
         times = psutil.cpu_times()
@@ -123,13 +123,13 @@ class Host(CounterCollector):
             per_transaction(
                 "major_faults_per_transaction",
                 "page faults that read from storage per transaction",
-                pick(moved, "pgmajfault"),
+                _kernels(moved, "faults", "pgmajfault"),
                 window,
             ),
             per_transaction(
                 "swapped_pages_per_transaction",
                 "pages swapped in and out per transaction",
-                pick(moved, "pswpin", "pswpout"),
+                _kernels(moved, "swapping", "pswpin", "pswpout"),
                 window,
             ),
             self._throttled(moved),
@@ -139,11 +139,9 @@ class Host(CounterCollector):
 
     def _pressure(self, kind: str, label: str, moved: Counters | Unseen) -> Observation:
         name = f"{kind}_pressure_share"
-        waited = pick(moved, f"{kind} pressure")
+        waited = _kernels(moved, "pressure", f"{kind} pressure")
         if isinstance(waited, Unseen):
-            is_read = not isinstance(moved, Unseen)
-            why = Unseen("this kernel does not account pressure") if is_read else waited
-            return missing(name, label, "ratio", why)
+            return missing(name, label, "ratio", waited)
         observed_us = round(self.observed_s * _PER_S)
         detail = _seconds(waited)
         nothing = "the window has no length"
@@ -166,6 +164,13 @@ class Host(CounterCollector):
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _FAULTS = ("pgmajfault", "pswpin", "pswpout")
+
+
+def _kernels(moved: Counters | Unseen, what: str, *names: str) -> int | Unseen:
+    """Return the sum of counters that not every kernel has."""
+    if not isinstance(moved, Unseen) and not moved.keys() >= set(names):
+        return Unseen(f"this kernel does not account {what}")
+    return pick(moved, *names)
 
 
 def _seconds(us: int | Unseen) -> str:
