@@ -135,16 +135,26 @@ def _spent_words(rung: RungFinding) -> str:
 def _spent(rung: RungFinding) -> Table:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
     has_before = any(part.before_s is not None for part in rung.spent)
-    columns = [Column("Sessions' time per transaction"), Column(rung.rung.name, Align.RIGHT)]
+    details = {one.name: one.detail for one in rung.evidence}
+    columns = [
+        Column("Sessions' time per transaction"),
+        Column(rung.rung.name, Align.RIGHT),
+        Column("What it is"),
+    ]
     if has_before:
-        columns.insert(1, Column(rung.previous, Align.RIGHT))
-        columns.append(Column("Share of the difference", Align.RIGHT))
+        columns[1:1] = [Column(rung.previous, Align.RIGHT)]
+        columns[3:3] = [Column("Share of the difference", Align.RIGHT)]
     rows = []
     for part in rung.spent:
-        row = [Cell(_capital(part.place)), Cell(format_duration(part.now_s))]
+        row = [
+            Cell(_capital(part.place)),
+            Cell(format_duration(part.now_s)),
+            Cell(details.get(part.name, ""), tone=Tone.MUTED),
+        ]
         if has_before:
-            row.insert(1, Cell(format_duration(part.before_s or 0.0)))
-            row.append(Cell("–" if part.share is None else f"{part.share * 100:.0f} %"))
+            share = "–" if part.share is None else f"{part.share * 100:.0f} %"
+            row[1:1] = [Cell(format_duration(part.before_s or 0.0))]
+            row[3:3] = [Cell(share)]
         rows.append(tuple(row))
     return Table(f"Where sessions' time went on {rung.rung.name}", tuple(columns), tuple(rows))
 
