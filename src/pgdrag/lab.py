@@ -154,6 +154,11 @@ def _run_blocks(run: RunRecord, bench: Bench, journal: Journal, listen: Listener
         design.tell(results)
 
 
+def took_s(result: Result) -> float:
+    """Return the seconds that a trial took, from restoring to removing: what a budget counts."""
+    return sum(result.phases_s.values())
+
+
 class _Budget:
     """What the trials of a run may take together: counted from their results, so that a resumed run agrees."""
 
@@ -172,10 +177,10 @@ class _Budget:
 
     def spend(self, result: Result) -> None:
         """Count what a trial took."""
-        took_s = sum(result.phases_s.values())
+        whole_s = took_s(result)
         window_s = result.measurement.elapsed_s if result.measurement else 0.0
-        self.spent_s += took_s
-        self._overheads_s.append(max(0.0, took_s - result.trial.load.warm_up_s - window_s))
+        self.spent_s += whole_s
+        self._overheads_s.append(max(0.0, whole_s - result.trial.load.warm_up_s - window_s))
 
 
 def _run_and_record(

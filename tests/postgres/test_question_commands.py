@@ -87,6 +87,9 @@ def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(
         assert time.monotonic() < deadline, "six trials take longer than two minutes"
     process.kill()
     process.communicate(timeout=60)
+    status, _, err = pgdrag("resume", "last", "--budget", "1s", **places)
+    assert status == 2
+    assert "already" in err
     status, out, err = pgdrag("resume", "last", "--json", **places)
     assert status == 0, err
     found = as_json(out)["found"]

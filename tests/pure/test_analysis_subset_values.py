@@ -65,7 +65,16 @@ def test_what_was_spoilt_is_tried_once_more_and_what_did_not_start_is_not():
     assert found.value(TWO) is None
 
 
-def test_a_set_that_committed_nothing_once_is_bounded():
-    found = values(one=([5.0], 0.01))
-    found.add(ONE, Reading(1.0, 0.0, True, 1, True), Outcome.STALLED)
-    assert found.value(ONE).is_bound
+def test_a_set_that_committed_nothing_once_is_slow_and_unsteady_but_not_only_bounded():
+    stalled = Reading(math.log(-math.log(0.05) / 20), 0.0, True, 1, True)  # nothing in 20 s
+    found = values(one=([-0.9] * 4, 0.35))
+    steady = found.value(ONE)
+    found.add(ONE, stalled, Outcome.STALLED)
+    mixed = found.value(ONE)
+    assert not mixed.is_bound
+    assert mixed.center < steady.center
+    assert mixed.variance > steady.variance
+    # The 95 % interval still holds what the other trials say.
+    assert steady.center < mixed.center + 2 * math.sqrt(mixed.variance)
+    found.add(TWO, stalled, Outcome.STALLED)
+    assert found.value(TWO).is_bound

@@ -33,6 +33,16 @@ class Reading:
     is_brief: bool
 
 
+_BOUND_CONFIDENCE = 0.95
+_STALLED_MASS = -math.log(1 - _BOUND_CONFIDENCE)  # commits expected at the bound of a stalled trial
+
+
+def stalled_time_s(stalled: Reading) -> float:
+    """Return how long a trial went on in which nothing was committed: its bound says so."""
+    assert stalled.is_bound, "a rate says nothing of the time"
+    return _STALLED_MASS / math.exp(stalled.log_per_s)
+
+
 def reading(result: Result) -> Reading | None:
     """Return what a result says of throughput; None where it has no number."""
     measured = result.measurement

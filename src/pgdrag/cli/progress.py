@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,8 +70,8 @@ class _View:
             case BudgetSpent(spent_s, trial):
                 spent = format_duration(round(spent_s))
                 self.console.print(
-                    f"The time is used up ({spent}), and trial {trial.number} is not run: "
-                    '"pgdrag resume --budget" gives more'
+                    f"The time is used up ({spent}), and trial {trial.number} is not run. As much again: "
+                    f'"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"'
                 )
             case TrialStarted(trial):
                 self.trial, self.trial_began_s = trial, time.monotonic()

@@ -23,11 +23,12 @@ from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.host import this_host
 from pgdrag.journal import Journal
+from pgdrag.lab import took_s
 from pgdrag.plan import RunRecord, Study
 from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerBench
-from pgdrag.units import parse_seconds
+from pgdrag.units import format_duration, parse_seconds
 
 
 def run(
@@ -87,7 +88,7 @@ def resume(
     run_id = journal.find(run)
     talk = stderr()
     if budget is not None:
-        journal.set_budget(run_id, parse_seconds(budget))
+        _set_budget(journal, run_id, parse_seconds(budget))
     if _is_complete(journal, run_id):
         talk.print(f"Run {run_id} is complete: nothing is left to run.")
         return exit_status(report_run(journal.run(run_id), talk, html=html, json=json))
@@ -111,6 +112,16 @@ def _refuse_mistakes(
         talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
     for mend in checked.mends:
         talk.print(f"Mended: {mend}")
+
+
+def _set_budget(journal: Journal, run_id: str, budget_s: float) -> None:
+    spent_s = sum(took_s(result) for result in journal.valid_results(run_id).values())
+    if budget_s <= spent_s:
+        raise UsageError(
+            f"run {run_id} has taken {format_duration(spent_s)} already",
+            hint=f"--budget {format_duration(budget_s)} includes that: give it more in all.",
+        )
+    journal.set_budget(run_id, budget_s)
 
 
 def _is_complete(journal: Journal, run_id: str) -> bool:

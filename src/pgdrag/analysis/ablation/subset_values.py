@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scipy import stats
+from scipy import special, stats
 
-from pgdrag.analysis.readings import Reading
+from pgdrag.analysis.readings import Reading, stalled_time_s
 from pgdrag.plan import Outcome
 
 Changes = frozenset[int]
@@ -36,7 +36,7 @@ class Value:
     Attributes:
         center: mean over its trials; of a set that committed nothing, the bound.
         variance: of that mean.
-        is_bound: a trial of it committed nothing, so the throughput is at most this.
+        is_bound: no trial of it committed anything, so the throughput is at most this.
     """
 
     center: float
@@ -117,12 +117,14 @@ class SubsetValues:
         readings = self._readings.get(changes)
         if not readings:
             return None
+        is_bound = all(one.is_bound for one in readings)
+        if not is_bound:
+            readings = [_estimated(one) for one in readings]
         count = len(readings)
         center = sum(one.log_per_s for one in readings) / count
         variance = sum(self.noise.variance(one.log_se) for one in readings) / count
         if count > 1 and self._is_unsteady(changes, readings):
             variance = max(variance, _squares(readings) / (count - 1))
-        is_bound = any(one.is_bound for one in readings)
         return Value(center, variance / count, is_bound, count)
 
     def _is_unsteady(self, changes: Changes, readings: list[Reading]) -> bool:
@@ -135,6 +137,20 @@ class SubsetValues:
         expected = sum(noise.variance(one.log_se) for one in readings) / len(readings)
         own_dof = len(readings) - 1
         return _squares(readings) / own_dof > expected * _f_quantile(own_dof, noise.dof)
+
+
+def _estimated(reading: Reading) -> Reading:
+    """Return an estimate in place of the bound of a trial that committed nothing, where others of its set did.
+
+    Mean and standard deviation of the logarithm of a gamma distribution: the posterior of a Poisson
+    rate of which nothing was seen, under Jeffreys' prior.
+    """
+    if not reading.is_bound:
+        return reading
+    time_s = stalled_time_s(reading)
+    log_per_s = float(special.digamma(0.5)) - math.log(time_s)
+    log_se = math.sqrt(float(special.polygamma(1, 0.5)))
+    return replace(reading, log_per_s=log_per_s, log_se=log_se, is_bound=False)
 
 
 def _pooled_noise(repeats: Iterable[list[Reading]]) -> TrialNoise:

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import special
 
-from pgdrag.analysis.readings import Reading
+from pgdrag.analysis.readings import Reading, stalled_time_s
 
 ERROR = (
     0.05  # of the sequential test, on either side, where a rate lies beyond its indifference zone
@@ -23,7 +23,6 @@ ERROR = (
 NOISE_USUAL = 0.06  # standard deviation between trials that a quiet machine shows, as a logarithm
 NOISE_WEIGHT = 3  # degrees of freedom that this experience is worth
 
-_STALLED_MASS = -math.log(1 - 0.95)  # commits expected at the bound of a stalled trial
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _MANY_COMMITS = 25.0
@@ -178,6 +177,6 @@ def noise_between(groups: Sequence[Sequence[Reading]]) -> float:
 def _as_counts(reading: Reading) -> tuple[float, float]:
     """Return the commits that a reading is worth, and the seconds that go with them."""
     if reading.is_bound:
-        return 0.0, _STALLED_MASS / math.exp(reading.log_per_s)
+        return 0.0, stalled_time_s(reading)
     count = 1 / max(reading.log_se, 1e-4) ** 2
     return count, count / math.exp(reading.log_per_s)
