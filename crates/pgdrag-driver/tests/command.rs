@@ -121,14 +121,13 @@ fn a_watch_ends_when_it_is_told_to_or_nobody_listens() {
         let cases = [(Some(r#"{"type": "end"}"#), 0, "done"), (None, 0, "done")];
         for (said, status, last) in cases {
             let mut driver = start_open(&watch_on(&server).to_string());
-            let mut seen = wait_for_phase(&mut driver, "waits");
+            let seen = wait_for_phase(&mut driver, "waits");
             let mut stdin = driver.stdin.take().expect("a pipe");
             if let Some(line) = said {
                 writeln!(stdin, "{line}").expect("the driver reads");
             }
             drop(stdin);
-            let lines: Vec<String> =
-                seen.by_ref().lines().map(|line| line.expect("text")).collect();
+            let lines: Vec<String> = seen.lines().map(|line| line.expect("text")).collect();
             let line = lines.last().expect("a last line");
             let found = driver.wait().expect("an end").code();
             assert_eq!(found, Some(status), "{line}");
