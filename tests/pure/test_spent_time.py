@@ -55,6 +55,11 @@ def test_hardly_any_difference_has_no_shares():
     assert spent_sentence(parts, "A0") == ""
 
 
+def test_what_may_be_noise_has_no_shares():
+    parts = spent_time(BEFORE, evidence(2.003, 0.801, 0.2, 0.0, 0.001, 0.0), is_noise=True)
+    assert {part.share for part in parts} == {None}
+
+
 def test_a_part_that_was_not_seen_leaves_none_of_them():
     assert spent_time(BEFORE, BEFORE[1:]) == ()
     assert {part.before_s for part in spent_time(BEFORE[1:], BEFORE)} == {None}

@@ -127,7 +127,12 @@ def _find_rung(
         driver=here.driver,
         steps=step_findings(here.numbered),
         new_orders=new_orders(run.study.workload, tps, here.numbered),
-        spent=spent_time(trials[reference].evidence if at else (), here.evidence),
+        spent=spent_time(
+            trials[reference].evidence if at else (),
+            here.evidence,
+            is_noise=to_previous is None
+            or to_previous.verdict in (Verdict.INCONCLUSIVE, Verdict.EQUIVALENT),
+        ),
     )
 
 

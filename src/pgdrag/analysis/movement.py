@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from pgdrag.analysis.findings import Movement
+from pgdrag.analysis.spent_time import PLACES
 from pgdrag.analysis.wording import in_sentence, listed, value_words
 from pgdrag.plan import Observation
 from pgdrag.units import format_ratio
@@ -152,7 +153,8 @@ def _unseen(name: str, missing: Mapping[str, str]) -> str:
 
 def _is_telling(move: Movement, slowdown: float) -> bool:
     """Tell a movement worth a word from what fewer transactions bring about by themselves."""
-    if move.direction == "unmoved" or move.after.is_of_machine:
+    # Where sessions' time went has a sentence of its own.
+    if move.direction == "unmoved" or move.after.is_of_machine or move.name in PLACES:
         return False
     if move.after.unit.endswith("/transaction") and move.direction == "up":
         return move.size >= math.log(max(slowdown, 1.0)) + UNMOVED_BELOW

@@ -29,13 +29,14 @@ _NAMED = 3
 
 
 def spent_time(
-    before: Sequence[Observation], after: Sequence[Observation]
+    before: Sequence[Observation], after: Sequence[Observation], *, is_noise: bool = False
 ) -> tuple[SpentTime, ...]:
     """Return the parts of the sessions' time on a transaction, all of them or none.
 
     Args:
         before: evidence of the reference rung; empty where there is none.
         after: evidence of this rung.
+        is_noise: the two cannot be told apart by their throughput, so that no share of it is told.
     """
     now, earlier = _seconds(after), _seconds(before)
     if now is None:
@@ -43,7 +44,7 @@ def spent_time(
     if earlier is None:
         return tuple(SpentTime(name, PLACES[name], None, now[name], None) for name in PLACES)
     whole = sum(now.values()) - sum(earlier.values())
-    is_changed = abs(whole) >= _CHANGED * sum(earlier.values()) and whole != 0
+    is_changed = not is_noise and abs(whole) >= _CHANGED * sum(earlier.values()) and whole != 0
     return tuple(
         SpentTime(
             name,

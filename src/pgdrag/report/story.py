@@ -102,7 +102,7 @@ def _untold(rung: RungFinding) -> list[Movement]:
         for move in rung.movements
         if move.direction != "unmoved"
         and not move.after.is_of_machine
-        and not (rung.spent and move.name in PLACES)
+        and move.name not in PLACES
         and move.sentence.lower() not in rung.sentence.lower()
     ]
 
