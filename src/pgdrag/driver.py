@@ -41,6 +41,7 @@ from pgdrag.measurement import Measurement
 # For all connections together; and for the collectors, between the warm-up and the window.
 CONNECT_TIMEOUT_S = 120.0
 INTERVAL_S = 1.0
+WATCH_NAME = "pgdrag watch"  # in pg_stat_activity
 WATCH_INTERVAL_S = 0.25
 WATCH_LONGEST_S = 7 * 86_400.0
 WATCH_ENDS_WITHIN_S = 20.0
@@ -198,7 +199,7 @@ class Driver:
         """
         job = driver_job("watch", target, None, seed)
         job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
-        job["server"]["application_name"] = "pgdrag watch"
+        job["server"]["application_name"] = WATCH_NAME
         with conversation(self.binary, job, ignore) as talk:
             yield Watching(talk)
 

@@ -10,6 +10,8 @@ import pytest
 from watching import make_table, start, watching
 
 import pgdrag.collectors.waits as waits_module
+from pgdrag.collectors import Observer
+from pgdrag.collectors.tables import Tables
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.errors import DriverError
 from pgdrag.servers.cluster import Cluster
@@ -76,6 +78,18 @@ def test_without_the_drivers_program_nothing_is_said(
         pass
     expected = "the server's processes could not be watched: load driver is not installed"
     assert watch.missing("on_cpu_s_per_transaction") == expected
+
+
+def test_no_other_collector_waits_for_the_watch_to_end(shared_cluster: Cluster) -> None:
+    waits, tables = WaitProfile(), Tables()
+    with shared_cluster.connect() as connection:
+        observer = Observer(shared_cluster, connection)
+        for collector in (tables, waits):
+            collector.before(observer)
+        time.sleep(0.5)
+        for collector in (tables, waits):
+            collector.after(observer)
+    assert tables.unfinished_sessions == 0
 
 
 def test_no_watch_is_left_behind(shared_cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.driver import WATCH_NAME
 from pgdrag.plan import Observation
 
 T = TypeVar("T")
@@ -170,8 +171,11 @@ def _other_sessions(observer: Observer) -> frozenset[int]:
     rows = observer.query(
         "SELECT pid FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        # The watch is the instrument's own, and goes on until its collector ends it.
+        " AND application_name IS DISTINCT FROM %s"
         # Null for sessions of other users that this one may not look at: then they count, too.
-        " AND coalesce(backend_type, 'client backend') = 'client backend'"
+        " AND coalesce(backend_type, 'client backend') = 'client backend'",
+        WATCH_NAME,
     )
     return frozenset(pid for (pid,) in rows)
 
