@@ -58,7 +58,7 @@ def test_a_kernel_without_the_account_of_pressure_is_named(
 
     monkeypatch.setattr(host_module, "_pressure_us", none)
     with watching(Host(), shared_cluster) as watch:
-        pass
+        time.sleep(0.2)
     assert watch.missing("io_pressure_share") == "this kernel does not account pressure"
     assert watch["host_idle_share"] >= 0
 

@@ -31,11 +31,7 @@ def failure(
 
     driver: Any = SimpleNamespace(load=load)
     cluster: Any = SimpleNamespace(
-        socket_directory=tmp_path,
-        port=5432,
-        superuser="pgdrag",
-        binaries=SimpleNamespace(bin_dir=tmp_path),
-        database="pgdrag",
+        target=None,
         directory=tmp_path,
         log_tail=lambda lines=20: log,
         is_running=lambda: is_running,

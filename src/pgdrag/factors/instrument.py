@@ -21,11 +21,8 @@ class Instrument(Factor):
 
     name = INSTRUMENT
     summary = "pgdrag's own part: collectors = on or off, to measure what they cost"
-    examples: ClassVar[tuple[Example, ...]] = (
-        Example(
-            Level(INSTRUMENT, COLLECTORS, OFF), OFF, mistake=Level(INSTRUMENT, COLLECTORS, "some")
-        ),
-    )
+    # The server knows nothing of it, so there is nothing to try on a cluster.
+    examples: ClassVar[tuple[Example, ...]] = ()
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Return what is neither the collectors, nor on or off."""
