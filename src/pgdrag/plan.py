@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Literal
 
 # What the stations pass on is had from here as a whole; loads and measurements have files of their own.
+from pgdrag.exhibits import Exhibits as Exhibits
 from pgdrag.load import LoadProfile as LoadProfile
 from pgdrag.measurement import Arrivals as Arrivals
 from pgdrag.measurement import Counts as Counts
@@ -220,6 +221,7 @@ class Result:
         measurement: None unless the measured window ran.
         phases_s: how long each part of the trial took, in seconds, in order.
         restored: what its dataset took; None where none was restored.
+        exhibits: what collectors brought beside numbers.
         warnings: doubts to print beside the number.
     """
 
@@ -235,6 +237,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     phases_s: Mapping[str, float] = field(default_factory=dict)
     restored: RestoreCost | None = None
+    exhibits: Exhibits = field(default_factory=Exhibits)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from pgdrag.collectors import Collector, Observer, Window, all_collectors
+from pgdrag.collectors import Collector, Observer, Window, all_collectors, sampling
 from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
+from pgdrag.exhibits import Exhibits, together
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors.instrument import is_observed
 from pgdrag.measurement import Measurement
@@ -78,6 +79,7 @@ class _Notes:
         self.checkpointer: int | None = None
         self.measurement: Measurement | None = None
         self.evidence: list[Observation] = []
+        self.exhibits = Exhibits()
         self.violations: tuple[str, ...] = ()
         self.warnings: list[str] = []
         self.phases_s: dict[str, float] = {}
@@ -212,7 +214,8 @@ class _Notes:
                 collector.before(observer)
             started_unix_s = time.time()
             try:
-                yield
+                with sampling(collectors, observer):
+                    yield
             finally:
                 finished_unix_s = time.time()
                 with self.phase("collect"):
@@ -226,6 +229,7 @@ class _Notes:
             finished_unix_s,
         )
         self.evidence = [seen for one in collectors for seen in one.observations(window)]
+        self.exhibits = together(one.exhibits(window) for one in collectors)
 
     def check(self, cluster: Cluster) -> None:
         """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""
@@ -277,6 +281,7 @@ class _Notes:
             warnings=tuple(self.warnings),
             phases_s=self.phases_s,
             restored=self.restored,
+            exhibits=self.exhibits,
         )
 
     def _why(self, outcome: Outcome) -> str:

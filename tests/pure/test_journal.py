@@ -9,6 +9,7 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
+from pgdrag.exhibits import Exhibits, Series, StatementPlan
 from pgdrag.journal import Journal
 from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
@@ -19,6 +20,12 @@ from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+
+EXHIBITS = Exhibits(
+    series=(Series("wal_bytes_per_s", "WAL", "bytes/s", (1.0, 2.0), (8192.0, 0.0)),),
+    plans=(StatementPlan("SELECT 1", custom={"Node Type": "Result", "Plans": []}),),
+    missing={"profile": "no perf here"},
+)
 
 
 @pytest.fixture
@@ -32,7 +39,9 @@ def begin(journal: Journal) -> str:
     )
 
 
-def test_a_result_comes_back_as_it_was_given_samples_included(journal: Journal) -> None:
+def test_a_result_comes_back_as_it_was_given_samples_and_exhibits_included(
+    journal: Journal,
+) -> None:
     run_id = begin(journal)
     trials = expand(
         Block((STUDY.rungs[1].treatment,)),
@@ -43,6 +52,7 @@ def test_a_result_comes_back_as_it_was_given_samples_included(journal: Journal) 
     )
     journal.plan_trials(run_id, trials)
     given = SimulatedBench(Truth(noise=0.1)).run(trials[0], lambda event: None)
+    given = replace(given, exhibits=EXHIBITS)
     journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), given)
     reopened = Journal(journal.path).run(run_id)
     assert reopened.results == (given,)

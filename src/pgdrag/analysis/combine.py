@@ -10,6 +10,7 @@ from pgdrag.analysis.findings import NOT_RUN, DriverFinding
 from pgdrag.analysis.innocence import driver_finding
 from pgdrag.analysis.rates import TrialRate, trend
 from pgdrag.analysis.wording import counted, percent_words
+from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, Latency, Measurement, Sample
 from pgdrag.plan import Applied, Observation, Outcome, Result, Rung
 from pgdrag.units import format_duration
@@ -83,6 +84,11 @@ class RungTrials:
         """The window second by second, in the middle trial."""
         measured = self._middle_measurement
         return measured.samples if measured is not None else ()
+
+    @property
+    def exhibits(self) -> Exhibits:
+        """What collectors brought beside numbers, in the middle trial."""
+        return self.middle.exhibits if self.numbered and self.middle is not None else Exhibits()
 
     @property
     def latency(self) -> Mapping[str, Latency]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
 from pgdrag.plan import Applied, Observation, Outcome, Rung, RunRecord
 
@@ -175,7 +176,7 @@ class RungFinding:
         reason: why there is no number, or ""; "not run yet" where no trial was run.
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
-        latency, samples, applied: of the trial in the middle by throughput.
+        latency, samples, applied, exhibits: of the trial in the middle by throughput.
         arrivals: of that trial: how many came, and how long they waited; None in closed loop.
         driver: what the load driver used; None where there is no number.
         steps: where the load changes within the window: throughput of each step.
@@ -227,6 +228,7 @@ class RungFinding:
     steps: tuple[StepFinding, ...] = ()
     new_orders: NewOrders | None = None
     spent: tuple[SpentTime, ...] = ()
+    exhibits: Exhibits = field(default_factory=Exhibits)
 
     @property
     def state(self) -> str:

@@ -126,6 +126,7 @@ def _find_rung(
         arrivals=here.arrivals,
         driver=here.driver,
         steps=step_findings(here.numbered),
+        exhibits=here.exhibits,
         new_orders=new_orders(run.study.workload, tps, here.numbered),
         spent=spent_time(
             trials[reference].evidence if at else (),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
 from pgdrag import registry
+from pgdrag.exhibits import Exhibits
 from pgdrag.plan import Observation
 
 if TYPE_CHECKING:
@@ -167,8 +169,9 @@ def _hanging_up(
 class Collector(ABC):
     """One kind of evidence. One instance serves one trial.
 
-    Life cycle: `before(observer)` just before the window, `after(observer)` just after it, then
-    `observations(window)`, which does no I/O. What cannot be seen here (version, rights, host) is
+    Life cycle: `before(observer)` just before the window, `sample(observer)` about once a second
+    within it, `after(observer)` just after it, then `observations(window)` and `exhibits(window)`,
+    which do no I/O. What cannot be seen here (version, rights, host) is
     an `Observation` whose `missing` says why: never an exception, never a silent absence. Names and
     units do not depend on what was seen: `observations` without any reading lists them all, which
     is how an experiment file's `expects` is checked.
@@ -181,6 +184,9 @@ class Collector(ABC):
     def before(self, observer: Observer) -> None:
         """Take the first reading."""
 
+    def sample(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
+        """Take a reading within the window, on a thread of its own; it must be cheap."""
+
     @abstractmethod
     def after(self, observer: Observer) -> None:
         """Take the second reading."""
@@ -188,6 +194,38 @@ class Collector(ABC):
     @abstractmethod
     def observations(self, window: Window) -> Sequence[Observation]:
         """Say what moved between the two readings."""
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return what there is beside numbers; most have nothing."""
+        return Exhibits()
+
+
+SAMPLE_EVERY_S = 1.0
+
+
+@contextmanager
+def sampling(collectors: Sequence[Collector], observer: Observer) -> Iterator[None]:
+    """Let collectors take readings while the block runs, which must leave the observer alone."""
+    has_ended = threading.Event()
+
+    def take() -> None:
+        begin_s = time.monotonic()
+        rounds = 0
+        while True:
+            for collector in collectors:
+                collector.sample(observer)
+            rounds = max(rounds, int((time.monotonic() - begin_s) / SAMPLE_EVERY_S)) + 1
+            if has_ended.wait(begin_s + rounds * SAMPLE_EVERY_S - time.monotonic()):
+                return
+
+    thread = threading.Thread(target=take, name="pgdrag-sampling", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        # Each query of the observer ends by itself.
+        thread.join()
 
 
 def observation_names() -> frozenset[str]:

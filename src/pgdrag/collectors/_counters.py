@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Literal, TypeVar
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.driver import WATCH_NAME
+from pgdrag.exhibits import Exhibits, Series
 from pgdrag.plan import Observation
 
 T = TypeVar("T")
@@ -34,16 +37,37 @@ def attempt(read: Callable[[], T]) -> T | Unseen:
         return unseen
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A rate to be drawn over the window: of one or several counters, added up.
+
+    Attributes:
+        unit_size: what a counter's 1 stands for, in the rate's unit: 512 for a sector of a disk.
+    """
+
+    name: str
+    label: str
+    unit: Literal["1/s", "bytes/s", "count"]
+    counters: tuple[str, ...]
+    unit_size: float = 1
+
+
 class CounterCollector(Collector):
     """A collector of counters of the server's: a subclass says what to read, and what it means.
 
     Attributes:
+        drawn: what is read within the window, too, about once a second; reading must be cheap then.
+        is_of_machine: what is drawn is of all that runs on the server's machine.
         observed_s: time between the readings. It is a little longer than the window, since clients
             connect and end in it, and what they do then is counted, too.
         unfinished_sessions: how many were still there at the second reading.
     """
 
+    drawn: ClassVar[tuple[Drawn, ...]] = ()
+    is_of_machine: ClassVar[bool] = False
+
     def __init__(self) -> None:
+        self._samples: list[tuple[float, Counters]] = []
         self._sessions: frozenset[int] | Unseen = Unseen(_NO_READING)
         self._before: Counters | Unseen = Unseen(_NO_READING)
         self._after: Counters | Unseen = Unseen(_NO_READING)
@@ -64,6 +88,30 @@ class CounterCollector(Collector):
         self._sessions = attempt(lambda: _other_sessions(observer))
         self._before = attempt(lambda: self.read(observer))
         self._read_at_s = time.monotonic()
+
+    def sample(self, observer: Observer) -> None:
+        """Take a reading for the series, where there are any."""
+        if self.drawn:
+            found = attempt(lambda: self.read(observer))
+            if not isinstance(found, Unseen):
+                self._samples.append((time.time(), found))
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return the series: differences of neighbouring readings, each by its own time."""
+        return Exhibits(series=tuple(self._series(window)))
+
+    def _series(self, window: Window) -> Iterator[Series]:
+        for drawn in self.drawn:
+            points = [
+                (now_s - window.started_unix_s, drawn.unit_size * moved / (now_s - then_s))
+                for (then_s, then), (now_s, now) in pairwise(self._samples)
+                if now_s > then_s and (moved := _growth_of(drawn.counters, then, now)) is not None
+            ]
+            if points:
+                times_s, values = zip(*points, strict=True)
+                yield Series(
+                    drawn.name, drawn.label, drawn.unit, times_s, values, self.is_of_machine
+                )
 
     def after(self, observer: Observer) -> None:
         """Wait until the window's sessions have handed in their counters; take the second reading."""
@@ -107,6 +155,14 @@ def growth(before: Counters | Unseen, after: Counters | Unseen) -> Counters | Un
     if any(value < 0 for value in moved.values()):
         return Unseen("the server's counters were reset within the window")
     return moved
+
+
+def _growth_of(names: tuple[str, ...], then: Counters, now: Counters) -> int | None:
+    """By how much these counters grew; None where one is not there, or was reset."""
+    if not all(name in then and name in now for name in names):
+        return None
+    moved = [now[name] - then[name] for name in names]
+    return None if min(moved) < 0 else sum(moved)
 
 
 def per_transaction(

@@ -9,6 +9,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
+    Drawn,
     per_second,
     per_transaction,
     pick,
@@ -38,6 +39,9 @@ class Buffers(CounterCollector):
 
     name: ClassVar[str] = "buffers"
     summary: ClassVar[str] = "how many of the blocks needed were found in shared_buffers"
+    drawn: ClassVar[tuple[Drawn, ...]] = (
+        Drawn("blocks_read_per_s", "blocks read into shared_buffers", "1/s", ("reads",)),
+    )
 
     _source = ""
 

@@ -18,6 +18,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
+    Drawn,
     missing,
     per_second,
     per_transaction,
@@ -42,6 +43,21 @@ class Disk(CounterCollector):
 
     name: ClassVar[str] = "disk"
     summary: ClassVar[str] = "requests, bytes, waits and load of the data directory's device"
+    drawn: ClassVar[tuple[Drawn, ...]] = (
+        Drawn("disk_reads_per_s", "reads from the device", "1/s", ("read_count",)),
+        Drawn("disk_writes_per_s", "writes to the device", "1/s", ("write_count",)),
+        Drawn("disk_read_bytes_per_s", "read from the device", "bytes/s", ("read_bytes",)),
+        Drawn("disk_written_bytes_per_s", "written to the device", "bytes/s", ("write_bytes",)),
+        # Waits in milliseconds, a second's worth of which is one request under way: Little's law.
+        Drawn(
+            "disk_queue_length",
+            "requests under way",
+            "count",
+            ("read_time", "write_time"),
+            1 / _MS_PER_S,
+        ),
+    )
+    is_of_machine: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

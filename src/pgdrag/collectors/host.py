@@ -17,6 +17,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
+    Drawn,
     attempt,
     missing,
     per_second,
@@ -60,6 +61,14 @@ class Host(CounterCollector):
 
     name: ClassVar[str] = "host"
     summary: ClassVar[str] = "processors, pressure and memory of the whole machine"
+    drawn: ClassVar[tuple[Drawn, ...]] = (
+        *(
+            Drawn(f"host_{mode}_processors", f"processors: {mode}", "count", (mode,), 1 / _PER_S)
+            for mode in ("user", "system", "iowait")
+        ),
+        Drawn("context_switches_per_s", "context switches", "1/s", ("switches",)),
+    )
+    is_of_machine: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

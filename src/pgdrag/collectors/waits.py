@@ -8,15 +8,17 @@ they spent in it; divided by the transactions, a share of what each of them took
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import ClassVar
 
+from pgdrag.analysis.spent_time import PLACES
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction
 from pgdrag.collectors._proc import same_postmaster
 from pgdrag.driver import Driver, Waits, Watched, Watching, find_driver
 from pgdrag.errors import DriverError
+from pgdrag.exhibits import Exhibits, Series, WaitTime
 from pgdrag.plan import Observation
 
 EVERY_S = 0.05
@@ -66,6 +68,16 @@ class WaitProfile(Collector):
             *(_time(name, *kind, seen, window) for name, kind in _KINDS.items()),
             _background(seen),
         )
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return every wait of every type of process, and how many sessions were in which over time."""
+        watched = self._watched
+        if isinstance(watched, Unseen):
+            return Exhibits(missing={self.name: watched.reason})
+        seen = _within(watched, window)
+        if isinstance(seen, Unseen):
+            return Exhibits(missing={self.name: seen.reason})
+        return Exhibits(waits=_profile(seen, window), series=tuple(_series(seen, window)))
 
     def _begin(self, observer: Observer) -> Watching:
         same_postmaster(observer, before=None)
@@ -121,6 +133,31 @@ def _time(
         step=step_s or 1.0,
         detail=detail,
     )
+
+
+def _profile(seen: Sequence[Waits], window: Window) -> tuple[WaitTime, ...]:
+    step_s = window.elapsed_s / sum(x.looks for x in seen)
+    looks: Counter[tuple[str, str]] = Counter()
+    for interval in seen:
+        for backend, waits in interval.processes.items():
+            looks.update({(backend, wait): count for wait, count in waits.items()})
+    return tuple(
+        WaitTime(backend, wait, count * step_s) for (backend, wait), count in looks.most_common()
+    )
+
+
+def _series(seen: Sequence[Waits], window: Window) -> Iterator[Series]:
+    """Yield how many sessions were in each kind of wait, interval by interval."""
+    seen = [x for x in seen if x.looks]
+    times_s = tuple(x.finished_unix_s - window.started_unix_s for x in seen)
+    for name, (kind, _) in _KINDS.items():
+        values = tuple(
+            sum(n for wait, n in _sessions([x]).items() if _kind(wait) == kind) / x.looks
+            for x in seen
+        )
+        yield Series(
+            f"{name}_sessions", PLACES[f"{name}_s_per_transaction"], "count", times_s, values
+        )
 
 
 def _kind(wait: str) -> str | None:

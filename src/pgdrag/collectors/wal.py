@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector, Counters, per_transaction, pick
+from pgdrag.collectors._counters import CounterCollector, Counters, Drawn, per_transaction, pick
 from pgdrag.plan import Observation
 
 # The position is exact and counts every process; the view's counters are handed in later.
@@ -19,6 +19,10 @@ class Wal(CounterCollector):
 
     name: ClassVar[str] = "wal"
     summary: ClassVar[str] = "WAL written, its records and full-page images"
+    drawn: ClassVar[tuple[Drawn, ...]] = (
+        Drawn("wal_bytes_per_s", "WAL", "bytes/s", ("bytes",)),
+        Drawn("full_page_images_per_s", "full-page images", "1/s", ("images",)),
+    )
 
     def read(self, observer: Observer) -> Counters:
         """Bytes, records and full-page images since the cluster was made or counters reset."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.errors import JournalError
 from pgdrag.exclusive import measuring_pid
+from pgdrag.exhibits import Exhibits
 from pgdrag.journal._file import File
 from pgdrag.measurement import Sample
 from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
@@ -28,6 +30,7 @@ _study = TypeAdapter(Study)
 _host = TypeAdapter(Host)
 _trial = TypeAdapter(Trial)
 _result = TypeAdapter(Result)
+_exhibits = TypeAdapter(Exhibits)
 
 
 def home_directory() -> Path:
@@ -161,8 +164,10 @@ class Journal:
         """Record what came of an attempt; when this returns it is on disk."""
         measurement = result.measurement
         samples = measurement.samples if measurement else ()
-        bare = (
-            replace(result, measurement=replace(measurement, samples=())) if measurement else result
+        bare = replace(
+            result,
+            measurement=replace(measurement, samples=()) if measurement else None,
+            exhibits=Exhibits(),
         )
         key = (run_id, result.trial.number, attempt)
         with self._file.transaction() as db:
@@ -186,6 +191,9 @@ class Journal:
                     for number, s in enumerate(samples, start=1)
                 ],
             )
+            if result.exhibits:
+                packed = zlib.compress(_exhibits.dump_json(result.exhibits))
+                db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
 
     def results(self, run_id: str) -> dict[int, Result]:
         """Return the newest finished result of each trial, by its number."""
@@ -196,7 +204,7 @@ class Journal:
         )
         newest = {number: (attempt, text) for number, attempt, text in rows}
         return {
-            number: self._with_samples(run_id, number, attempt, _result.validate_json(text))
+            number: self._whole(run_id, number, attempt, _result.validate_json(text))
             for number, (attempt, text) in newest.items()
         }
 
@@ -305,13 +313,20 @@ class Journal:
             f'"{text}" names {len(found)} runs', detail=f"They are {', '.join(found[:5])}."
         )
 
-    def _with_samples(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
+    def _whole(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
+        """Return a result with its samples and exhibits, which are kept beside it."""
+        key = (run_id, number, attempt)
+        packed = self._file.rows(
+            "SELECT exhibits FROM exhibits WHERE run_id = ? AND number = ? AND attempt = ?", key
+        )
+        for (blob,) in packed:
+            result = replace(result, exhibits=_exhibits.validate_json(zlib.decompress(blob)))
         if result.measurement is None:
             return result
         rows = self._file.rows(
             "SELECT t_s, duration_s, committed, failed, p99_us, sessions FROM sample "
             "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
-            (run_id, number, attempt),
+            key,
         )
         samples = tuple(Sample(*row) for row in rows)
         return replace(result, measurement=replace(result.measurement, samples=samples))

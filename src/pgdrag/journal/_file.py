@@ -51,7 +51,7 @@ SCHEMA = (
         reason TEXT,
         committed INTEGER,
         elapsed_s REAL,
-        result TEXT,                     -- JSON, without the samples
+        result TEXT,                     -- JSON, without the samples and exhibits
         PRIMARY KEY (run_id, number, attempt),
         FOREIGN KEY (run_id, number) REFERENCES trial
     );
@@ -90,6 +90,17 @@ SCHEMA = (
             'stall_us_p99', json_extract(result, '$.measurement.driver.loop_lag_us_p99'),
             'stall_us_max', json_extract(result, '$.measurement.driver.loop_lag_us_max')))
      WHERE json_extract(result, '$.measurement.driver.loop_lag_us_p99') IS NOT NULL;
+    """,
+    # What collectors bring beside numbers.
+    """
+    CREATE TABLE exhibits (
+        run_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        exhibits BLOB NOT NULL,          -- JSON, compressed with zlib
+        PRIMARY KEY (run_id, number, attempt),
+        FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
+    );
     """,
 )
 

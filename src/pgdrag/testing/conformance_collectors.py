@@ -17,11 +17,13 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors import _proc as proc
+from pgdrag.collectors._counters import CounterCollector
 from pgdrag.plan import Observation
 
 if TYPE_CHECKING:
@@ -124,6 +126,31 @@ class CollectorConformance:
             collector.after(Observer(cluster, connection))
         once = collector.observations(window(committed=7))
         assert list(once) == list(collector.observations(window(committed=7)))
+
+    def test_a_sampled_window_gives_series_with_a_point_a_reading(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """A collector that draws anything draws differences of neighbouring readings."""
+        with cluster.connect() as connection:
+            collector, observer = collector_class(), Observer(cluster, connection)
+            begin = time.time()
+            collector.before(observer)
+            for _ in range(3):
+                collector.sample(observer)
+            collector.after(observer)
+            exhibits = collector.exhibits(Window(1.0, 1, begin, time.time()))
+        drawn = collector.drawn if isinstance(collector, CounterCollector) else ()
+        by_name = {series.name: series for series in exhibits.series}
+        for one in drawn:
+            assert len(by_name[one.name].values) == 2, one.name
+        for series in exhibits.series:
+            assert series.label, series.name
+            assert min(series.values, default=0) >= 0, series.name
+
+    def test_nobody_looked_at_all_leaves_no_exhibit(self, collector_class: type[Collector]) -> None:
+        """Exhibits are a function of the readings, and there were none."""
+        exhibits = collector_class().exhibits(window(committed=1))
+        assert not replace(exhibits, missing={})
 
     def test_a_lost_connection_gives_reasons(
         self, collector_class: type[Collector], cluster: Cluster

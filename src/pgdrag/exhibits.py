@@ -1,0 +1,157 @@
+"""What does a collector bring beside its numbers? What happened when, and tables that say more than a sum.
+
+An `Observation` is one number over the measured window, and all verdicts are made of those. Exhibits
+are for looking closer: series, events, profiles. Each is a frozen value; times are seconds from the
+window's start and may be negative, or beyond its end, where something began before or ended after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+Plan = Mapping[str, object]  # as EXPLAIN (FORMAT JSON) has it: the object below "Plan"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One quantity over the window.
+
+    Attributes:
+        name: `snake_case`, unit last: "wal_bytes_per_s".
+        label: for people: "WAL".
+        unit: "ratio" (0…1), "1/s", "bytes/s", "bytes", "s" or "count".
+        times_s: the end of each interval, growing.
+        values: of each interval, in `unit`: raw differences, not smoothed.
+        is_of_machine: of all that runs on the server's machine.
+    """
+
+    name: str
+    label: str
+    unit: Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
+    times_s: tuple[float, ...]
+    values: tuple[float, ...]
+    is_of_machine: bool = False
+
+    def __post_init__(self) -> None:
+        assert len(self.times_s) == len(self.values), self.name
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at a moment, or from one moment to another.
+
+    Attributes:
+        kind: "checkpoint", "vacuum", "analyze", "deadlock", "lock wait", "temporary file", "error" …
+        end_s: None where it happened at `start_s`, or its end is not known.
+        text: what else is known of it, without a full stop: "84 % of it for WAL volume".
+        count: how many alike are told by this one, where there were too many to keep each.
+    """
+
+    kind: str
+    start_s: float
+    end_s: float | None = None
+    text: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class WaitTime:
+    """What the server's processes of one type spent in one wait.
+
+    Attributes:
+        backend_type: as pg_stat_activity has it: "client backend".
+        wait: type and event, "IO:DataFileRead"; "" is on a processor, or wanting one.
+        time_s: of all these processes together, over the window.
+    """
+
+    backend_type: str
+    wait: str
+    time_s: float
+
+
+@dataclass(frozen=True)
+class StatementUse:
+    """What one statement came to over the window, from pg_stat_statements.
+
+    Attributes:
+        query: its text, constants replaced by parameters.
+        plan_s: None where planning is not tracked.
+    """
+
+    query: str
+    calls: int
+    rows: int
+    exec_s: float
+    plan_s: float | None
+    blocks_hit: int
+    blocks_read: int
+    blocks_dirtied: int
+    temp_blocks_written: int
+    wal_bytes: int
+
+
+@dataclass(frozen=True)
+class StatementPlan:
+    """How the server would run, and ran, one statement of the workload.
+
+    Attributes:
+        query: its text, with parameters.
+        generic: its plan for any values; None where the server cannot tell, and `missing` says why.
+        custom: its plan for values that the workload may send.
+        analyzed: the same with actual rows and times; None where it was not run.
+        missing: why a plan is not there, or "".
+    """
+
+    query: str
+    generic: Plan | None = None
+    custom: Plan | None = None
+    analyzed: Plan | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """How often processes were seen on a processor at one place of their code.
+
+    Attributes:
+        frames: functions from the outermost in; the first is the type of process.
+    """
+
+    frames: tuple[str, ...]
+    samples: int
+
+
+@dataclass(frozen=True)
+class Exhibits:
+    """All that collectors brought from one trial beside numbers.
+
+    Attributes:
+        missing: why a collector brought nothing, by its name.
+    """
+
+    series: tuple[Series, ...] = ()
+    events: tuple[Event, ...] = ()
+    waits: tuple[WaitTime, ...] = ()
+    statements: tuple[StatementUse, ...] = ()
+    plans: tuple[StatementPlan, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, one.name) for one in fields(self))
+
+
+def together(parts: Iterable[Exhibits]) -> Exhibits:
+    """Return what several collectors brought as one."""
+    parts = tuple(parts)
+    return Exhibits(
+        series=tuple(x for part in parts for x in part.series),
+        events=tuple(sorted((x for part in parts for x in part.events), key=lambda x: x.start_s)),
+        waits=tuple(x for part in parts for x in part.waits),
+        statements=tuple(x for part in parts for x in part.statements),
+        plans=tuple(x for part in parts for x in part.plans),
+        stacks=tuple(x for part in parts for x in part.stacks),
+        missing={name: why for part in parts for name, why in part.missing.items()},
+    )
