@@ -10,7 +10,16 @@ from hypothesis.strategies import dictionaries, integers, sampled_from
 
 import pgdrag.collectors._proc as proc
 from pgdrag.collectors import Unseen, Window, observation_names
-from pgdrag.collectors._counters import growth, per_second, per_transaction, pick, share
+from pgdrag.collectors._counters import (
+    growth,
+    most_named,
+    of_kind,
+    per_second,
+    per_transaction,
+    pick,
+    share,
+    total_of_kind,
+)
 from pgdrag.collectors._proc import ProcessIo, ServerIo, ShareSampler, read_io, read_server_io
 from pgdrag.collectors.cpu import Cpu, server_ticks
 
@@ -53,6 +62,25 @@ def test_what_grew_is_what_was_added(before: dict[str, int], added: dict[str, in
     after = {name: before.get(name, 0) + added.get(name, 0) for name in {*before, *added}}
     moved = growth(before, after)
     assert moved == {name: added.get(name, 0) for name in after}
+
+
+def test_a_kind_has_what_its_word_begins_and_nothing_else() -> None:
+    counters = {"reads io worker": 3, "reads b": 4, "reads_ahead b": 50, "writes b": 60}
+    assert of_kind(counters, "reads") == {"io worker": 3, "b": 4}
+    assert total_of_kind(counters, "reads") == 7
+    assert total_of_kind(counters, "fsyncs") == 0
+
+
+def test_a_kind_of_what_was_not_seen_is_empty_and_its_total_the_reason() -> None:
+    unseen = Unseen("it was dark")
+    assert of_kind(unseen, "reads") == {}
+    assert total_of_kind(unseen, "reads") is unseen
+
+
+def test_the_three_largest_are_named_and_those_of_zero_never() -> None:
+    assert most_named("By X", {"a": 1, "b": 2000, "c": 3, "d": 2}) == "By X: b 2,000, c 3, d 2."
+    assert most_named("By X", {"a": 0, "b": 1}) == "By X: b 1."
+    assert most_named("By X", {"a": 0}) == ""
 
 
 def test_a_counter_that_shrank_was_reset() -> None:

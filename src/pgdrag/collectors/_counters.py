@@ -24,6 +24,7 @@ Unit = Literal[
     "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "bytes", "count"
 ]
 
+_NAMED = 3  # of the largest counts
 _FLUSH_TIMEOUT_S = 1.5
 _POLL_S = 0.025
 _NO_READING = "no reading was taken"
@@ -221,6 +222,30 @@ def pick(counters: Counters | Unseen, *names: str) -> int | Unseen:
     if absent:
         return Unseen(f"this server version does not count {', '.join(absent)}")
     return sum(counters[name] for name in names)
+
+
+def of_kind(counters: Counters | Unseen, kind: str) -> Counters:
+    """Of counters named "KIND X" those of one kind, by X; empty where none can be known."""
+    if isinstance(counters, Unseen):
+        return {}
+    prefix = f"{kind} "
+    return {
+        name.removeprefix(prefix): count
+        for name, count in counters.items()
+        if name.startswith(prefix)
+    }
+
+
+def total_of_kind(counters: Counters | Unseen, kind: str) -> int | Unseen:
+    """Of counters named "KIND X" the sum of one kind, 0 where there is none, or why it cannot be known."""
+    return counters if isinstance(counters, Unseen) else sum(of_kind(counters, kind).values())
+
+
+def most_named(heading: str, counts: Counters) -> str:
+    """A sentence that names the largest counts: "Heading: one 1,234, another 5."; "" where all are 0."""
+    ranked = sorted(counts.items(), key=lambda each: -each[1])[:_NAMED]
+    named = [f"{name} {count:,}" for name, count in ranked if count]
+    return f"{heading}: {', '.join(named)}." if named else ""
 
 
 def _other_sessions(observer: Observer) -> frozenset[int]:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector, Counters, per_transaction
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    most_named,
+    of_kind,
+    per_transaction,
+    total_of_kind,
+)
 from pgdrag.plan import Observation
+from pgdrag.servers.processes import CLIENT_BACKEND
 
 _FIRST_VERSION = 160000
 # Times are 0 unless track_io_timing is on. Each column is null where an operation cannot happen.
@@ -23,7 +31,6 @@ SELECT backend_type,
  GROUP BY backend_type
 """
 _COLUMNS = ("reads", "writes", "extends", "evictions", "fsyncs", "time_us")
-_NAMED_TYPES = 3
 _US = 1e-6
 
 
@@ -51,18 +58,17 @@ class Io(CounterCollector):
     def observations(self, window: Window) -> Sequence[Observation]:
         """Operations per transaction, and the time that they took where it is measured."""
         moved = self.moved()
-        time_us = _total(moved, "time_us")
+        time_us = total_of_kind(moved, "time_us")
         if not isinstance(time_us, Unseen) and not self._is_timed and window.committed:
             time_us = Unseen("track_io_timing is off")
         time_s = time_us if isinstance(time_us, Unseen) else time_us * _US
         return (
-            self._counted(
+            per_transaction(
                 "session_writes_per_transaction",
                 "blocks that sessions had to write themselves per transaction",
-                moved,
-                "writes",
+                _by_sessions(moved, "writes"),
                 window,
-                only="client backend",
+                detail=self.doubt.strip(),
             ),
             self._counted(
                 "block_writes_per_transaction",
@@ -96,36 +102,14 @@ class Io(CounterCollector):
         )
 
     def _counted(
-        self,
-        name: str,
-        label: str,
-        moved: Counters | Unseen,
-        operation: str,
-        window: Window,
-        *,
-        only: str = "",
+        self, name: str, label: str, moved: Counters | Unseen, operation: str, window: Window
     ) -> Observation:
-        total = _total(moved, operation, only)
-        detail = "" if only else _by_type(moved, operation)
-        return per_transaction(name, label, total, window, detail=f"{detail}{self.doubt}".strip())
+        by_type = most_named("By type of backend", of_kind(moved, operation))
+        detail = f"{by_type}{self.doubt}".strip()
+        return per_transaction(name, label, total_of_kind(moved, operation), window, detail=detail)
 
 
-def _total(moved: Counters | Unseen, operation: str, only: str = "") -> int | Unseen:
+def _by_sessions(moved: Counters | Unseen, operation: str) -> int | Unseen:
     if isinstance(moved, Unseen):
         return moved
-    return sum(count for kind, count in _types(moved, operation).items() if only in ("", kind))
-
-
-def _by_type(moved: Counters | Unseen, operation: str) -> str:
-    if isinstance(moved, Unseen):
-        return ""
-    ranked = sorted(_types(moved, operation).items(), key=lambda each: -each[1])[:_NAMED_TYPES]
-    named = [f"{kind} {count:,}" for kind, count in ranked if count]
-    return f"By type of backend: {', '.join(named)}." if named else ""
-
-
-def _types(moved: Counters, operation: str) -> dict[str, int]:
-    prefix = f"{operation} "
-    return {
-        name.removeprefix(prefix): count for name, count in moved.items() if name.startswith(prefix)
-    }
+    return of_kind(moved, operation).get(CLIENT_BACKEND, 0)

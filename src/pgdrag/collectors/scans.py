@@ -9,10 +9,13 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
+    most_named,
+    of_kind,
     per_second,
     per_transaction,
     require_track_counts,
     share,
+    total_of_kind,
 )
 from pgdrag.plan import Observation
 
@@ -21,7 +24,6 @@ _TABLES = """
 SELECT relid::text, schemaname || '.' || relname, seq_scan, seq_tup_read, coalesce(idx_scan, 0)
   FROM pg_stat_user_tables
 """
-_NAMED_TABLES = 3
 
 
 class Scans(CounterCollector):
@@ -48,9 +50,9 @@ class Scans(CounterCollector):
     def observations(self, window: Window) -> Sequence[Observation]:
         """Scans of both kinds per transaction, tuples read sequentially, and the share of indexes."""
         moved = self.moved()
-        seq_scans = _total(moved, "seq_scans")
-        seq_tuples = _total(moved, "seq_tuples")
-        index_scans = _total(moved, "index_scans")
+        seq_scans = total_of_kind(moved, "seq_scans")
+        seq_tuples = total_of_kind(moved, "seq_tuples")
+        index_scans = total_of_kind(moved, "index_scans")
         all_scans: int | Unseen = seq_scans
         detail = ""
         if not isinstance(seq_scans, Unseen) and not isinstance(index_scans, Unseen):
@@ -99,20 +101,7 @@ class Scans(CounterCollector):
         )
 
     def _most_read(self, moved: Counters | Unseen) -> str:
-        tuples = _by_table(moved, "seq_tuples")
-        ranked = sorted(tuples.items(), key=lambda each: -each[1])[:_NAMED_TABLES]
-        named = [f"{self._table_names[oid]} {count:,}" for oid, count in ranked if count]
-        return f" Tuples by table: {', '.join(named)}." if named else ""
-
-
-def _by_table(moved: Counters | Unseen, kind: str) -> dict[str, int]:
-    if isinstance(moved, Unseen):
-        return {}
-    prefix = f"{kind} "
-    return {
-        name.removeprefix(prefix): value for name, value in moved.items() if name.startswith(prefix)
-    }
-
-
-def _total(moved: Counters | Unseen, kind: str) -> int | Unseen:
-    return moved if isinstance(moved, Unseen) else sum(_by_table(moved, kind).values())
+        tuples = of_kind(moved, "seq_tuples")
+        by_table = {self._table_names[oid]: count for oid, count in tuples.items()}
+        named = most_named("Tuples by table", by_table)
+        return f" {named}" if named else ""

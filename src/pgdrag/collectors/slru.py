@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector, Counters, per_transaction, share
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    most_named,
+    of_kind,
+    per_transaction,
+    share,
+    total_of_kind,
+)
 from pgdrag.plan import Observation
-
-_NAMED_CACHES = 3
 
 
 class Slru(CounterCollector):
@@ -35,7 +41,7 @@ class Slru(CounterCollector):
     def observations(self, window: Window) -> Sequence[Observation]:
         """Lookups and reads per transaction, and what part of the lookups was a read."""
         moved = self.moved()
-        reads, hits = _total(moved, "reads"), _total(moved, "hits")
+        reads, hits = total_of_kind(moved, "reads"), total_of_kind(moved, "hits")
         lookups = reads
         if not isinstance(reads, Unseen) and not isinstance(hits, Unseen):
             lookups = reads + hits
@@ -78,18 +84,5 @@ _SINCE_17 = {
 
 
 def _busiest(moved: Counters | Unseen) -> str:
-    if isinstance(moved, Unseen):
-        return ""
-    lookups: dict[str, int] = {}
-    for name, value in moved.items():
-        cache = name.partition(" ")[2]
-        lookups[cache] = lookups.get(cache, 0) + value
-    ranked = sorted(lookups.items(), key=lambda each: -each[1])[:_NAMED_CACHES]
-    named = [f"{cache} {count:,}" for cache, count in ranked if count]
-    return f"Lookups by cache: {', '.join(named)}." if named else ""
-
-
-def _total(moved: Counters | Unseen, kind: str) -> int | Unseen:
-    if isinstance(moved, Unseen):
-        return moved
-    return sum(value for name, value in moved.items() if name.startswith(f"{kind} "))
+    hits, reads = of_kind(moved, "hits"), of_kind(moved, "reads")
+    return most_named("Lookups by cache", {cache: hits[cache] + reads[cache] for cache in hits})
