@@ -26,6 +26,7 @@ from pgdrag.collectors._counters import (
     share,
 )
 from pgdrag.collectors._proc import same_postmaster
+from pgdrag.host import mount_of
 from pgdrag.plan import Observation
 
 _DEVICES = Path("/sys/dev/block")
@@ -176,13 +177,11 @@ def device_of(directory: Path) -> str:
 
 def _mounted_device(directory: Path) -> int:
     """Return the number of the device that is mounted there: some file systems have one of their own."""
-    resolved = directory.resolve()
-    mounts = [x for x in psutil.disk_partitions(all=True) if resolved.is_relative_to(x.mountpoint)]
-    mount = max(mounts, key=lambda x: len(x.mountpoint), default=None)
-    if mount is None or not mount.device.startswith("/dev/"):
-        kind = mount.fstype if mount is not None else "unknown"
+    mount = mount_of(directory)
+    if mount is None or not mount.source.startswith("/dev/"):
+        kind = mount.file_system if mount is not None else "unknown"
         raise Unseen(f"the data directory's file system ({kind}) is on no block device")
-    return Path(mount.device).stat().st_rdev
+    return Path(mount.source).stat().st_rdev
 
 
 def _capped(part: int | Unseen, whole: int) -> int | Unseen:
