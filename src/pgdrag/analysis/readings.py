@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scipy import special
+
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.rates import rate_interval, within_spread
 from pgdrag.plan import Outcome, Result, Treatment
@@ -41,6 +43,17 @@ def stalled_time_s(stalled: Reading) -> float:
     """Return how long a trial went on in which nothing was committed: its bound says so."""
     assert stalled.is_bound, "a rate says nothing of the time"
     return _STALLED_MASS / math.exp(stalled.log_per_s)
+
+
+def log_rate(commits: float, time_s: float) -> tuple[float, float]:
+    """Estimate the logarithm of a rate of few commits: its mean and variance.
+
+    Those of the logarithm of a gamma distribution: the posterior of a Poisson rate under Jeffreys'
+    prior, which has a value where nothing committed, too.
+    """
+    shape = 0.5 + commits
+    mean = float(special.digamma(shape)) - math.log(time_s)
+    return mean, float(special.polygamma(1, shape))
 
 
 def reading(result: Result) -> Reading | None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scipy import special, stats
+from scipy import stats
 
-from pgdrag.analysis.readings import Reading, stalled_time_s
+from pgdrag.analysis.readings import Reading, log_rate, stalled_time_s
 from pgdrag.plan import Outcome
 
 Changes = frozenset[int]
@@ -140,17 +140,11 @@ class SubsetValues:
 
 
 def _estimated(reading: Reading) -> Reading:
-    """Return an estimate in place of the bound of a trial that committed nothing, where others of its set did.
-
-    Mean and standard deviation of the logarithm of a gamma distribution: the posterior of a Poisson
-    rate of which nothing was seen, under Jeffreys' prior.
-    """
+    """Return an estimate in place of the bound of a trial that committed nothing, where others of its set did."""
     if not reading.is_bound:
         return reading
-    time_s = stalled_time_s(reading)
-    log_per_s = float(special.digamma(0.5)) - math.log(time_s)
-    log_se = math.sqrt(float(special.polygamma(1, 0.5)))
-    return replace(reading, log_per_s=log_per_s, log_se=log_se, is_bound=False)
+    mean, variance = log_rate(0, stalled_time_s(reading))
+    return replace(reading, log_per_s=mean, log_se=math.sqrt(variance), is_bound=False)
 
 
 def _pooled_noise(repeats: Iterable[list[Reading]]) -> TrialNoise:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy import special
 
-from pgdrag.analysis.readings import Reading, stalled_time_s
+from pgdrag.analysis.readings import Reading, log_rate, stalled_time_s
 
 ERROR = (
     0.05  # of the sequential test, on either side, where a rate lies beyond its indifference zone
@@ -117,8 +116,7 @@ class Threshold:
 def estimate(readings: Sequence[Reading], noise_sd: float) -> Estimate:
     """Return the logarithm of a treatment's rate from all its trials.
 
-    With few commits, mean and standard deviation of the logarithm of a gamma distribution: the
-    posterior of a Poisson rate under Jeffreys' prior, which has a value where nothing committed, too.
+    Weighed where all have many commits; else they are counted together, as one trial of all their time.
     """
     assert readings, "no trial to estimate from"
     seen = [_as_counts(reading) for reading in readings]
@@ -127,11 +125,10 @@ def estimate(readings: Sequence[Reading], noise_sd: float) -> Estimate:
         total = sum(weights)
         mean = sum(w * x.log_per_s for w, x in zip(weights, readings, strict=True)) / total
         return Estimate(mean, 1 / math.sqrt(total))
-    shape = 0.5 + sum(commits for commits, _ in seen)
-    time_s = sum(time_s for _, time_s in seen)
-    mean = float(special.digamma(shape)) - math.log(time_s)
-    variance = float(special.polygamma(1, shape)) + noise_sd**2 / len(seen)
-    return Estimate(mean, math.sqrt(variance))
+    mean, variance = log_rate(
+        sum(commits for commits, _ in seen), sum(time_s for _, time_s in seen)
+    )
+    return Estimate(mean, math.sqrt(variance + noise_sd**2 / len(seen)))
 
 
 def commits(readings: Sequence[Reading]) -> float:
