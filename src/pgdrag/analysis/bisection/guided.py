@@ -24,9 +24,7 @@ _MOST_SHIFTS = 4  # of the base
 # is measured itself before it is built upon, and a set that misses its sum by more does not add up.
 _WORTH_A_SHIFT, _VERIFY_BELOW, _MISSED = 0.05, 0.1, 0.12
 _DOMINANT = 0.7  # part of the whole from which a piece may hide what the others do
-_FADED = (
-    2.5  # standard errors by which the others must differ in its company from what they do alone
-)
+_FADED = 2.5  # standard errors by which the others must do otherwise in its company than alone
 _SPARE = 0.1  # of what may be lost, not given away: one trial of all that is left out is noisy, too
 
 Test = Generator[tuple[Look, ...], None, Verdict]
@@ -87,8 +85,7 @@ class Search:
             verdict = yield from self._test_and_add()
             if verdict is not Verdict.LOSES or self._book.left <= len(pieces.units):
                 break
-            pieces.base = self.candidate
-            yield from pieces.measure_units()
+            yield from pieces.shift(self.candidate)
         return verdict
 
     def _shift_to_largest(self) -> Generator[tuple[Look, ...], None, bool]:
@@ -98,16 +95,16 @@ class Search:
         largest = yield from self._largest(least)
         if largest is None:
             return False
-        pieces.base |= largest.members
-        yield from pieces.measure_units()
+        yield from pieces.shift(pieces.base | largest.members)
         return True
 
     def _shift_to_dominant(self) -> Generator[tuple[Look, ...], None, bool]:
         """Take a piece that carries most into the base, if others carry upon it what they do not upon the reference.
 
         Where nearly all time goes to one mistake, what the others add to the reference is hardly there
-        any more, and others count instead; the sum of all may be the same. So those that seem to carry
-        most of the rest are tried in its company, once.
+        any more, and others count instead; the sum of all may be the same. So the others are parted
+        into two halves that carry about as much upon the reference, and each half is tried in its
+        company: there, too, they should differ by no more and no less than they do alone.
         """
         pieces, whole = self._pieces, self._threshold.whole
         if pieces.base or self._book.left <= 2 * len(pieces.units):
@@ -130,8 +127,7 @@ class Search:
         missed = expected - (there.log - here.log)
         if abs(missed) <= _FADED * math.hypot(there.se, here.se):
             return False
-        pieces.base |= largest.members
-        yield from pieces.measure_units()
+        yield from pieces.shift(pieces.base | largest.members)
         return True
 
     @staticmethod

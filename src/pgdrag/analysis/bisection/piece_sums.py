@@ -125,6 +125,11 @@ class Pieces:
         self._unit_gains = [piece.gain for piece in self.items]
         self.book.stage = "parts"
 
+    def shift(self, base: Subset) -> Wanted:
+        """Have every unit measured upon another base."""
+        self.base = base
+        yield from self.measure_units()
+
     # --- adding up -----------------------------------------------------------------------------
 
     def base_effect(self) -> float:
