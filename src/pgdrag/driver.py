@@ -81,15 +81,6 @@ class Waits:
     processes: Mapping[str, Mapping[str, int]]
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What a watch came to; `cpu_s` is the processor time that the driver took for it."""
-
-    intervals: tuple[Waits, ...]
-    elapsed_s: float
-    cpu_s: float
-
-
 # A job names a server, also where none is needed.
 _NOWHERE = Target("/nowhere", 5432, "nobody", "nothing")
 
@@ -252,8 +243,8 @@ class Watching:
         self._thread = threading.Thread(target=self._listen, name="pgdrag-watch", daemon=True)
         self._thread.start()
 
-    def end(self) -> Watched:
-        """End it, and return what it saw.
+    def end(self) -> tuple[Waits, ...]:
+        """End it, and return what it saw, interval by interval.
 
         Raises:
             DriverError: the driver could not connect, lost its session, or did not end in time.
@@ -264,8 +255,7 @@ class Watching:
             raise self._error
         if self._done is None:
             raise DriverError(f"load driver did not end its watch in {WATCH_ENDS_WITHIN_S:.0f} s")
-        elapsed_s, cpu_s = self._done.elapsed_s or 0.0, self._done.cpu_s or 0.0
-        return Watched(tuple(self._intervals), elapsed_s, cpu_s)
+        return tuple(self._intervals)
 
     def _listen(self) -> None:
         try:

@@ -16,7 +16,7 @@ from pgdrag.analysis.spent_time import PLACES
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction
 from pgdrag.collectors._proc import same_postmaster
-from pgdrag.driver import Driver, Waits, Watched, Watching, find_driver
+from pgdrag.driver import Driver, Waits, Watching, find_driver
 from pgdrag.errors import DriverError
 from pgdrag.exhibits import Exhibits, Series, WaitTime
 from pgdrag.plan import Observation
@@ -45,7 +45,7 @@ class WaitProfile(Collector):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._watching: Watching | Unseen = Unseen("no reading was taken")
-        self._watched: Watched | Unseen = self._watching
+        self._watched: tuple[Waits, ...] | Unseen = self._watching
 
     def before(self, observer: Observer) -> None:
         """Begin to watch."""
@@ -90,7 +90,7 @@ class WaitProfile(Collector):
             raise Unseen(_reason(error)) from error
 
 
-def _end(watching: Watching) -> Watched:
+def _end(watching: Watching) -> tuple[Waits, ...]:
     try:
         return watching.end()
     except DriverError as error:
@@ -101,14 +101,14 @@ def _reason(error: DriverError) -> str:
     return f"the server's processes could not be watched: {error.message}"
 
 
-def _within(watched: Watched, window: Window) -> Sequence[Waits] | Unseen:
+def _within(watched: tuple[Waits, ...], window: Window) -> Sequence[Waits] | Unseen:
     """Return the intervals inside of the window; all, where the wall clock was set meanwhile."""
     inside = [
         x
-        for x in watched.intervals
+        for x in watched
         if window.started_unix_s <= x.started_unix_s and x.finished_unix_s <= window.finished_unix_s
     ]
-    return inside or watched.intervals or Unseen("the window was too short for a look")
+    return inside or watched or Unseen("the window was too short for a look")
 
 
 def _time(
