@@ -153,6 +153,11 @@ class Applied:
     default: str | None = None
 
 
+Unit = Literal[
+    "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "bytes", "count"
+]
+
+
 @dataclass(frozen=True)
 class Observation:
     """One thing that a collector saw over the measured window.
@@ -171,16 +176,7 @@ class Observation:
     name: str
     label: str
     value: float | None
-    unit: Literal[
-        "ratio",
-        "1/s",
-        "1/transaction",
-        "bytes/transaction",
-        "s/transaction",
-        "s",
-        "bytes",
-        "count",
-    ]
+    unit: Unit
     resolution: float
     missing: str = ""
     detail: str = ""

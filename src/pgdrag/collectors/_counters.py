@@ -16,13 +16,10 @@ from typing import ClassVar, Literal, TypeVar
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.driver import WATCH_NAME
 from pgdrag.exhibits import Exhibits, Series
-from pgdrag.plan import Observation
+from pgdrag.plan import Observation, Unit
 
 T = TypeVar("T")
 Counters = Mapping[str, int]
-Unit = Literal[
-    "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "bytes", "count"
-]
 
 _NAMED = 3  # of the largest counts
 _FLUSH_TIMEOUT_S = 1.5

@@ -19,26 +19,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import CounterCollector
-from pgdrag.plan import Observation
+from pgdrag.plan import Observation, Unit
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-UNITS = {
-    "ratio",
-    "1/s",
-    "1/transaction",
-    "bytes/transaction",
-    "s/transaction",
-    "s",
-    "bytes",
-    "count",
-}
 # A name says its unit last; "count" is of whatever the name ends with.
 SUFFIXES = {
     "1/s": "_per_s",
@@ -223,7 +213,7 @@ def check_form(observations: Sequence[Observation]) -> None:
         name = observation.name
         assert re.fullmatch(r"[a-z][a-z0-9_]*", name), name
         assert observation.label, name
-        assert observation.unit in UNITS, name
+        assert observation.unit in get_args(Unit), name
         assert name.endswith(SUFFIXES.get(observation.unit, "")), name
         assert not observation.missing.endswith("."), name
         assert not observation.detail or observation.detail.endswith("."), name
