@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, sampled_from
 
 import pgdrag.collectors._proc as proc
-from pgdrag.collectors import Unseen, Window, observation_names
+from pgdrag.collectors import Observer, Unseen, Window, observation_names
 from pgdrag.collectors._counters import (
     growth,
     most_named,
@@ -104,6 +106,22 @@ def test_the_names_that_the_first_experiment_expects_are_observed() -> None:
         "seq_scans_per_transaction",
         "seq_tuples_per_transaction",
     }
+
+
+def test_an_observer_knows_the_first_postmaster_again_and_no_other() -> None:
+    cluster: Any = SimpleNamespace(postmaster_pid=None)
+    info = SimpleNamespace(server_version=180006, backend_pid=9)
+    connection: Any = SimpleNamespace(autocommit=True, info=info)
+    observer = Observer(cluster, connection)
+    with pytest.raises(Unseen, match="the server does not run on this host, or no longer"):
+        observer.postmaster()
+    cluster.postmaster_pid = 7
+    assert observer.postmaster() == observer.postmaster() == 7
+    cluster.postmaster_pid = 8
+    with pytest.raises(Unseen, match="the server was restarted within the window"):
+        observer.postmaster()
+    cluster.postmaster_pid = 7
+    assert observer.postmaster() == 7
 
 
 def at_once(path: Path, text: str) -> None:

@@ -77,6 +77,22 @@ class Observer:
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid
         self._is_prepared = False
+        self._postmaster: int | None = None
+
+    def postmaster(self) -> int:
+        """Return the server's first process, the same each time: one observer serves one trial.
+
+        Raises:
+            Unseen: there is none on this host, or it is another one than the first time.
+        """
+        running = self.cluster.postmaster_pid
+        if running is None:
+            raise Unseen("the server does not run on this host, or no longer")
+        if self._postmaster is None:
+            self._postmaster = running
+        if running != self._postmaster:
+            raise Unseen("the server was restarted within the window")
+        return running
 
     def query(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a read-only query.

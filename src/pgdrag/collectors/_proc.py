@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdrag.collectors import Observer, Unseen
+from pgdrag.collectors import Unseen
 from pgdrag.servers.processes import CLIENT_BACKEND, backend_type
 
 PROC = Path("/proc")
@@ -71,20 +71,6 @@ class ServerIo:
     def total(self) -> ProcessIo:
         """The account of the whole server since it started."""
         return sum(self.living.values(), self.ended)
-
-
-def same_postmaster(observer: Observer, *, before: int | None) -> int:
-    """Return the server's first process, which is to be the one seen before; None: none was yet.
-
-    Raises:
-        Unseen: there is none on this host, or it is another one.
-    """
-    running = observer.cluster.postmaster_pid
-    if running is None:
-        raise Unseen("the server does not run on this host, or no longer")
-    if before is not None and running != before:
-        raise Unseen("the server was restarted within the window")
-    return running
 
 
 def read_server_io(postmaster: int, *, without: int) -> ServerIo:

@@ -34,13 +34,11 @@ class Cpu(CounterCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._postmaster: int | None = None
         self._processes = 0
 
     def read(self, observer: Observer) -> Counters:
         """Clock ticks of the processes that live and of those that have ended."""
-        running = self._postmaster = proc.same_postmaster(observer, before=self._postmaster)
-        ticks, self._processes = server_ticks(running, without=observer.backend_pid)
+        ticks, self._processes = server_ticks(observer.postmaster(), without=observer.backend_pid)
         return {"ticks": ticks}
 
     def observations(self, window: Window) -> Sequence[Observation]:

@@ -25,7 +25,6 @@ from pgdrag.collectors._counters import (
     pick,
     share,
 )
-from pgdrag.collectors._proc import same_postmaster
 from pgdrag.host import mount_of
 from pgdrag.plan import Observation
 
@@ -62,12 +61,12 @@ class Disk(CounterCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._postmaster: int | None = None
         self._device = ""
 
     def read(self, observer: Observer) -> Counters:
         """Requests, bytes and milliseconds of reads and writes, and milliseconds with any under way."""
-        self._postmaster = same_postmaster(observer, before=self._postmaster)
+        # It is the server's device only as long as the server is on this host.
+        observer.postmaster()
         self._device = self._device or device_of(observer.cluster.data_directory)
         seen = psutil.disk_io_counters(perdisk=True, nowrap=False).get(self._device)
         if seen is None:

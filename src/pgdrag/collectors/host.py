@@ -25,7 +25,7 @@ from pgdrag.collectors._counters import (
     pick,
     share,
 )
-from pgdrag.collectors._proc import PROC, same_postmaster
+from pgdrag.collectors._proc import PROC
 from pgdrag.plan import Observation
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds
@@ -72,14 +72,13 @@ class Host(CounterCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._postmaster: int | None = None
         self._last_us: dict[str, int] = {}
         self._dirty: int | Unseen = Unseen("no reading was taken")
 
     def read(self, observer: Observer) -> Counters:
         """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
         # It is the server's machine only as long as the server is on it.
-        postmaster = self._postmaster = same_postmaster(observer, before=self._postmaster)
+        postmaster = observer.postmaster()
         self._dirty = attempt(_dirty_bytes)
         vmstat = attempt(lambda: _table(PROC / "vmstat"))
         counters = {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}

@@ -22,7 +22,6 @@ from pgdrag.collectors._proc import (
     SAMPLE_INTERVAL_S,
     ShareSampler,
     read_server_io,
-    same_postmaster,
 )
 from pgdrag.plan import Observation
 
@@ -35,24 +34,23 @@ class Reads(CounterCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._postmaster: int | None = None
-        self._sampler: ShareSampler | Unseen | None = None
+        self._sampler: ShareSampler | Unseen = Unseen("no reading was taken")
         self._read_calls_by_kind: Mapping[str, int] = {}
         self._io_method = ""
 
     def read(self, observer: Observer) -> Counters:
         """The account of the processes that live and of those that have ended."""
-        running = self._postmaster = same_postmaster(observer, before=self._postmaster)
-        return asdict(read_server_io(running, without=observer.backend_pid).total)
+        account = read_server_io(observer.postmaster(), without=observer.backend_pid)
+        return asdict(account.total)
 
     def before(self, observer: Observer) -> None:
         """Take the first reading and begin to sample."""
         io_method = attempt(lambda: observer.query("SELECT current_setting('io_method', true)"))
         self._io_method = "" if isinstance(io_method, Unseen) else io_method[0][0] or ""
         super().before(observer)
-        if self._postmaster is not None:
-            postmaster, own = self._postmaster, observer.backend_pid
-            self._sampler = attempt(lambda: ShareSampler(postmaster, without=own))
+        self._sampler = attempt(
+            lambda: ShareSampler(observer.postmaster(), without=observer.backend_pid)
+        )
 
     def after(self, observer: Observer) -> None:
         """Stop sampling and take the second reading."""

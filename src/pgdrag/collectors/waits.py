@@ -15,7 +15,6 @@ from typing import ClassVar
 from pgdrag.analysis.spent_time import PLACES
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction
-from pgdrag.collectors._proc import same_postmaster
 from pgdrag.driver import Driver, Waits, Watching, find_driver
 from pgdrag.errors import DriverError
 from pgdrag.exhibits import Exhibits, Series, WaitTime
@@ -80,7 +79,7 @@ class WaitProfile(Collector):
         return Exhibits(waits=_profile(seen, window), series=tuple(_series(seen, window)))
 
     def _begin(self, observer: Observer) -> Watching:
-        same_postmaster(observer, before=None)
+        observer.postmaster()  # refuses a server that does not run here
         try:
             driver = Driver(find_driver())
             return self._stack.enter_context(
