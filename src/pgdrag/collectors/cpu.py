@@ -2,7 +2,8 @@
 
 /proc/PID/stat counts a process's time, and also that of its children that have ended and been waited
 for. The postmaster waits for every child, so that nobody's time is lost, however short its life (see
-`_proc`). Everything between the two readings counts, so also what it costs the clients to connect.
+`_proc`). Everything between the two readings counts, so also what it costs the clients to connect,
+and the session from which `waits` looks: it connects only after the first reading.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How many read and write system calls did the server make, and how many bytes did they move?
 
-Everything between the two readings counts, so also what it costs the driver's clients to connect.
+Everything between the two readings counts, so also what it costs the driver's clients to connect,
+and the session from which `waits` looks: it connects only after the first reading.
 """
 
 from __future__ import annotations
