@@ -5,18 +5,23 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from watching import NO_INTERFERENCE
 
 from pgdrag.errors import ServerError
-from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
+from pgdrag.servers.binaries import OLDEST_MAJOR, Binaries, executable_binaries, find_binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.fetched import fetch
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.sweep import sweep
 from pgdrag.trial import ServerBench
+
+NEWEST_MAJOR = 18
+VERSIONS = [str(major) for major in range(NEWEST_MAJOR, OLDEST_MAJOR - 1, -1)]
 
 
 @pytest.fixture(scope="session")
@@ -101,11 +106,59 @@ def shared_cluster(
         yield cluster
 
 
-@pytest.fixture(params=["18", "15"])
-def any_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A new cluster of the newest and of the oldest version supported, not started."""
-    if request.param == "18":
-        yield request.getfixturevalue("cluster")
-    else:
-        with request.getfixturevalue("older_cluster_maker")() as cluster:
-            yield cluster
+@pytest.fixture(scope="session")
+def snapshot_of(
+    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Callable[[str], tuple[Binaries, Snapshot]]:
+    """Finds, or fetches, a major version, and has a new cluster of it; skips where neither can be."""
+
+    @cache
+    def of(version: str) -> tuple[Binaries, Snapshot] | str:
+        if version == str(binaries.major):
+            return binaries, empty_snapshot
+        try:
+            found = executable_binaries(_found_or_fetched(version), scratch)
+        except ServerError as error:
+            return f"no PostgreSQL {version} here: {error} {error.detail or ''}"
+        return found, _initialised(scratch, found)
+
+    def found_or_skipped(version: str) -> tuple[Binaries, Snapshot]:
+        found = of(version)
+        if isinstance(found, str):
+            pytest.skip(found)
+        return found
+
+    return found_or_skipped
+
+
+def _found_or_fetched(version: str) -> Binaries:
+    try:
+        return find_binaries(version)
+    except ServerError:
+        return find_binaries(str(fetch(version)))
+
+
+@pytest.fixture(params=VERSIONS)
+def any_cluster(
+    request: pytest.FixtureRequest,
+    scratch: Scratch,
+    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+) -> Iterator[Cluster]:
+    """A new cluster of each version supported, not started."""
+    found, snapshot = snapshot_of(request.param)
+    with snapshot.restore(scratch, found).cluster as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def any_shared_cluster(
+    request: pytest.FixtureRequest,
+    scratch: Scratch,
+    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+) -> Iterator[Cluster]:
+    """A running cluster of each version supported that no test stops or configures."""
+    found, snapshot = snapshot_of(request.param)
+    with snapshot.restore(scratch, found).cluster as cluster:
+        cluster.configure(NO_INTERFERENCE)
+        cluster.start()
+        yield cluster

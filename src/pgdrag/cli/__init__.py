@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pgdrag
-from pgdrag.cli import bench, boundary, changes, check, clean, compare, run, runs, tpcc
+from pgdrag.cli import bench, boundary, changes, check, clean, compare, fetch, run, runs, tpcc
 from pgdrag.cli import list as list_command
 from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
@@ -51,6 +51,7 @@ app.command("check")(check.check)
 app.command("bench")(bench.bench)
 app.add_typer(tpcc.app, name="tpcc")
 app.command("list")(list_command.list_)
+app.command("fetch")(fetch.fetch_)
 app.command("clean")(clean.clean)
 
 

@@ -28,7 +28,9 @@ _HOLDERS = (
 _HOLDERS_OF_THE_HORIZON = """
 SELECT *
   FROM (SELECT CASE WHEN backend_type = 'walsender' THEN 'standby ' ELSE 'session ' END
-               || pid || ' (' || concat_ws(', ', nullif(state, ''), nullif(application_name, '')) || ')',
+               || pid || coalesce(
+                   ' (' || nullif(concat_ws(', ', nullif(state, ''), nullif(application_name, '')), '')
+                   || ')', ''),
                greatest(age(backend_xmin), age(backend_xid)),
                extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))
           FROM pg_stat_activity
@@ -55,7 +57,8 @@ class Holder:
 
     Attributes:
         age: transactions begun since their oldest.
-        held_s: for how long they have; None for a slot, which does not say.
+        held_s: for how long they have; None for a slot, which does not say, and for a session that
+            this role may not look at.
     """
 
     name: str
@@ -90,10 +93,9 @@ class Horizon(Collector):
             )
         oldest = holders[0] if holders else None
         detail = f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back."
-        held_s = max((x.held_s for x in holders if x.held_s is not None), default=0.0)
         return (
             Observation(*_AGE, oldest.age if oldest else 0, "count", 1, detail=detail),
-            Observation(*_HELD, held_s, "s", 0.001, detail=detail),
+            _held(holders, detail),
             Observation(*_HOLDERS, len(holders), "count", 1, detail=detail),
         )
 
@@ -109,6 +111,13 @@ def read_holders(observer: Observer) -> list[Holder]:
         Holder(name, age, None if held_s is None else max(float(held_s), 0.0))
         for name, age, held_s in rows
     ]
+
+
+def _held(holders: Sequence[Holder], detail: str) -> Observation:
+    known_s = [x.held_s for x in holders if x.held_s is not None]
+    if holders and not known_s:
+        return missing(*_HELD, "s", Unseen("none of those who hold it shows since when"))
+    return Observation(*_HELD, max(known_s, default=0.0), "s", 0.001, detail=detail)
 
 
 def _words(holder: Holder) -> str:

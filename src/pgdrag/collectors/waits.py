@@ -33,6 +33,8 @@ _KINDS = {
 }
 _BACKGROUND = ("busy_background_processes", "the server's own processes at work, on average")
 _NAMED_WAITS = 3
+_MAY_LOOK = "SELECT pg_has_role('pg_read_all_stats', 'USAGE')"
+_HIDDEN = "this role may not see what the sessions of others do; it takes pg_read_all_stats"
 
 
 class WaitProfile(Collector):
@@ -80,6 +82,9 @@ class WaitProfile(Collector):
 
     def _begin(self, observer: Observer) -> Watching:
         observer.postmaster()  # refuses a server that does not run here
+        # Without that right others' sessions look as if they did nothing.
+        if observer.query(_MAY_LOOK) != [(True,)]:
+            raise Unseen(_HIDDEN)
         try:
             driver = Driver(find_driver())
             return self._stack.enter_context(

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pgdrag.errors import ServerError
 from pgdrag.servers.embedded import embedded_bin_dir, embedded_trees
+from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory, fetched_trees
 from pgdrag.servers.installed import installed_bin_dirs, is_server_bin_dir
 from pgdrag.servers.scratch import (
     HALF_MADE_PREFIX,
@@ -25,6 +26,8 @@ OLDEST_MAJOR = 15  # the first with a log in JSON, which the collectors read
 _PROBE_TIMEOUT_S = 20.0
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)")
 _WANTED_VERSION = re.compile(r"(\d+)(\.\d+)?")
+_PLACE_HINT = "Give a major version, or the directory that holds the postgres program."
+Source = Literal["embedded", "installed", "fetched"]
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,14 @@ class Binaries:
         bin_dir: directory of `postgres`, `initdb` and the others.
         version: as the server says it, such as "18.6".
         version_num: as server_version_num, such as 180006.
-        source: whether it came with pgdrag or from the machine.
+        source: whether it came with pgdrag, from the machine, or by `pgdrag fetch`.
         identity: differs between any two programs; keys what is cached about them.
     """
 
     bin_dir: Path
     version: str
     version_num: int
-    source: Literal["embedded", "installed"]
+    source: Source
     identity: str
 
     @property
@@ -61,7 +64,8 @@ def find_binaries(wanted: str | None = None) -> Binaries:
 
     Args:
         wanted: None or "embedded" for the one that came with pgdrag; a version ("15", "15.18") for
-            one of this machine; or a path of a directory with `postgres`, or of its parent.
+            one of this machine, or a fetched one; or a path of a directory with `postgres`, or of
+            its parent.
 
     Raises:
         ServerError: there is none such (what there is, is listed), or it is too old.
@@ -75,20 +79,23 @@ def find_binaries(wanted: str | None = None) -> Binaries:
         for found in available_binaries():
             if wanted in (str(found.major), found.version):
                 return _supported(found)
-        raise _not_found(f"PostgreSQL {wanted} is not installed here")
+        raise _not_found(
+            f"PostgreSQL {wanted} is not installed here",
+            hint=f'Run "pgdrag fetch {wanted}", or give the directory that holds the postgres program.',
+        )
     directory = Path(wanted).expanduser()
     for candidate in (directory, directory / "bin", directory.parent):
         if is_server_bin_dir(candidate):
-            return _supported(_describe(candidate.resolve(), "installed"))
+            return _supported(_describe(candidate.resolve(), _source_of(candidate.resolve())))
     raise _not_found(f'there is no PostgreSQL server in "{wanted}"')
 
 
 def available_binaries() -> list[Binaries]:
-    """Every PostgreSQL that can be found and runs, of whatever age, those of the machine first."""
+    """Every PostgreSQL that can be found and runs, of whatever age: the machine's, then fetched ones."""
     found = []
-    for bin_dir in installed_bin_dirs():
+    for bin_dir in [*installed_bin_dirs(), *fetched_bin_dirs()]:
         with contextlib.suppress(ServerError):  # a broken one is no reason to hide the others
-            found.append(_describe(bin_dir, "installed"))
+            found.append(_describe(bin_dir, _source_of(bin_dir)))
     embedded = embedded_bin_dir()
     return found if embedded is None else [*found, _describe(embedded, "embedded")]
 
@@ -96,8 +103,8 @@ def available_binaries() -> list[Binaries]:
 def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
     """The same programs, where the server's user can execute them.
 
-    The embedded ones are copied below `scratch` once (about 30 MB), when they lie where that user
-    may not go, such as a virtual environment in root's home.
+    The embedded and the fetched ones are copied below `scratch` once (30 to 50 MB), when they lie
+    where that user may not go, such as a virtual environment in root's home.
 
     Raises:
         ServerError: the user cannot execute them, and they cannot be copied.
@@ -105,7 +112,7 @@ def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
     if _can_execute(binaries, scratch):
         return binaries
     assert scratch.user is not None, "whoever describes binaries has executed them"
-    if binaries.source != "embedded":
+    if binaries.source == "installed":
         raise ServerError(
             f'user "{scratch.user.name}" cannot execute "{binaries.bin_dir / "postgres"}"',
             detail="pgdrag is run by root, and PostgreSQL refuses to run as root.",
@@ -121,7 +128,8 @@ def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
 
 
 def _copy(binaries: Binaries, scratch: Scratch) -> Path:
-    root, trees = embedded_trees(binaries.bin_dir)
+    trees_of = embedded_trees if binaries.source == "embedded" else fetched_trees
+    root, trees = trees_of(binaries.bin_dir)
     target = scratch.binaries / binaries.identity
     bin_dir = target / binaries.bin_dir.relative_to(root)
     if target.exists():
@@ -150,7 +158,12 @@ def _can_execute(binaries: Binaries, scratch: Scratch) -> bool:
         return False
 
 
-def _describe(bin_dir: Path, source: Literal["embedded", "installed"]) -> Binaries:
+def _source_of(bin_dir: Path) -> Source:
+    is_fetched = bin_dir.is_relative_to(fetched_directory().resolve())
+    return "fetched" if is_fetched else "installed"
+
+
+def _describe(bin_dir: Path, source: Source) -> Binaries:
     program = bin_dir / "postgres"
     answer = run([program, "--version"], user=None, timeout_s=_PROBE_TIMEOUT_S)
     version = _VERSION.search(answer.output)
@@ -175,10 +188,10 @@ def _supported(found: Binaries) -> Binaries:
     return found
 
 
-def _not_found(message: str) -> ServerError:
+def _not_found(message: str, *, hint: str = _PLACE_HINT) -> ServerError:
     listed = [f"{each.version} in {each.bin_dir}" for each in available_binaries()]
     return ServerError(
         message,
         detail=f"Found here: {'; '.join(listed) if listed else 'none'}.",
-        hint="Give a major version, or the directory that holds the postgres program.",
+        hint=hint,
     )

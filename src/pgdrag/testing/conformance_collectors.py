@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
@@ -166,6 +167,13 @@ class CollectorConformance:
             seen = observe(collector_class(), observer, committed=1)
         assert all(observation.missing for observation in seen)
 
+    def test_a_role_that_may_not_look_at_others_gives_values_or_reasons(
+        self, collector_class: type[Collector], cluster: Cluster
+    ) -> None:
+        """The observer is no superuser, and no member of pg_monitor."""
+        with stranger(cluster) as observer, cluster.connect():
+            observe(collector_class(), observer, committed=1)
+
     def test_a_log_that_is_missing_gives_values_or_reasons(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
@@ -185,6 +193,20 @@ class CollectorConformance:
         monkeypatch.setattr(proc, "read_text", refuse)
         with cluster.connect() as connection:
             observe(collector_class(), Observer(cluster, connection), committed=1)
+
+
+@contextmanager
+def stranger(cluster: Cluster) -> Iterator[Observer]:
+    """Look at a cluster as a role that has no rights but to connect."""
+    import psycopg
+
+    with cluster.connect() as superuser:
+        superuser.execute(
+            "DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN END $$"
+        )
+    target = replace(cluster.target, user="stranger")
+    with psycopg.connect(cluster.conninfo(), user="stranger", autocommit=True) as connection:
+        yield Observer(cast("Cluster", _Without(cluster, target=target)), connection)
 
 
 def window(*, committed: int) -> Window:
