@@ -9,6 +9,7 @@ from watching import make_table, run_in_session, watching
 
 from pgdrag.collectors import Collector, Observer, all_collectors
 from pgdrag.collectors.horizon import Horizon
+from pgdrag.collectors.statements import Statements
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import (
@@ -89,7 +90,17 @@ def test_sessions_that_may_not_be_looked_at_are_not_taken_for_idle(
 ) -> None:
     with stranger(any_shared_cluster) as observer:
         seen = observe(WaitProfile(), observer, committed=1)
-    reason = "this role may not see what the sessions of others do; it takes pg_read_all_stats"
+    reason = "this role may not see the sessions of others; it takes pg_read_all_stats"
+    assert {x.missing for x in seen} == {reason}
+
+
+def test_statements_that_may_not_be_looked_at_are_not_taken_for_none(cluster: Cluster) -> None:
+    cluster.configure({"shared_preload_libraries": "pg_stat_statements", "compute_query_id": "on"})
+    cluster.start()
+    run_in_session(cluster, "CREATE EXTENSION pg_stat_statements")
+    with stranger(cluster) as observer:
+        seen = observe(Statements(), observer, committed=1)
+    reason = "this role may not see the statements of others; it takes pg_read_all_stats"
     assert {x.missing for x in seen} == {reason}
 
 

@@ -143,6 +143,16 @@ def require_track_counts(observer: Observer) -> None:
         raise Unseen("track_counts is off")
 
 
+def require_sight_of_others(observer: Observer, what: str) -> None:
+    """Refuse to look at what others do with rights that would show it as nothing.
+
+    Raises:
+        Unseen: the role is neither a superuser nor a member of pg_read_all_stats.
+    """
+    if observer.query("SELECT pg_has_role('pg_read_all_stats', 'USAGE')") != [(True,)]:
+        raise Unseen(f"this role may not see {what} of others; it takes pg_read_all_stats")
+
+
 def growth(before: Counters | Unseen, after: Counters | Unseen) -> Counters | Unseen:
     """The differences of two readings, or why there are none."""
     if isinstance(before, Unseen):

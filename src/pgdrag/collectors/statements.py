@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import psycopg
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, per_transaction
+from pgdrag.collectors._counters import attempt, per_transaction, require_sight_of_others
 from pgdrag.errors import ServerLost
 from pgdrag.exhibits import Exhibits, StatementUse
 from pgdrag.plan import Observation
@@ -32,8 +32,7 @@ _OWN = ("pg_stat_statements", "SET statement_timeout")
 # As other sessions have them: the collectors' own is not tracked.
 _SETTINGS = """
 SELECT name, reset_val FROM pg_settings
- WHERE name IN ('shared_preload_libraries', 'compute_query_id', 'pg_stat_statements.track',
-                'pg_stat_statements.track_planning')
+ WHERE name IN ('compute_query_id', 'pg_stat_statements.track', 'pg_stat_statements.track_planning')
 """
 _SCHEMA = """
 SELECT quote_ident(nspname)
@@ -156,11 +155,13 @@ class Statements(Collector):
 
     def _read(self, observer: Observer) -> _Reading:
         settings = dict(observer.query(_SETTINGS))
-        if EXTENSION not in settings["shared_preload_libraries"]:
+        # A role without rights is not shown what is loaded, but the library's own settings.
+        if not any(name.startswith(f"{EXTENSION}.") for name in settings):
             raise Unseen("pg_stat_statements is not loaded (shared_preload_libraries)")
         for name, off in (("compute_query_id", "off"), ("pg_stat_statements.track", "none")):
             if settings.get(name, off) == off:
                 raise Unseen(f"{name} is {off}")
+        require_sight_of_others(observer, "the statements")
         self._is_planning_tracked = settings["pg_stat_statements.track_planning"] == "on"
         [(database,)] = observer.query(
             "SELECT oid FROM pg_database WHERE datname = current_database()"

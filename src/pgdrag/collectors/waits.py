@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.spent_time import PLACES
 from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing, per_transaction
+from pgdrag.collectors._counters import attempt, missing, per_transaction, require_sight_of_others
 from pgdrag.driver import Driver, Waits, Watching, find_driver
 from pgdrag.errors import DriverError
 from pgdrag.exhibits import Exhibits, Series, WaitTime
@@ -33,8 +33,6 @@ _KINDS = {
 }
 _BACKGROUND = ("busy_background_processes", "the server's own processes at work, on average")
 _NAMED_WAITS = 3
-_MAY_LOOK = "SELECT pg_has_role('pg_read_all_stats', 'USAGE')"
-_HIDDEN = "this role may not see what the sessions of others do; it takes pg_read_all_stats"
 
 
 class WaitProfile(Collector):
@@ -82,9 +80,7 @@ class WaitProfile(Collector):
 
     def _begin(self, observer: Observer) -> Watching:
         observer.postmaster()  # refuses a server that does not run here
-        # Without that right others' sessions look as if they did nothing.
-        if observer.query(_MAY_LOOK) != [(True,)]:
-            raise Unseen(_HIDDEN)
+        require_sight_of_others(observer, "the sessions")
         try:
             driver = Driver(find_driver())
             return self._stack.enter_context(
