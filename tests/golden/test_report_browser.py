@@ -2,100 +2,53 @@
 
 from __future__ import annotations
 
-import html as html_module
-import json
-import os
 import re
-import shutil
-import signal
 import struct
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browser import browse, needs_chromium, told_in_frame, write
 from report_sample import hostile_findings, large_findings, sample_findings
+from series_sample import compared_findings, eventful_findings
 
 from pgdrag.report.html import render_html
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--proxy-server=127.0.0.1:9",  # nothing on the network answers
-)
+pytestmark = needs_chromium
 PROBE = """
 <script>
 addEventListener("load", () => {
   for (const each of document.querySelectorAll("details")) each.open = true;
   const page = document.documentElement;
-  parent.postMessage(JSON.stringify({
+  setTimeout(() => parent.postMessage(JSON.stringify({
     page: page.scrollWidth,
     window: page.clientWidth,
     loaded: performance.getEntriesByType("resource").map(entry => entry.name),
     title: document.title,
-    pictures: [...document.querySelectorAll(".chart")].map(
-      chart => chart.getBoundingClientRect().width),
-  }), "*");
+    pictures: [...document.querySelectorAll(".chart, .uplot")]
+      .map(chart => chart.getBoundingClientRect().width).filter(width => width > 0),
+  }), "*"), 500);  // after the pictures of what was opened are drawn
 });
 </script>
 """
-# A browser's window has a least width; a frame has none.
-FRAME = """<!doctype html>
-<script>addEventListener("message", event => document.body.dataset.probe = event.data)</script>
-<body style="margin: 0"><iframe src="{page}" style="border: 0; width: {width}px; height: 1200px">
-</iframe></body>
-"""
-
-
-def browse(tmp_path: Path, page: Path, *arguments: str) -> str:
-    """Open a page in a new browser and return what it prints."""
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    with subprocess.Popen(
-        [str(CHROMIUM), *FLAGS, profile, *arguments, page.as_uri()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as browser:
-        try:
-            return browser.communicate(timeout=120)[0].decode()
-        finally:
-            if browser.poll() is None:
-                os.killpg(browser.pid, signal.SIGKILL)
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def probe(tmp_path: Path, html: str, width: int) -> dict[str, object]:
     """Measure a copy of the page in which scripts may run and anything may be requested."""
     free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
     assert free != html
-    page = write(tmp_path / "report.html", free.replace("</body>", PROBE + "</body>"))
-    frame = write(tmp_path / "frame.html", FRAME.format(page=page.as_uri(), width=width))
-    dom = browse(tmp_path, frame, "--dump-dom", "--virtual-time-budget=5000")
-    found = re.search(r'data-probe="([^"]*)"', dom)
-    assert found is not None, dom[-2000:]
-    return dict(json.loads(html_module.unescape(found[1])))
+    return told_in_frame(tmp_path, free.replace("</body>", PROBE + "</body>"), width)
 
 
+@pytest.mark.parametrize("findings", [sample_findings, eventful_findings, compared_findings])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(tmp_path, width):
-    seen = probe(tmp_path, render_html(sample_findings()), width)
+def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(
+    tmp_path, findings, width
+):
+    seen = probe(tmp_path, render_html(findings()), width)
     assert seen["window"] == width
     assert seen["page"] <= width
-    assert len(seen["pictures"]) == 2
+    assert len(seen["pictures"]) >= 4
     assert all(width * 0.6 < picture <= width for picture in seen["pictures"])
     assert seen["loaded"] == []
 

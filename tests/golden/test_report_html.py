@@ -1,12 +1,16 @@
-"""The HTML report: loads nothing, runs nothing, stays small, names its tables and pictures."""
+"""The HTML report: loads nothing, runs nothing but its own scripts, stays small, names what it shows."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 from report_sample import hostile_findings, large_findings, sample_findings
+from series_sample import eventful_findings, hostile_series, without_series
 
 from pgdrag.report.html import render_html
 
@@ -60,13 +64,57 @@ def test_the_style_sheet_loads_nothing():
     assert "@import" not in style
 
 
-def test_a_policy_forbids_scripts_and_requests():
-    policies = [
+def policy_of(page: Page) -> str:
+    [policy] = [
         attributes["content"]
-        for attributes in Page(render_html(sample_findings())).named("meta")
+        for attributes in page.named("meta")
         if attributes.get("http-equiv") == "Content-Security-Policy"
     ]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    assert policy is not None
+    return policy
+
+
+def test_a_policy_forbids_scripts_and_requests_where_no_script_is_needed():
+    html = render_html(without_series(sample_findings()))
+    page = Page(html)
+    assert policy_of(page) == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert page.named("script") == []
+
+
+def test_a_policy_lets_exactly_the_own_scripts_run_by_their_hashes():
+    html = render_html(eventful_findings())
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    assert len(scripts) == 2
+    assert policy_of(Page(html)) == (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{hashes[0]}' 'sha256-{hashes[1]}'"
+    )
+
+
+def test_what_was_measured_is_no_part_of_a_script():
+    # Else a hash would allow whatever a server's log holds.
+    texts = ("text", "alert(1)</script><script>alert(2)")
+    of_each = {
+        tuple(re.findall(r"<script>.*?</script>", render_html(hostile_series(text)), re.DOTALL))
+        for text in texts
+    }
+    assert len(of_each) == 1
+
+
+def test_no_script_of_a_report_asks_for_anything_or_makes_code_of_text():
+    html = render_html(eventful_findings())
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    ways = (
+        "eval(",
+        "Function(",
+        "document.write",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+        "innerHTML",
+    )
+    assert [way for way in ways for script in scripts if way in script] == []
 
 
 @pytest.mark.parametrize(
@@ -80,8 +128,8 @@ def test_a_policy_forbids_scripts_and_requests():
 )
 def test_text_from_files_and_servers_stays_text(text):
     hostile, harmless = (
-        Page(render_html(hostile_findings(text))),
-        Page(render_html(hostile_findings("text"))),
+        Page(render_html(hostile_series(text))),
+        Page(render_html(hostile_series("x" * len(text)))),
     )
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
     assert [set(attributes) for _, attributes in hostile.tags] == [
@@ -100,6 +148,12 @@ def test_a_large_run_stays_under_500_kb():
     assert len(html.encode()) < 500_000
 
 
+def test_seven_rungs_with_every_series_of_two_minutes_stay_under_500_kb():
+    html = render_html(eventful_findings())
+    assert html.count('<figure class="series"') == 7
+    assert len(html.encode()) < 500_000
+
+
 def test_every_tag_is_closed_and_every_name_is_used_once():
     page = Page(render_html(sample_findings()))
     assert page.open == []
@@ -115,6 +169,7 @@ def test_tables_name_their_rows_and_columns_and_pictures_say_what_they_show():
     assert [picture["aria-labelledby"] for picture in pictures] == [
         "steps-chart-title steps-chart-desc",
         "timeline-chart-title timeline-chart-desc",
+        *(f"recording-A{at}-title recording-A{at}-desc" for at in (0, 1, 3, 5, 6)),
     ]
 
 

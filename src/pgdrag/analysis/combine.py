@@ -91,6 +91,11 @@ class RungTrials:
         return self.middle.exhibits if self.numbered and self.middle is not None else Exhibits()
 
     @property
+    def middle_trial(self) -> int | None:
+        """The number of the middle trial; None where none has a rate."""
+        return self.middle.trial.number if self.numbered and self.middle is not None else None
+
+    @property
     def latency(self) -> Mapping[str, Latency]:
         """Latencies by transaction type, in the middle trial."""
         measured = self._middle_measurement

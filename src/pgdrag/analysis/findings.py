@@ -177,6 +177,7 @@ class RungFinding:
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
         latency, samples, applied, exhibits: of the trial in the middle by throughput.
+        middle_trial: the number of that trial; None where none has a number.
         arrivals: of that trial: how many came, and how long they waited; None in closed loop.
         driver: what the load driver used; None where there is no number.
         steps: where the load changes within the window: throughput of each step.
@@ -229,6 +230,7 @@ class RungFinding:
     new_orders: NewOrders | None = None
     spent: tuple[SpentTime, ...] = ()
     exhibits: Exhibits = field(default_factory=Exhibits)
+    middle_trial: int | None = None
 
     @property
     def state(self) -> str:

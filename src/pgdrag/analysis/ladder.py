@@ -127,6 +127,7 @@ def _find_rung(
         driver=here.driver,
         steps=step_findings(here.numbered),
         exhibits=here.exhibits,
+        middle_trial=here.middle_trial,
         new_orders=new_orders(run.study.workload, tps, here.numbered),
         spent=spent_time(
             trials[reference].evidence if at else (),

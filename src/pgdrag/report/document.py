@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+
+Unit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
 
 
 class Tone(StrEnum):
@@ -102,6 +105,89 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """One line over time, drawn in steps: each value holds for the whole interval before its time.
+
+    Attributes:
+        begin_s: where the first interval begins.
+        times_s: the end of each interval, growing.
+        values: of each interval; None where there is none, which leaves a gap.
+        colour: 1 to 6; what is the same in two pictures has the same.
+    """
+
+    label: str
+    begin_s: float
+    times_s: tuple[float, ...]
+    values: tuple[float | None, ...]
+    colour: int = 1
+
+    def __post_init__(self) -> None:
+        assert len(self.times_s) == len(self.values), self.label
+        assert 1 <= self.colour <= 6, self.label
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines of one unit, over the time axis that all panels of a recording share."""
+
+    title: str
+    unit: Unit
+    traces: tuple[Trace, ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at a moment, or from one moment to another (`end_s` is not None).
+
+    Attributes:
+        words: all that is known of it, when and what.
+        colour: 1 (the server's own upkeep) to 4; marks of one kind have the same.
+    """
+
+    kind: str
+    start_s: float
+    end_s: float | None
+    words: str
+    colour: int = 1
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was seen of one trial; times are seconds from the start of its window.
+
+    Attributes:
+        name: what it is of; no other recording in a document has the same.
+    """
+
+    name: str
+    length_s: float
+    panels: tuple[Panel, ...]
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class TimeSeries:
+    """Panels one below the other over one time axis: to be zoomed where scripts run, else a picture.
+
+    Attributes:
+        others: what the reader may lay over it.
+        overlay: the name of the one of these that is laid over it from the start, or "".
+        svg: the same as a finished picture, all text in it escaped.
+        text: the same in lines of plain text.
+    """
+
+    recording: Recording
+    others: tuple[Recording, ...]
+    overlay: str
+    svg: str
+    caption: str
+    text: str
+
+    def __post_init__(self) -> None:
+        assert self.overlay in ("", *(one.name for one in self.others)), self.overlay
+
+
+@dataclass(frozen=True)
 class KeyValues:
     """Names with their values."""
 
@@ -137,4 +223,4 @@ class Details:
     blocks: tuple[Block, ...]
 
 
-Block = Heading | Paragraph | Table | Figure | KeyValues | Note | Items | Details
+Block = Heading | Paragraph | Table | Figure | TimeSeries | KeyValues | Note | Items | Details

@@ -18,6 +18,7 @@ from pgdrag.report.document import (
     Note,
     Paragraph,
     Table,
+    TimeSeries,
 )
 from pgdrag.report.sections import sections_for
 
@@ -47,8 +48,8 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield _strong(text) if is_lead else _escape_start(text)
         case Table():
             yield _table(block)
-        case Figure():
-            yield from _figure(block)
+        case Figure(_, caption, text) | TimeSeries(caption=caption, text=text):
+            yield from _figure(caption, text)
         case KeyValues(pairs):
             yield "\n".join(f"- {_escape(key)}: {_cell(cell)}" for key, cell in pairs)
         case Note(title, texts, _, source):
@@ -63,10 +64,10 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield "</details>"
 
 
-def _figure(block: Figure) -> Iterator[str]:
-    if block.text:  # without one, the table beside the picture says as much
-        yield f"```text\n{block.text.replace('```', '')}\n```"
-        yield _escape_start(block.caption)
+def _figure(caption: str, text: str) -> Iterator[str]:
+    if text:  # without one, the table beside the picture says as much
+        yield f"```text\n{text.replace('```', '')}\n```"
+        yield _escape_start(caption)
 
 
 def _list(texts: Iterable[str]) -> str:

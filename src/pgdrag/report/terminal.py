@@ -24,6 +24,7 @@ from pgdrag.report.document import (
     Note,
     Paragraph,
     Table,
+    TimeSeries,
     Tone,
 )
 from pgdrag.report.sections import sections_for
@@ -71,7 +72,7 @@ def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
             yield Text(f"\n{text}" if is_lead else text, _STYLES[tone])
         case Table():
             yield _table(block, is_roomy=is_roomy)
-        case Figure(_, caption, text):
+        case Figure(_, caption, text) | TimeSeries(caption=caption, text=text):
             yield Text(f"{text}\n{caption}" if text else caption)
         case KeyValues(pairs):
             yield from (_indented(f"{key}: {cell.text}") for key, cell in pairs)

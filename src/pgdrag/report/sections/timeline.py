@@ -10,11 +10,10 @@ from pgdrag.measurement import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section
+from pgdrag.report.sparks import spark
 from pgdrag.units import format_duration, format_rate
 
 _TITLE = "Throughput over the measured window"
-_LEVELS = "▁▂▃▄▅▆▇█"
-_TEXT_WIDTH = 40
 
 
 class TimelineSection(Section):
@@ -38,7 +37,10 @@ class TimelineSection(Section):
                 timeline_chart(rows, _TITLE, told),
                 "Committed per second, in the trial in the middle by throughput; each line has its "
                 "own scale, from 0 to its highest sample.",
-                text="\n".join(f"{row.name}  {_spark(row)}  {row.words}" for row in rows),
+                text="\n".join(
+                    f"{row.name}  {spark([rate for _, rate in row.points])}  {row.words}"
+                    for row in rows
+                ),
             ),
         )
 
@@ -54,16 +56,3 @@ def _row(rung: RungFinding) -> TraceRow:
 
 def _rate(sample: Sample) -> float:
     return sample.committed / sample.duration_s if sample.duration_s else 0.0
-
-
-def _spark(row: TraceRow) -> str:
-    """Return the line in block characters, neighbours joined so that it fits."""
-    rates = [rate for _, rate in row.points]
-    size = -(-len(rates) // _TEXT_WIDTH)
-    means = [_mean(rates[at : at + size]) for at in range(0, len(rates), size)]
-    highest = max(means) or 1.0
-    return "".join(_LEVELS[round(rate / highest * (len(_LEVELS) - 1))] for rate in means)
-
-
-def _mean(rates: Sequence[float]) -> float:
-    return sum(rates) / len(rates)

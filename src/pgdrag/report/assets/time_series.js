@@ -1,0 +1,342 @@
+// Draws the figures of time series with uPlot, over the finished pictures that stand in their place.
+// All that was measured comes in as JSON and reaches the page as text and numbers only.
+(() => {
+  "use strict";
+  const GUTTER = 64, RIGHT = 16, HEIGHT = 96, TALL = 150, AXIS = 26; // pixels; the gutter holds a scale
+  const NEAREST_ZOOM = 1 / 500; // of the window
+  const { recordings, figures } = JSON.parse(document.getElementById("series-data").textContent);
+
+  // Times come as where the first interval begins and how long each is, in milliseconds.
+  for (const recording of recordings) {
+    recording.times = recording.times.map(steps => {
+      let sum = 0;
+      return steps.map(step => (sum += step) / 1000);
+    });
+  }
+
+  // --- what a value reads like, as in the rest of the report
+
+  function number(value) {
+    if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en");
+    return String(Number(value.toPrecision(3)));
+  }
+  function scaled(value, steps) {
+    const [unit, size] = steps.find(([, size]) => Math.abs(value) >= size) ?? steps.at(-1);
+    return `${number(value / size)} ${unit}`;
+  }
+  const BYTES = ["TB", "GB", "MB", "kB", "B"].map((unit, at) => [unit, 1024 ** (4 - at)]);
+  const SECONDS = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]];
+  const bytes = value => value === 0 ? "0 B" : scaled(value, BYTES);
+  const seconds = value => value === 0 ? "0 s" : scaled(value, SECONDS);
+  const WORDS = {
+    "ratio": value => `${number(value * 100)} %`,
+    "1/s": value => `${number(value)}/s`,
+    "bytes/s": value => `${bytes(value)}/s`,
+    bytes,
+    "s": seconds,
+    "count": number,
+  };
+  const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
+  const make = (tag, kind, text) => {
+    const made = document.createElement(tag);
+    if (kind) made.className = kind;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  // --- from recordings to what uPlot draws
+
+  // Of two recordings, the panels of the same title stand in one; lines of the second are broken.
+  function panelsOf(here, beside) {
+    const titles = [...new Set([here, beside].flatMap(one => one ? one.panels.map(panel => panel.title) : []))];
+    return titles.map(title => {
+      const lines = [], shown = beside ? [here, beside] : [here];
+      let unit;
+      for (const recording of shown) {
+        const panel = recording.panels.find(one => one.title === title);
+        if (!panel) continue;
+        unit = panel.unit;
+        for (const trace of panel.traces) lines.push({ trace, recording, isBeside: recording === beside });
+      }
+      return { title, unit, lines, isOverlaid: Boolean(beside) };
+    });
+  }
+
+  // A line of steps has one time more than it has intervals: where the first of them begins. An interval
+  // without a value is a gap from its begin to its end; just before that end, so that the next line
+  // begins at the end itself.
+  function table({ trace, recording }) {
+    const edges = recording.times[trace.times], times = [edges[0]], values = [trace.values[0]];
+    trace.values.forEach((value, at) => {
+      const begin = edges[at], end = edges[at + 1], next = trace.values[at + 1];
+      times.push(value === null ? end - (end - begin) * 1e-6 : end);
+      values.push(value);
+      if (value === null && next !== null && next !== undefined) {
+        times.push(end);
+        values.push(next);
+      }
+    });
+    return [times, values];
+  }
+
+  function series(panel, { trace, recording, isBeside }) {
+    const words = WORDS[panel.unit];
+    return {
+      label: panel.isOverlaid ? `${recording.name}: ${trace.label}` : trace.label,
+      stroke: colour(`--trace-${trace.colour}`),
+      width: 1.25,
+      dash: isBeside ? [4, 3] : undefined,
+      alpha: isBeside ? 0.8 : 1,
+      paths: uPlot.paths.stepped({ align: -1 }),
+      points: { show: false },
+      value: (_, value) => value == null ? "–" : words(value),
+    };
+  }
+
+  // The value at a moment is that of the interval it lies in: the first that ends at it or after it.
+  function intervalAt(plot, line, nearest, time) {
+    const times = plot.data[0], values = plot.data[line];
+    let at = nearest;
+    while (at > 0 && times[at - 1] >= time) at--;
+    while (at < times.length - 1 && times[at] < time) at++;
+    if (line > 0) while (at < times.length - 1 && values[at] === undefined) at++;
+    return at;
+  }
+
+  // --- one figure
+
+  class Series {
+    constructor(root, { here, others, overlay }) {
+      this.root = root;
+      this.here = recordings[here];
+      this.others = others.map(at => recordings[at]);
+      this.beside = overlay === null ? null : recordings[overlay];
+      this.still = root.querySelector(".still");
+      this.live = make("div", "live");
+      this.tip = make("div", "tip");
+      this.tip.hidden = true;
+      this.plots = [];
+      this.controls = this.makeControls();
+      this.body = make("div");
+      this.live.append(this.controls, this.body);
+      this.still.before(this.live);
+      root.append(this.tip);
+      this.draw();
+      this.still.hidden = true; // from here on nothing can go wrong any more
+      new ResizeObserver(() => this.resize()).observe(this.live);
+    }
+
+    get length() {
+      return Math.max(this.here.length, this.beside ? this.beside.length : 0) || 1;
+    }
+
+    makeControls() {
+      const controls = make("div", "controls"), zoom = make("span", "zoom");
+      if (this.others.length) controls.append(this.makeChoice());
+      const button = (text, name, act) => {
+        const made = make("button", "", text);
+        made.type = "button";
+        made.title = name;
+        made.setAttribute("aria-label", name);
+        made.addEventListener("click", act);
+        zoom.append(made);
+      };
+      button("+", "Look closer", () => this.zoom(0.5));
+      button("−", "See more of the window", () => this.zoom(2));
+      button("◂", "Earlier", () => this.move(-0.25));
+      button("▸", "Later", () => this.move(0.25));
+      button("Whole window", "Show the whole window", () => this.show(0, this.length));
+      this.shown = make("output", "shown");
+      controls.append(zoom, this.shown, make("span", "hint", "Drag across a panel to look closer; double-click for the whole window."));
+      return controls;
+    }
+
+    makeChoice() {
+      const label = make("label", "", "Compare with "), choice = make("select");
+      choice.append(new Option("nothing", ""));
+      this.others.forEach((one, at) => choice.append(new Option(one.name, at, false, one === this.beside)));
+      choice.addEventListener("change", () => {
+        this.beside = choice.value === "" ? null : this.others[Number(choice.value)];
+        this.draw();
+      });
+      label.append(choice);
+      return label;
+    }
+
+    draw() {
+      for (const plot of this.plots) plot.destroy();
+      this.body.replaceChildren();
+      this.from = 0;
+      this.to = this.length;
+      this.lanes = make("div", "lanes");
+      this.body.append(this.lanes);
+      const panels = panelsOf(this.here, this.beside);
+      this.plots = panels.map((panel, at) => this.drawPanel(panel, at === panels.length - 1));
+      this.afterZoom();
+    }
+
+    drawPanel(panel, isLast) {
+      const place = make("div", "panel"), words = WORDS[panel.unit];
+      const head = make("div", "panel-head");
+      head.append(make("div", "panel-title", panel.title));
+      place.append(head);
+      this.body.append(place);
+      const ink = colour("--muted"), grid = { stroke: colour("--rule"), width: 1 };
+      const axis = { stroke: ink, grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+      const options = {
+        width: this.live.clientWidth,
+        height: (panel.lines.length > 3 ? TALL : HEIGHT) + (isLast ? AXIS : 0),
+        padding: [6, RIGHT, isLast ? 0 : 6, 0],
+        scales: {
+          x: { time: false, min: this.from, max: this.to },
+          // Every scale begins at 0: half as high is half as much.
+          y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] },
+        },
+        axes: [
+          { ...axis, size: isLast ? AXIS : 0, values: (_, splits) => splits.map(time => isLast ? `${Number(time.toPrecision(6))} s` : "") },
+          {
+            ...axis, size: GUTTER, gap: 4, space: 26, values: (_, splits) => splits.map(words),
+            ...(panel.unit.startsWith("bytes") ? { incrs: BINARY } : {}),
+          },
+        ],
+        series: [{ label: "at", value: (_, time) => time == null ? "–" : seconds(time) }, ...panel.lines.map(line => series(panel, line))],
+        legend: { mount: (_, legend) => head.append(legend), markers: { width: 2, dash: (_, at) => panel.lines[at - 1]?.isBeside ? "dashed" : "solid" } },
+        cursor: {
+          y: false,
+          points: { show: false },
+          dataIdx: intervalAt,
+          drag: { x: true, y: false, setScale: true, dist: 4 },
+          sync: { key: this.root.id },
+          bind: { dblclick: () => () => { this.show(0, this.length); } },
+        },
+        hooks: {
+          drawClear: [plot => this.shade(plot)],
+          setScale: [(plot, key) => {
+            const { min, max } = plot.scales.x;
+            if (key === "x" && min !== null && (min !== this.from || max !== this.to)) this.show(min, max);
+          }],
+        },
+      };
+      const plot = new uPlot(options, uPlot.join(panel.lines.map(table)), place);
+      plot.over.addEventListener("mousemove", event => this.point(plot, event));
+      plot.over.addEventListener("mouseleave", () => { this.tip.hidden = true; });
+      for (const label of place.querySelectorAll(".u-series:not(:first-child) th")) {
+        label.tabIndex = 0;
+        label.setAttribute("role", "button");
+        label.title = "Show or hide this line";
+        label.addEventListener("keydown", event => {
+          if (event.key !== "Enter" && event.key !== " ") return;
+          event.preventDefault();
+          label.click();
+        });
+      }
+      return plot;
+    }
+
+    // --- zooming: one stretch of time for all panels
+
+    show(from, to) {
+      const length = this.length, width = Math.min(Math.max(to - from, length * NEAREST_ZOOM), length);
+      this.from = Math.min(Math.max(from, 0), length - width);
+      this.to = this.from + width;
+      for (const plot of this.plots) plot.setScale("x", { min: this.from, max: this.to });
+      this.afterZoom();
+    }
+
+    zoom(factor) {
+      const middle = (this.from + this.to) / 2, half = (this.to - this.from) * factor / 2;
+      this.show(middle - half, middle + half);
+    }
+
+    move(share) {
+      const way = (this.to - this.from) * share;
+      this.show(this.from + way, this.to + way);
+    }
+
+    afterZoom() {
+      this.shown.value = `${number(this.from)} to ${number(this.to)} s`;
+      this.drawLanes();
+    }
+
+    resize() {
+      const width = this.live.clientWidth;
+      if (!width) return;
+      for (const plot of this.plots) if (plot.width !== width) plot.setSize({ width, height: plot.height });
+    }
+
+    // --- what happened
+
+    drawLanes() {
+      const lanes = [];
+      for (const recording of this.beside ? [this.here, this.beside] : [this.here]) {
+        for (const kind of new Set(recording.marks.map(mark => mark[0]))) {
+          lanes.push(this.lane(recording, kind, recording.marks.filter(mark => mark[0] === kind)));
+        }
+      }
+      this.lanes.replaceChildren(...lanes);
+    }
+
+    lane(recording, kind, marks) {
+      const isBeside = recording === this.beside;
+      const lane = make("div", isBeside ? "lane beside" : "lane"), track = make("div", "track");
+      lane.append(make("div", "", `${this.beside ? `${recording.name}: ` : ""}${kind} × ${marks.length}`), track);
+      const span = this.to - this.from;
+      for (const [, number, start, end, words] of marks) {
+        if ((end ?? start) < this.from || start > this.to) continue;
+        const mark = make("i", `mark-${number}`);
+        mark.style.left = `${(start - this.from) / span * 100}%`;
+        mark.style.width = `${((end ?? start) - start) / span * 100}%`;
+        mark.title = words;
+        track.append(mark);
+      }
+      return lane;
+    }
+
+    shade(plot) {
+      const { ctx, bbox } = plot;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      for (const [, number, start, end] of this.here.marks) {
+        const left = plot.valToPos(start, "x", true), right = plot.valToPos(end ?? start, "x", true);
+        ctx.fillStyle = colour(`--mark-${number}`);
+        ctx.globalAlpha = end === null ? 0.6 : 0.13;
+        ctx.fillRect(left, bbox.top, Math.max(right - left, devicePixelRatio), bbox.height);
+      }
+      ctx.restore();
+    }
+
+    point(plot, event) {
+      const near = 4 * (this.to - this.from) / plot.over.clientWidth; // pixels, as seconds
+      const time = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
+      const told = this.here.marks.filter(([, , start, end]) => start - near <= time && time <= (end ?? start) + near);
+      this.tip.hidden = told.length === 0;
+      if (!told.length) return;
+      const most = 5, words = told.slice(0, most).map(mark => mark[4]);
+      if (told.length > most) words.push(`and ${told.length - most} more`);
+      this.tip.textContent = words.join("\n");
+      const frame = this.root.getBoundingClientRect();
+      const left = event.clientX - frame.left + 12;
+      this.tip.style.left = `${Math.max(Math.min(left, frame.width - this.tip.offsetWidth), 0)}px`;
+      this.tip.style.top = `${event.clientY - frame.top + 14}px`;
+    }
+  }
+
+  // --- each figure is drawn when it is first seen, and again when the colours change
+
+  const drawn = new Map();
+  function drawOpened() {
+    figures.forEach((figure, at) => {
+      const root = document.getElementById(`series-${at}`);
+      if (!drawn.has(at) && !root.closest("details:not([open])")) drawn.set(at, new Series(root, figure));
+    });
+  }
+  document.addEventListener("toggle", drawOpened, true);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const one of drawn.values()) one.draw();
+  });
+  drawOpened();
+})();

@@ -1,0 +1,139 @@
+"""What was seen of a rung's middle trial, as panels over one time axis, and events as marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pgdrag.analysis.findings import RungFinding
+from pgdrag.exhibits import Event, Series
+from pgdrag.measurement import Sample
+from pgdrag.report.document import Mark, Panel, Recording, Trace
+from pgdrag.report.thinning import thinned
+from pgdrag.units import format_duration
+
+MOST_MARKS = 200  # of one recording: more could not be told apart
+_COLOURS = 6
+# The panels in their order, with the names of their series; any other series has a panel of its own.
+_PANELS = (
+    (
+        "Sessions, by what they do",
+        (
+            "on_cpu_sessions",
+            "io_wait_sessions",
+            "lwlock_wait_sessions",
+            "lock_wait_sessions",
+            "client_wait_sessions",
+            "other_wait_sessions",
+        ),
+    ),
+    ("Device: bytes", ("disk_read_bytes_per_s", "disk_written_bytes_per_s")),
+    ("Device: requests", ("disk_reads_per_s", "disk_writes_per_s")),
+    ("Device: requests under way", ("disk_queue_length",)),
+    ("Blocks read into shared_buffers", ("blocks_read_per_s",)),
+    ("WAL", ("wal_bytes_per_s",)),
+    ("Full-page images", ("full_page_images_per_s",)),
+    (
+        "Processors at work",
+        ("host_user_processors", "host_system_processors", "host_iowait_processors"),
+    ),
+)
+_GROUPED = frozenset(name for _, names in _PANELS for name in names)
+# The server's own upkeep, vacuums, what goes wrong; 4 is any other kind.
+_MARK_COLOURS: Mapping[str, int] = {
+    "checkpoint": 1,
+    "vacuum": 2,
+    "analyze": 2,
+    "deadlock": 3,
+    "lock wait": 3,
+    "error": 3,
+}
+_OTHER_MARK = 4
+
+
+def recording_of(rung: RungFinding, points: int) -> Recording:
+    """Return all panels of a rung that show anything, each line with at most so many points."""
+    panels = [
+        Panel(panel.title, panel.unit, tuple(thinned(trace, points) for trace in panel.traces))
+        for panel in _panels(rung)
+    ]
+    ends = [rung.samples[-1].t_s] if rung.samples else []
+    ends += [series.times_s[-1] for series in rung.exhibits.series if series.times_s]
+    marks = tuple(_mark(event) for event in rung.exhibits.events[:MOST_MARKS])
+    return Recording(rung.rung.name, max(ends, default=0.0), tuple(panels), marks)
+
+
+def has_recording(rung: RungFinding) -> bool:
+    """Tell whether a rung has anything that a line can be drawn of."""
+    return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.exhibits.series)
+
+
+def longest_trace(rung: RungFinding) -> int:
+    """Return how many points the longest line has before any is left out."""
+    return max((len(trace.times_s) for panel in _panels(rung) for trace in panel.traces), default=0)
+
+
+def _panels(rung: RungFinding) -> Iterator[Panel]:
+    if len(rung.samples) > 1:
+        yield from _driver_panels(rung.samples)
+    drawn = {one.name: one for one in rung.exhibits.series if len(one.times_s) > 1}
+    for title, names in _PANELS:
+        if traces := tuple(_traces(drawn, names)):
+            first = next(drawn[name] for name in names if name in drawn)
+            yield Panel(_of_machine(title, first), first.unit, traces)
+    for name, series in drawn.items():
+        if name not in _GROUPED and any(series.values):
+            title = series.label[:1].upper() + series.label[1:]
+            trace = _trace(series.label, 1, series.times_s, series.values)
+            yield Panel(_of_machine(title, series), series.unit, (trace,))
+
+
+def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
+    """Yield what the driver counted; a slow interval without any commit has no latency."""
+    begin_s = samples[0].t_s - samples[0].duration_s
+    ends = tuple(one.t_s for one in samples)
+
+    def trace(label: str, colour: int, values: Iterable[float | None]) -> Trace:
+        return Trace(label, begin_s, ends, tuple(values), colour)
+
+    ended = [trace("committed", 1, (one.committed / one.duration_s for one in samples))]
+    if any(one.failed for one in samples):
+        ended.append(trace("failed", 3, (one.failed / one.duration_s for one in samples)))
+    yield Panel("Throughput", "1/s", tuple(ended))
+    latencies = [None if one.p99_us is None else one.p99_us / 1e6 for one in samples]
+    if any(value is not None for value in latencies):
+        yield Panel("Latency", "s", (trace("99th percentile", 1, latencies),))
+    sessions = [None if one.sessions is None else float(one.sessions) for one in samples]
+    if len(set(sessions)) > 1:
+        yield Panel("Sessions with work", "count", (trace("sessions", 1, sessions),))
+
+
+def _traces(drawn: Mapping[str, Series], names: Sequence[str]) -> Iterator[Trace]:
+    """Yield the lines of one panel: a quantity keeps its colour whichever others are there."""
+    for at, name in enumerate(names):
+        series = drawn.get(name)
+        if series is not None and any(series.values):
+            yield _trace(series.label, at % _COLOURS + 1, series.times_s, series.values)
+
+
+def _trace(label: str, colour: int, times_s: tuple[float, ...], values: Iterable[float]) -> Trace:
+    # A series tells the ends of its intervals; the first is taken to be as long as the second.
+    begin_s = times_s[0] - (times_s[1] - times_s[0])
+    return Trace(
+        label, max(begin_s, 0.0) if times_s[0] > 0 else begin_s, times_s, tuple(values), colour
+    )
+
+
+def _of_machine(title: str, series: Series) -> str:
+    return f"{title} (whole machine)" if series.is_of_machine else title
+
+
+def _mark(event: Event) -> Mark:
+    colour = _MARK_COLOURS.get(event.kind, _OTHER_MARK)
+    return Mark(event.kind, event.start_s, event.end_s, _mark_words(event), colour)
+
+
+def _mark_words(event: Event) -> str:
+    many = f" ({event.count:,} of them)" if event.count > 1 else ""
+    lasted = "" if event.end_s is None else f", {format_duration(event.end_s - event.start_s)} long"
+    told = f": {event.text}" if event.text else ""
+    return f"{event.kind}{many} at {format_duration(event.start_s)}{lasted}{told}"

@@ -1,0 +1,279 @@
+"""Time series in the report: what is left out of a long line, what reaches the page, which panels there are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import replace
+from importlib.resources import files
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from analysis_runs import measurement, result, run_of, rung
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.ladder import find
+from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.measurement import Sample
+from pgdrag.plan import RunRecord
+from pgdrag.report.document import Details, Mark, Panel, Recording, TimeSeries, Trace
+from pgdrag.report.sections.time_series import TimeSeriesSection
+from pgdrag.report.series_picture import series_picture
+from pgdrag.report.series_script import series_json, series_of
+from pgdrag.report.sparks import spark
+from pgdrag.report.thinning import points_of_each, thinned
+
+values = st.floats(0, 1e12, allow_nan=False)
+gaps = st.one_of(values, st.none())
+
+
+def trace(*found: float | None, label: str = "committed", every_s: float = 1.0) -> Trace:
+    times_s = tuple((at + 1) * every_s for at in range(len(found)))
+    return Trace(label, 0.0, times_s, found)
+
+
+def figure(recording: Recording, *others: Recording, overlay: str = "") -> TimeSeries:
+    return TimeSeries(recording, others, overlay, "", "", "")
+
+
+# --- thinning
+
+
+def test_a_short_line_is_left_as_it_is():
+    line = trace(1, 2, None, 4)
+    assert thinned(line, 4) is line
+
+
+def test_of_each_stretch_the_lowest_and_the_highest_stay_in_the_order_seen():
+    line = thinned(trace(5, 9, 1, 5, 7, 6, 2, 3), 4)
+    assert (line.times_s, line.values) == ((2, 3, 5, 7), (9, 1, 7, 2))
+
+
+def test_a_stretch_without_any_value_stays_a_gap():
+    line = thinned(trace(1, 2, 3, None, None, None, 7, 9, 8), 6)
+    assert (line.times_s, line.values) == ((1, 3, 4, 7, 8), (1, 3, None, 7, 9))
+
+
+@given(st.lists(gaps, max_size=300), st.integers(2, 60))
+def test_thinning_keeps_extremes_points_and_order(found: list[float | None], points: int):
+    whole = trace(*found)
+    kept = thinned(whole, points)
+    pairs, left_pairs = (list(zip(x.times_s, x.values, strict=True)) for x in (whole, kept))
+    assert [pair for pair in pairs if pair in left_pairs] == left_pairs
+    assert len(kept.times_s) <= points
+    known, left = ([v for v in one.values if v is not None] for one in (whole, kept))
+    assert (min(known, default=0), max(known, default=0)) == (
+        min(left, default=0),
+        max(left, default=0),
+    )
+
+
+@given(st.integers(0, 100_000))
+def test_many_recordings_share_what_a_document_may_hold(recordings: int):
+    points = points_of_each(recordings)
+    assert 60 <= points <= 600
+    assert points == 60 or points * recordings <= 4_200
+
+
+# --- what reaches the page
+
+
+def decoded(*figures: TimeSeries) -> Any:
+    return json.loads(series_json(figures))
+
+
+@given(st.lists(gaps, min_size=1, max_size=30))
+def test_values_reach_the_page_to_four_digits_and_gaps_as_gaps(found: list[float | None]):
+    recording = Recording("A0", 9.0, (Panel("Throughput", "1/s", (trace(*found),)),))
+    sent = decoded(figure(recording))["recordings"][0]["panels"][0]["traces"][0]["values"]
+    assert len(sent) == len(found)
+    for one, value in zip(sent, found, strict=True):
+        assert (one is None) == (value is None)
+        assert value is None or math.isclose(one, value, rel_tol=5.1e-4)
+
+
+def test_times_reach_the_page_to_the_millisecond_and_once_for_all_lines_that_share_them():
+    first, second = trace(1, 2, every_s=0.25), trace(3, 4, label="failed", every_s=0.25)
+    recording = Recording("A0", 9.0, (Panel("Throughput", "1/s", (first, second)),))
+    [sent] = decoded(figure(recording))["recordings"]
+    assert [list(accumulate(steps)) for steps in sent["times"]] == [[0, 250, 500]]
+    assert [one["times"] for one in sent["panels"][0]["traces"]] == [0, 0]
+
+
+def test_a_recording_that_several_figures_show_is_sent_once():
+    one, two = (Recording(name, 9.0, ()) for name in ("A0", "A1"))
+    sent = decoded(figure(one, two), figure(two, one, overlay="A0"))
+    assert [recording["name"] for recording in sent["recordings"]] == ["A0", "A1"]
+    assert sent["figures"] == [
+        {"here": 0, "others": [1], "overlay": None},
+        {"here": 1, "others": [0], "overlay": 0},
+    ]
+
+
+@given(st.text())
+def test_no_text_ends_the_element_that_holds_the_data(text: str):
+    marks = (Mark(text, 1.0, None, text),)
+    recording = Recording(text, 9.0, (Panel(text, "s", (trace(1, label=text),)),), marks)
+    sent = series_json([figure(recording)])
+    assert not re.search("[<\u2028\u2029]", sent)
+    [found] = json.loads(sent)["recordings"]
+    assert (found["name"], found["panels"][0]["title"], found["marks"][0][4]) == (text, text, text)
+
+
+def test_two_recordings_of_one_name_are_our_mistake():
+    one, two = Recording("A0", 9.0, ()), Recording("A0", 8.0, ())
+    with pytest.raises(AssertionError):
+        series_json([figure(one), figure(two)])
+
+
+# --- the picture, and characters
+
+
+def test_a_step_holds_for_its_interval_and_a_gap_breaks_the_line():
+    recording = Recording("A0", 4.0, (Panel("WAL", "bytes/s", (trace(2, 1, None, 2),)),))
+    drawn = series_picture(recording, None, "title", "description")
+    # From the top for a quarter, half way down for the next, nothing, and the top again.
+    assert 'd="M0 0h250v28h250M750 0h250"' in drawn
+
+
+def test_a_line_of_another_recording_is_broken_and_shares_the_scale():
+    one = Recording("A0", 2.0, (Panel("WAL", "bytes/s", (trace(1, 1),)),))
+    two = Recording(
+        "A1", 4.0, (Panel("WAL", "bytes/s", (trace(2, 2),)), Panel("New", "1/s", (trace(7, 7),)))
+    )
+    drawn = series_picture(one, two, "title", "description")
+    assert '<path class="line line-1" d="M0 28h250v0h250"' in drawn
+    assert '<path class="line line-1 beside" d="M0 0h250v0h250"' in drawn
+    assert ">New<" in drawn
+
+
+def test_text_in_a_picture_is_escaped():
+    awkward = "</title><script>"
+    recording = Recording(
+        awkward,
+        2.0,
+        (Panel(awkward, "s", (trace(1, label=awkward),)),),
+        (Mark(awkward, 1.0, 1.5, awkward),),
+    )
+    assert "<script>" not in series_picture(recording, None, awkward, awkward)
+
+
+def test_a_spark_has_a_blank_where_nothing_is_known():
+    assert spark([0, None, 7, 14], highest=14) == "▁ ▅█"
+
+
+# --- the section
+
+
+def run_with(*exhibits: Exhibits, design: str = "ladder", **sample: Any) -> Findings:
+    seconds = [Sample(s + 1.0, 1.0, 10, **sample) for s in range(10)]
+    trials = [
+        replace(
+            result(f"A{at}", None, number=at + 5),
+            measurement=measurement(100, samples=seconds),
+            exhibits=one,
+        )
+        for at, one in enumerate(exhibits)
+    ]
+    run: RunRecord = run_of([rung(f"A{at}") for at in range(len(exhibits))], trials)
+    return find(replace(run, study=replace(run.study, design=design)))
+
+
+def series(name: str, *found: float, unit: Any = "count", label: str = "", **rest: Any) -> Series:
+    return Series(
+        name, label or name, unit, tuple(at + 1.0 for at in range(len(found))), found, **rest
+    )
+
+
+def figures(found: Findings) -> list[TimeSeries]:
+    return list(series_of(TimeSeriesSection().blocks(found)))
+
+
+def titles(found: Findings) -> list[str]:
+    return [panel.title for panel in figures(found)[0].recording.panels]
+
+
+def test_lines_of_one_kind_stand_in_one_panel_and_keep_their_colour():
+    whole = Exhibits((series("on_cpu_sessions", 1, 2), series("io_wait_sessions", 3, 4)))
+    part = Exhibits((series("on_cpu_sessions", 0, 0), series("io_wait_sessions", 3, 4)))
+    found = run_with(whole, part)
+    assert titles(found) == ["Throughput", "Sessions, by what they do"]
+    lines = [one.recording.panels[1].traces for one in figures(found)]
+    assert [[(line.label, line.colour) for line in each] for each in lines] == [
+        [("on_cpu_sessions", 1), ("io_wait_sessions", 2)],
+        [("io_wait_sessions", 2)],  # what stayed at 0 is left out
+    ]
+
+
+def test_a_series_that_no_panel_knows_has_one_of_its_own():
+    unknown = series("ducks_per_s", 1, 2, unit="1/s", label="ducks", is_of_machine=True)
+    assert titles(run_with(Exhibits((unknown,)))) == ["Throughput", "Ducks (whole machine)"]
+
+
+def test_throughput_stays_where_nothing_was_committed_and_failures_join_it():
+    found = run_with(Exhibits(), failed=2, p99_us=1500.0)
+    panels = figures(found)[0].recording.panels
+    assert [trace.label for trace in panels[0].traces] == ["committed", "failed"]
+    assert panels[1].traces[0].values == (0.0015,) * 10
+
+
+def test_each_picture_names_its_trial_and_offers_the_rung_before_first():
+    found = run_with(Exhibits(), Exhibits(), Exhibits())
+    assert [one.caption for one in figures(found)] == [
+        f"Trial {at + 5} of A{at}, in the middle by throughput." for at in range(3)
+    ]
+    assert [other.name for other in figures(found)[2].others] == ["A1", "A0"]
+    assert {one.overlay for one in figures(found)} == {""}
+
+
+def test_two_sides_of_a_comparison_share_one_picture():
+    found = run_with(Exhibits(), Exhibits(), design="compare")
+    [one] = figures(found)
+    assert (one.recording.name, one.overlay) == ("A1", "A0")
+    assert one.caption == (
+        "Trial 6 of A1 and trial 5 of A0, in the middle by throughput. Broken lines: A0."
+    )
+
+
+def test_a_line_that_was_thinned_says_so():
+    long = series("wal_bytes_per_s", *range(1, 1000), unit="bytes/s")
+    assert figures(run_with(Exhibits((long,))))[0].caption.endswith(
+        "Lines of more than 600 intervals keep the lowest and the highest interval of each of 300 "
+        "stretches of time."
+    )
+    assert "stretches" not in figures(run_with(Exhibits()))[0].caption
+
+
+def test_events_are_marks_with_words_and_rows_of_a_table():
+    events = (
+        Event("checkpoint", -2.0, 3.5, "84 % of it for WAL volume"),
+        Event("error", 4.0, text="40P01", count=17),
+    )
+    found = run_with(Exhibits(events=events, missing={"host": "not this machine"}))
+    marks = figures(found)[0].recording.marks
+    assert [mark.words for mark in marks] == [
+        "checkpoint at -2 s, 5.5 s long: 84 % of it for WAL volume",
+        "error (17 of them) at 4 s: 40P01",
+    ]
+    [outer] = [one for one in TimeSeriesSection().blocks(found) if isinstance(one, Details)]
+    _, details, missing = outer.blocks
+    assert isinstance(details, Details)
+    assert details.summary == "2 events"
+    assert missing.texts == ("No host: not this machine.",)  # type: ignore[union-attr]
+
+
+# --- what is not ours
+
+
+def test_the_library_is_what_its_note_says_it_is():
+    folder = files("pgdrag.report").joinpath("assets", "uplot")
+    note = folder.joinpath("README.md").read_text(encoding="utf-8")
+    sums = dict(re.findall(r"^\| `([^`]+)` \| `[^`]+` \| `([0-9a-f]{64})` \|$", note, re.MULTILINE))
+    assert set(sums) == {"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"}
+    for name, expected in sums.items():
+        assert hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() == expected, name
