@@ -123,7 +123,7 @@ def check_experiment(
         mends=tuple(mend.what for mend in experiment.mends),
         notes=(
             *dict.fromkeys(note for study in studies for note in _overrides(study)),
-            *_channel_notes(levels),
+            *_channel_notes(levels, here.settings.server_version_num),
             *(
                 f'scale "{x.name}" needs about {format_bytes(x.disk_bytes)} of disk, '
                 f"and {format_bytes(free_bytes)} are free"
@@ -212,8 +212,8 @@ def _overrides(study: Study) -> Iterable[str]:
     return (sentence for at in range(len(study.rungs)) for sentence in overrides(study.rungs, at))
 
 
-def _channel_notes(levels: Iterable[Level]) -> Iterable[str]:
-    channel = channel_settings(Path("log"))
+def _channel_notes(levels: Iterable[Level], server_version_num: int) -> Iterable[str]:
+    channel = channel_settings(Path("log"), server_version_num)
     for level in levels:
         if level.kind == SETTING:
             _, notes = merge_channel({level.name: level.value}, channel)

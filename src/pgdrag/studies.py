@@ -275,7 +275,7 @@ def _left_out(
 ) -> dict[str, str]:
     """Return why changes are not tried, by the factor's name."""
     lacking = {problem.level: problem.message for problem in problems if not problem.is_mistake}
-    channel = channel_settings(Path("log"))
+    channel = channel_settings(Path("log"), settings.server_version_num)
     found = {}
     for change in changes:
         why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")

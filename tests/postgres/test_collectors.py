@@ -256,11 +256,12 @@ def wait_for_vacuum(cluster: Cluster) -> None:
     """Until the log has a vacuum that met dead tuples, and an analyze, of the table."""
 
     def is_done() -> bool:
-        [log] = cluster.jsonlog_files()
+        [log] = cluster.log_files()
         messages = [json.loads(line)["message"] for line in log.read_text().splitlines()]
         vacuums = [vacuum for text in messages if (vacuum := parse_vacuum(text))]
         has_met_dead = any(v.table == "public.rows" and v.removed + v.kept for v in vacuums)
-        return has_met_dead and any(parse_analyze(text) == "public.rows" for text in messages)
+        analyzes = [done for text in messages if (done := parse_analyze(text))]
+        return has_met_dead and any(done.table == "public.rows" for done in analyzes)
 
     assert wait_until(is_done, 20)
 

@@ -235,17 +235,38 @@ def test_a_catalogue_is_asked_for_once_and_kept(
 # The observation channel
 
 
+NEWEST = 180006
+
+
 def test_the_channels_value_wins_and_is_noted() -> None:
-    channel = channel_settings(Path("/log"))
+    channel = channel_settings(Path("/log"), NEWEST)
     merged, notes = merge_channel({"LOGGING_COLLECTOR": "off", "work_mem": "1MB"}, channel)
     assert merged == {**channel, "work_mem": "1MB"}
     assert [(n.name, n.asked, n.used) for n in notes] == [("logging_collector", "off", "on")]
 
 
 def test_a_log_destination_gets_jsonlog_added() -> None:
-    merged, notes = merge_channel({"log_destination": "stderr,csvlog"}, channel_settings(Path("/")))
+    merged, notes = merge_channel(
+        {"log_destination": "stderr,csvlog"}, channel_settings(Path("/"), NEWEST)
+    )
     assert merged["log_destination"] == "stderr,csvlog,jsonlog"
     assert [(n.name, n.used) for n in notes] == [("log_destination", "stderr,csvlog,jsonlog")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ("stderr,jsonlog", "stderr,csvlog"),
+        ("jsonlog", "csvlog"),
+        ("csvlog, jsonlog", "csvlog"),
+        ("stderr", "stderr,csvlog"),
+    ],
+)
+def test_before_15_the_log_is_in_csv_since_there_is_none_in_json(asked: str, used: str) -> None:
+    channel = channel_settings(Path("/"), 140023)
+    assert channel["log_destination"] == "csvlog"
+    merged, notes = merge_channel({"log_destination": asked}, channel)
+    assert (merged["log_destination"], [n.used for n in notes]) == (used, [used])
 
 
 @pytest.mark.parametrize(
@@ -253,18 +274,20 @@ def test_a_log_destination_gets_jsonlog_added() -> None:
     [("log_checkpoints", "true"), ("log_checkpoints", " ON "), ("log_destination", "jsonlog")],
 )
 def test_asking_for_the_channels_own_value_is_not_noted(name: str, asked: str) -> None:
-    assert merge_channel({name: asked}, channel_settings(Path("/")))[1] == []
+    assert merge_channel({name: asked}, channel_settings(Path("/"), NEWEST))[1] == []
 
 
 @pytest.mark.parametrize("name", ["port", "listen_addresses", "data_directory", "hba_file"])
 def test_the_servers_place_is_not_a_treatment(name: str) -> None:
-    merged, notes = merge_channel({name: "x"}, channel_settings(Path("/")))
+    merged, notes = merge_channel({name: "x"}, channel_settings(Path("/"), NEWEST))
     assert name not in merged
     assert [n.name for n in notes] == [name]
 
 
 def test_a_level_that_would_hide_checkpoints_is_lowered() -> None:
-    merged, notes = merge_channel({"log_min_messages": "PANIC"}, channel_settings(Path("/")))
+    merged, notes = merge_channel(
+        {"log_min_messages": "PANIC"}, channel_settings(Path("/"), NEWEST)
+    )
     assert merged["log_min_messages"] == "log"
     assert [n.name for n in notes] == ["log_min_messages"]
 
@@ -294,7 +317,7 @@ def test_postgres_15_lives_the_same_life(older_cluster_maker: Callable[[], Clust
             "16MB",
             "on",
         )
-        assert "ready to accept connections" in cluster.jsonlog_files()[0].read_text()
+        assert "ready to accept connections" in cluster.log_files()[0].read_text()
         assert cluster.stop() == "fast"
 
 
@@ -315,7 +338,7 @@ def test_a_scratch_path_with_blanks_and_letters_of_any_language_works(
         cluster.initdb()
         cluster.start()
         assert shown(cluster, "log_directory") == str(cluster.log_directory)
-        assert cluster.jsonlog_files() != []
+        assert cluster.log_files() != []
         sockets = cluster.socket_directory
         assert len(os.fsencode(sockets)) < 90
     assert not sockets.exists()
@@ -421,7 +444,7 @@ def test_another_start_applies_what_only_a_start_can(running_cluster: Cluster) -
 def test_the_log_in_json_tells_of_checkpoints(running_cluster: Cluster) -> None:
     with running_cluster.connect() as connection:
         connection.execute("CHECKPOINT")
-    [log] = running_cluster.jsonlog_files()
+    [log] = running_cluster.log_files()
     assert wait_until(lambda: "checkpoint complete" in log.read_text(), 10)
     assert "checkpoint complete" in running_cluster.log_tail(5)
 

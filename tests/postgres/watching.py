@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pgdrag.collectors import Collector, Observer, Window
+from pgdrag.exhibits import Event
 from pgdrag.plan import Observation
 from pgdrag.servers.cluster import Cluster
 
@@ -17,10 +18,12 @@ ROWS = 20_000  # of some 110 bytes: 2.5 MB
 
 @dataclass
 class Watch:
-    """What became of a watched block: `committed` is set in it, `seen` is there after it."""
+    """What became of a watched block: `committed` is set in it, the rest is there after it."""
 
     committed: int = 1
     seen: dict[str, Observation] | None = None
+    events: tuple[Event, ...] = ()
+    length_s: float = 0.0
 
     def __getitem__(self, name: str) -> float:
         assert self.seen is not None
@@ -48,6 +51,8 @@ def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
         elapsed_s = time.monotonic() - started
         window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
         collector.after(observer)
+    watch.length_s = window.length_s
+    watch.events = collector.exhibits(window).events
     watch.seen = {each.name: each for each in collector.observations(window)}
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-import pgdrag.collectors._jsonlog as jsonlog
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._jsonlog import LogExcerpt, LogLine, LogReader
-from pgdrag.collectors.autovacuum import Autovacuum, Vacuum, parse_analyze, parse_vacuum
+from pgdrag.collectors import Window
+from pgdrag.collectors._log import LogCollector, LogLine, LogReading
+from pgdrag.collectors.autovacuum import (
+    Analyze,
+    Autovacuum,
+    Vacuum,
+    Work,
+    parse_analyze,
+    parse_vacuum,
+)
 from pgdrag.collectors.checkpoints import Checkpoints, parse_end, parse_start
+from pgdrag.exhibits import Event
 
 # As the servers wrote them, shortened at the end.
+VACUUM_14 = """automatic vacuum of table "pgdrag.public.rows": index scans: 1
+pages: 0 removed, 286 remain, 1 skipped due to pins, 5 skipped frozen
+tuples: 1000 removed, 19000 remain, 7 are dead but not yet removable, oldest xmin: 741
+buffer usage: 676 hits, 3 misses, 4 dirtied
+avg read rate: 3.906 MB/s, avg write rate: 5.208 MB/s
+system usage: CPU: user: 0.00 s, system: 0.00 s, elapsed: 0.01 s
+WAL usage: 561 records, 2 full page images, 53218 bytes"""
 VACUUM_15 = """automatic vacuum of table "postgres.public.pgbench_accounts": index scans: 1
 pages: 0 removed, 1663 remain, 1663 scanned (100.00% of total)
 tuples: 5660 removed, 95001 remain, 12 are dead but not yet removable
@@ -41,8 +53,14 @@ TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_uni
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        (VACUUM_15, Vacuum("public.pgbench_accounts", 5660, 12, 0.03)),
-        (VACUUM_18, Vacuum("pg_catalog.pg_statistic", 3, 0, 1.5)),
+        (VACUUM_14, Vacuum("public.rows", 280, 1000, 7, Work(0.01, 676, 3, 4, 53218))),
+        (
+            VACUUM_15,
+            Vacuum(
+                "public.pgbench_accounts", 1663, 5660, 12, Work(0.03, 1881, 2210, 1375, 6474401), 0
+            ),
+        ),
+        (VACUUM_18, Vacuum("pg_catalog.pg_statistic", 25, 3, 0, Work(1.5, 36, 26, 0))),
         (ANALYZE_18, None),
         ("automatic vacuuming is disabled", None),
     ],
@@ -65,7 +83,8 @@ def test_vacuums_against_wraparound_are_vacuums(kind: str) -> None:
 
 
 def test_a_table_name_may_hold_quotes_and_dots() -> None:
-    assert parse_analyze('automatic analyze of table "db.s.a"b.c"\navg') == 's.a"b.c'
+    found = parse_analyze('automatic analyze of table "db.s.a"b.c"\navg')
+    assert found == Analyze('s.a"b.c', Work(0.0))
 
 
 @pytest.mark.parametrize(
@@ -86,10 +105,20 @@ def test_a_checkpoint_says_what_it_wrote() -> None:
     assert [parse_end(END_15), parse_end(END_18), parse_end(START)] == [20, 49, None]
 
 
+def having_read(collector: LogCollector, *lines: tuple[float | None, str]) -> LogCollector:
+    collector.reading = LogReading()
+    for line in lines:
+        collector.take(LogLine(*line))
+    return collector
+
+
 def checkpoints(*lines: tuple[float | None, str]) -> dict[str, Any]:
-    collector = Checkpoints()
-    collector.excerpt = LogExcerpt(tuple(LogLine(*line) for line in lines))
+    collector = having_read(Checkpoints(), *lines)
     return {each.name: each for each in collector.observations(TEN_SECONDS)}
+
+
+def events(collector: LogCollector, *lines: tuple[float | None, str]) -> list[Event]:
+    return list(having_read(collector, *lines).exhibits(TEN_SECONDS).events)
 
 
 def test_two_checkpoints_four_seconds_apart_that_ran_three_of_ten_seconds() -> None:
@@ -119,8 +148,25 @@ def test_one_checkpoint_has_no_distance() -> None:
     assert found.missing == "1 began in the 10.0 s of the window; it takes two"
 
 
+def test_a_checkpoint_is_an_event_from_its_start_to_its_end() -> None:
+    assert events(
+        Checkpoints(),
+        (95, START.format("wal")),
+        (96, END_18),
+        (99, START.format("time")),
+        (103, END_18),
+        (109, START.format("wal")),
+    ) == [
+        Event("checkpoint", -1, 3, "by time, 49 buffers written"),
+        Event("checkpoint", 9, None, "by WAL volume"),
+    ]
+
+
+def test_a_checkpoint_without_a_time_is_no_event() -> None:
+    assert events(Checkpoints(), (None, START.format("wal")), (None, END_18)) == []
+
+
 def test_lines_outside_the_window_do_not_count() -> None:
-    collector = Autovacuum()
     lines = [
         (99, VACUUM_15),
         (100, VACUUM_15),
@@ -128,150 +174,38 @@ def test_lines_outside_the_window_do_not_count() -> None:
         (105, ANALYZE_18),
         (111, ANALYZE_18),
     ]
-    collector.excerpt = LogExcerpt(tuple(LogLine(*line) for line in lines))
+    collector = having_read(Autovacuum(), *lines)
     seen = {each.name: each for each in collector.observations(TEN_SECONDS)}
     assert (seen["vacuums_per_s"].value, seen["analyzes_per_s"].value) == (0.2, 0.1)
     assert seen["tuples_removed_per_vacuum"].value == (5660 + 3) / 2
     assert seen["dead_tuples_kept_per_vacuum"].value == 6
+    assert seen["vacuum_pages_scanned_per_s"].value == (1663 + 25) / 10
+    assert seen["futile_vacuum_share"].value == 0
 
 
-class LoggingServer:
-    """Stands in for an observer and its server: the log's file, and answers to three questions."""
-
-    def __init__(self, directory: Path, *, zone: str = "UTC", language: str = "C") -> None:
-        self.log_directory = directory
-        self.file = directory / "server.json"
-        self.file.touch()
-        self.cluster = self
-        self.zone, self.language = zone, language
-        self.is_lost = False
-        self._mark: object = None
-
-    def jsonlog_files(self) -> list[Path]:
-        return sorted(self.log_directory.glob("*.json"))
-
-    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        if self.is_lost:
-            raise Unseen("the connection to the server was lost")
-        if "log_timezone" in sql:
-            return [(self.language, self.zone)]
-        if parameters:
-            [self._mark] = parameters
-        else:
-            self.log(f"mark {self._mark}")
-        return []
-
-    def log(self, message: str, *, timestamp: str = "2026-11-21 11:06:37.775 UTC") -> None:
-        with self.file.open("a") as file:
-            file.write(json.dumps({"timestamp": timestamp, "message": message}) + "\n")
-
-    @property
-    def observer(self) -> Observer:
-        return cast("Observer", self)
+def test_a_vacuum_that_removed_nothing_was_futile() -> None:
+    futile = VACUUM_18.replace("3 removed", "0 removed")
+    collector = having_read(Autovacuum(), (101, futile), (102, VACUUM_18), (103, futile))
+    seen = {each.name: each for each in collector.observations(TEN_SECONDS)}
+    assert seen["futile_vacuum_share"].value == 2 / 3
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> LoggingServer:
-    return LoggingServer(tmp_path)
-
-
-def test_only_wanted_lines_between_the_marks_are_read(server: LoggingServer) -> None:
-    server.log("automatic before")
-    reader = LogReader(server.observer)
-    server.log("something else")
-    server.log("automatic within")
-    excerpt = reader.read(server.observer, ["automatic "])
-    assert [line.message for line in excerpt.lines] == ["automatic within"]
-    assert excerpt.doubt == ""
-
-
-def test_a_torn_last_line_is_left_out(server: LoggingServer) -> None:
-    reader = LogReader(server.observer)
-    server.log("automatic whole")
-    with server.file.open("a") as file:
-        file.write('{"message": "automatic tor')
-    server.is_lost = True
-    excerpt = reader.read(server.observer, ["automatic "])
-    assert [line.message for line in excerpt.lines] == ["automatic whole"]
-    assert excerpt.doubt == (
-        " The log was read as it stood, since the connection to the server was lost."
+def test_a_vacuum_is_an_event_that_ends_when_it_is_told() -> None:
+    found = events(Autovacuum(), (101, VACUUM_18), (102, ANALYZE_18), (99, VACUUM_15))
+    text = (
+        "pg_catalog.pg_statistic: 25 pages scanned; 3 tuples removed, 0 dead but not removable;"
+        " 26 blocks read, 0 dirtied"
     )
+    assert found == [
+        Event("vacuum", -0.5, 1, text),
+        Event("analyze", 2, 2, "public.pgbench_tellers"),
+    ]
 
 
-def test_a_line_that_is_no_json_is_left_out(server: LoggingServer) -> None:
-    reader = LogReader(server.observer)
-    with server.file.open("a") as file:
-        file.write('{"message": "automatic torn by a cr{"message": "automatic whole"}\n[1]\n')
-    server.log("automatic whole")
-    excerpt = reader.read(server.observer, ["automatic ", "1"])
-    assert "automatic whole" in [line.message for line in excerpt.lines]
-
-
-def test_a_file_that_is_new_since_the_mark_is_read_whole(server: LoggingServer) -> None:
-    reader = LogReader(server.observer)
-    server.file = server.log_directory / "server-2.json"
-    server.log("automatic in the new file")
-    assert len(reader.read(server.observer, ["automatic "]).lines) == 1
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns"])
-def test_a_timestamp_is_of_the_logs_time_zone(tmp_path: Path, zone: str) -> None:
-    server = LoggingServer(tmp_path, zone=zone)
-    reader = LogReader(server.observer)
-    hours = {"UTC": 0, "Europe/Berlin": 1, "America/St_Johns": -3.5}[zone]
-    server.log("wanted", timestamp="2026-11-21 12:00:00.500 XYZ")
-    [line] = reader.read(server.observer, ["wanted"]).lines
-    assert line.unix_s == 1795262400.5 - hours * 3600
-
-
-def test_lines_of_an_unknown_time_zone_count_as_within_the_window(tmp_path: Path) -> None:
-    server = LoggingServer(tmp_path, zone="Nowhere/At_All")
-    reader = LogReader(server.observer)
-    server.log("wanted")
-    assert len(reader.read(server.observer, ["wanted"]).within(TEN_SECONDS)) == 1
-
-
-def test_a_log_in_another_language_is_refused(tmp_path: Path) -> None:
-    server = LoggingServer(tmp_path, language="de_DE.UTF-8")
-    with pytest.raises(Unseen, match=r"not in English \(lc_messages is de_DE\.UTF-8\)"):
-        LogReader(server.observer)
-
-
-def test_no_log_is_a_reason(server: LoggingServer) -> None:
-    server.file.unlink()
-    with pytest.raises(Unseen, match="there is no log in JSON"):
-        LogReader(server.observer)
-
-
-def test_a_log_that_vanishes_is_a_reason(server: LoggingServer) -> None:
-    reader = LogReader(server.observer)
-    gone = server.file
-    server.jsonlog_files = lambda: [gone]  # type: ignore[method-assign]
-    gone.unlink()
-    server.is_lost = True
-    with pytest.raises(Unseen, match=r'the log "server\.json" cannot be read: No such file'):
-        reader.read(server.observer, ["automatic "])
-
-
-def test_a_mark_that_never_comes_is_a_reason_or_a_doubt(
-    server: LoggingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jsonlog, "_MARK_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(jsonlog, "_READ_TIMEOUT_S", 0.05)
-    reader = LogReader(server.observer)
-    server.log("wanted")
-    monkeypatch.setattr(server, "log", lambda message: None)  # log_min_messages = panic
-    excerpt = reader.read(server.observer, ["wanted"])
-    assert [line.message for line in excerpt.lines] == ["wanted"]
-    assert excerpt.doubt.endswith("lines may be missing.")
-    with pytest.raises(Unseen, match="a test line did not reach the server's log"):
-        LogReader(server.observer)
-
-
-def test_lines_are_read_once(server: LoggingServer) -> None:
-    reader = LogReader(server.observer)
-    server.log("wanted 1")
-    assert len(reader.read(server.observer, ["wanted"]).lines) == 1
-    server.log("wanted 2")
-    [line] = reader.read(server.observer, ["wanted"]).lines
-    assert line.message == "wanted 2"
+def test_the_words_of_a_vacuum_have_its_cutoff_and_its_wal() -> None:
+    found = parse_vacuum(VACUUM_15)
+    assert found is not None
+    assert found.words == (
+        "public.pgbench_accounts: 1,663 pages scanned; 5,660 tuples removed, 12 dead but not"
+        " removable, cutoff 0 transactions old; 2,210 blocks read, 1,375 dirtied; 6.17 MB of WAL"
+    )

@@ -24,6 +24,7 @@ from pgdrag.plan import Observation
 if TYPE_CHECKING:
     import psycopg
 
+    from pgdrag.collectors._log import LogReader
     from pgdrag.servers.cluster import Cluster
 
 
@@ -67,6 +68,7 @@ class Observer:
     Attributes:
         server_version_num: the server's version, 180006 for 18.6.
         backend_pid: the process that serves the connection, on the server's host.
+        log: the server's log, which is read once for all collectors that want something of it.
     """
 
     def __init__(self, cluster: Cluster, connection: psycopg.Connection[Any]) -> None:
@@ -76,6 +78,7 @@ class Observer:
         # Now, since a connection that was lost no longer tells.
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid
+        self.log: LogReader | Unseen | None = None
         self._is_prepared = False
         self._postmaster: int | None = None
 
@@ -132,8 +135,8 @@ _PATIENCE_S = 5
 
 # What a treatment may do to the workload's sessions must not reach this one: the planner gets its
 # built-in costs and switches back, nothing here is compiled or run in parallel, no time-out of the
-# treatment ends the idle session, and names mean the system's own objects. It cannot write, and
-# where statements are tracked, its own are not, if it may say so.
+# treatment ends the idle session, and names mean the system's own objects. It cannot write. Its own
+# statements are neither tracked nor logged, if it may say so.
 _TIMEOUT: LiteralString = f"SET statement_timeout = '{QUERY_TIMEOUT_S}s'"
 _SESSION: LiteralString = """
 SELECT set_config(name, CASE WHEN name IN ('jit', 'geqo') THEN 'off' ELSE boot_val END, false)
@@ -155,6 +158,17 @@ SELECT set_config(name, value, false)
                ('pg_stat_statements.track', 'none')) AS wanted (name, value)
  WHERE current_setting(name, true) IS NOT NULL
    AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
+UNION ALL
+SELECT set_config(name, value, false)
+  FROM (VALUES ('log_statement', 'none'),
+               ('log_min_duration_statement', '-1'),
+               ('log_duration', 'off')) AS quiet (name, value)
+ WHERE current_setting('is_superuser') = 'on'
+UNION ALL
+SELECT set_config(name, 'warning', false)
+  FROM pg_catalog.pg_settings
+ WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
+   AND current_setting('is_superuser') = 'on'
 """
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import Counters, missing, per_second, pick, require_track_counts
-from pgdrag.collectors._jsonlog import LogCollector
+from pgdrag.collectors._counters import (
+    Counters,
+    missing,
+    per_second,
+    pick,
+    require_track_counts,
+    share,
+)
+from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.exhibits import Event, Exhibits
 from pgdrag.plan import Observation
+from pgdrag.servers.log_formats import Wanted
+from pgdrag.units import format_bytes
 
 _COUNTS = """
 SELECT coalesce(sum(autovacuum_count), 0)::bigint, coalesce(sum(autoanalyze_count), 0)::bigint
@@ -25,8 +35,52 @@ _TUPLES = re.compile(
     r"^tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable",
     re.MULTILINE,
 )
+_PAGES = re.compile(
+    r"^pages: (?P<removed>\d+) removed, (?P<remain>\d+) remain,"
+    r" (?:(?P<scanned>\d+) scanned"
+    # Before 15.
+    r"|(?P<pinned>\d+) skipped due to pins, (?P<frozen>\d+) skipped frozen)",
+    re.MULTILINE,
+)
+_CUTOFF = re.compile(r"^removable cutoff: \d+, which was (?P<age>\d+) XIDs old", re.MULTILINE)
+_BUFFERS = re.compile(
+    # "misses" became "reads" in 18.
+    r"^buffer usage: (?P<hit>\d+) hits, (?P<read>\d+) (?:misses|reads), (?P<dirtied>\d+) dirtied",
+    re.MULTILINE,
+)
+_WAL = re.compile(
+    r"^WAL usage: \d+ records, \d+ full page images, (?P<bytes>\d+) bytes",
+    re.MULTILINE,
+)
 _ELAPSED = re.compile(r"elapsed: (?P<seconds>[\d.]+) s\b")
 _NAMED_TABLES = 3
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a vacuum or an analyze cost.
+
+    Attributes:
+        elapsed_s: how long it took.
+        blocks_hit: found in shared buffers; None where the server does not say.
+        blocks_read: from outside of them.
+        blocks_dirtied: that were clean before.
+        wal_bytes: written to the WAL.
+    """
+
+    elapsed_s: float
+    blocks_hit: int | None = None
+    blocks_read: int | None = None
+    blocks_dirtied: int | None = None
+    wal_bytes: int | None = None
+
+    @property
+    def words(self) -> Iterator[str]:
+        """What is known of it, in parts of a sentence."""
+        if self.blocks_read is not None and self.blocks_dirtied is not None:
+            yield f"{self.blocks_read:,} blocks read, {self.blocks_dirtied:,} dirtied"
+        if self.wal_bytes is not None:
+            yield f"{format_bytes(self.wal_bytes)} of WAL"
 
 
 @dataclass(frozen=True)
@@ -35,35 +89,80 @@ class Vacuum:
 
     Attributes:
         table: with its schema, without the database.
+        pages_scanned: of the table.
         removed: dead tuples taken away.
         kept: dead tuples that some snapshot may still see.
-        elapsed_s: how long it took.
+        cutoff_age: how many transactions the oldest of those snapshots was behind at the end; None
+            where the server does not say (before 15).
     """
 
     table: str
+    pages_scanned: int
     removed: int
     kept: int
-    elapsed_s: float
+    work: Work
+    cutoff_age: int | None = None
+
+    @property
+    def words(self) -> str:
+        """What there is to say of it in a line."""
+        age = "" if self.cutoff_age is None else f", cutoff {self.cutoff_age:,} transactions old"
+        tuples = f"{self.removed:,} tuples removed, {self.kept:,} dead but not removable{age}"
+        parts = (f"{self.pages_scanned:,} pages scanned", tuples, *self.work.words)
+        return f"{self.table}: {'; '.join(parts)}"
+
+
+@dataclass(frozen=True)
+class Analyze:
+    """One automatic analyze of one table, named with its schema."""
+
+    table: str
+    work: Work
+
+    @property
+    def words(self) -> str:
+        """What there is to say of it in a line."""
+        return ": ".join(part for part in (self.table, "; ".join(self.work.words)) if part)
 
 
 def parse_vacuum(message: str) -> Vacuum | None:
-    """Read the log message of an automatic vacuum, as versions 15 to 18 write it; None: another."""
-    start, tuples = _VACUUM.match(message), _TUPLES.search(message)
-    if not start or not tuples:
+    """Read the log message of an automatic vacuum, as versions 14 to 18 write it; None: another."""
+    start, tuples, pages = _VACUUM.match(message), _TUPLES.search(message), _PAGES.search(message)
+    if not start or not tuples or not pages:
         return None
-    elapsed = _ELAPSED.search(message)
+    cutoff = _CUTOFF.search(message)
     return Vacuum(
         _without_database(start["table"]),
+        _scanned(pages),
         int(tuples["removed"]),
         int(tuples["kept"]),
-        float(elapsed["seconds"]) if elapsed else 0.0,
+        _work(message),
+        int(cutoff["age"]) if cutoff else None,
     )
 
 
-def parse_analyze(message: str) -> str | None:
-    """Return the table of an automatic analyze's log message; None: another message."""
+def parse_analyze(message: str) -> Analyze | None:
+    """Read the log message of an automatic analyze; None: another message."""
     found = _ANALYZE.match(message)
-    return _without_database(found["table"]) if found else None
+    return Analyze(_without_database(found["table"]), _work(message)) if found else None
+
+
+def _scanned(pages: re.Match[str]) -> int:
+    if pages["scanned"] is not None:
+        return int(pages["scanned"])
+    of_table = int(pages["removed"]) + int(pages["remain"])
+    return max(0, of_table - int(pages["pinned"]) - int(pages["frozen"]))
+
+
+def _work(message: str) -> Work:
+    elapsed, buffers, wal = (x.search(message) for x in (_ELAPSED, _BUFFERS, _WAL))
+    return Work(
+        elapsed_s=float(elapsed["seconds"]) if elapsed else 0.0,
+        blocks_hit=int(buffers["hit"]) if buffers else None,
+        blocks_read=int(buffers["read"]) if buffers else None,
+        blocks_dirtied=int(buffers["dirtied"]) if buffers else None,
+        wal_bytes=int(wal["bytes"]) if wal else None,
+    )
 
 
 class Autovacuum(LogCollector):
@@ -71,7 +170,19 @@ class Autovacuum(LogCollector):
 
     name: ClassVar[str] = "autovacuum"
     summary: ClassVar[str] = "automatic vacuums and analyzes, and what they removed"
-    wanted: ClassVar[tuple[str, ...]] = ("automatic ",)
+    wanted: ClassVar[Wanted] = Wanted(beginnings=("automatic ",))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._vacuums: list[tuple[float | None, Vacuum]] = []
+        self._analyzes: list[tuple[float | None, Analyze]] = []
+
+    def take(self, line: LogLine) -> None:
+        """Keep a vacuum or an analyze, with the moment of its end."""
+        if vacuum := parse_vacuum(line.message):
+            self._vacuums.append((line.unix_s, vacuum))
+        elif analyze := parse_analyze(line.message):
+            self._analyzes.append((line.unix_s, analyze))
 
     def read(self, observer: Observer) -> Counters:
         """Automatic vacuums and analyzes in the workload's database so far."""
@@ -80,13 +191,13 @@ class Autovacuum(LogCollector):
         return {"vacuums": vacuums, "analyzes": analyzes}
 
     def observations(self, window: Window) -> Sequence[Observation]:
-        """Rates of both, and dead tuples removed and kept per vacuum."""
-        if isinstance(self.excerpt, Unseen):
-            return self._from_counters(self.excerpt)
-        lines = self.excerpt.within(window)
-        doubt = self.excerpt.doubt
-        vacuums = [vacuum for line in lines if (vacuum := parse_vacuum(line.message))]
-        analyzed = [table for line in lines if (table := parse_analyze(line.message))]
+        """Rates of both, what vacuums scanned, removed and kept, and how many were futile."""
+        if isinstance(self.reading, Unseen):
+            return self._from_counters(self.reading)
+        doubt = self.reading.doubt
+        vacuums = [vacuum for moment, vacuum in self._vacuums if is_within(moment, window)]
+        analyzed = [done.table for moment, done in self._analyzes if is_within(moment, window)]
+        scanned = sum(vacuum.pages_scanned for vacuum in vacuums)
         return (
             per_second(
                 *_VACUUMS, len(vacuums), window.length_s, detail=_detail(vacuums, window) + doubt
@@ -97,9 +208,22 @@ class Autovacuum(LogCollector):
                 window.length_s,
                 detail=f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{doubt}",
             ),
+            per_second(*_SCANNED, scanned, window.length_s),
             _per_vacuum(*_REMOVED, [vacuum.removed for vacuum in vacuums]),
             _per_vacuum(*_KEPT, [vacuum.kept for vacuum in vacuums]),
+            share(
+                *_FUTILE,
+                sum(1 for vacuum in vacuums if not vacuum.removed),
+                len(vacuums),
+                nothing=_NO_VACUUM,
+                detail="",
+            ),
         )
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return each vacuum and each analyze that ran within the window."""
+        vacuums = _events("vacuum", self._vacuums, window)
+        return Exhibits(events=(*vacuums, *_events("analyze", self._analyzes, window)))
 
     def _from_counters(self, unseen: Unseen) -> Sequence[Observation]:
         moved = self.moved()
@@ -107,19 +231,38 @@ class Autovacuum(LogCollector):
         return (
             per_second(*_VACUUMS, pick(moved, "vacuums"), self.observed_s, detail=source),
             per_second(*_ANALYZES, pick(moved, "analyzes"), self.observed_s, detail=source),
+            missing(*_SCANNED, "1/s", unseen),
             missing(*_REMOVED, "count", unseen),
             missing(*_KEPT, "count", unseen),
+            missing(*_FUTILE, "ratio", unseen),
         )
 
 
 _VACUUMS = ("vacuums_per_s", "automatic vacuums per second")
 _ANALYZES = ("analyzes_per_s", "automatic analyzes per second")
+_SCANNED = ("vacuum_pages_scanned_per_s", "pages scanned by automatic vacuums per second")
 _REMOVED = ("tuples_removed_per_vacuum", "dead tuples removed per automatic vacuum")
 _KEPT = ("dead_tuples_kept_per_vacuum", "dead tuples not yet removable per automatic vacuum")
+_FUTILE = ("futile_vacuum_share", "share of automatic vacuums that removed nothing")
+_NO_VACUUM = "no automatic vacuum ended in the window"
+
+
+def _events(
+    kind: str, works: Iterable[tuple[float | None, Vacuum | Analyze]], window: Window
+) -> tuple[Event, ...]:
+    # What was running at the window's end is not known: the log has only what is done.
+    events = (
+        Event(kind, end_s - done.work.elapsed_s, end_s, done.words)
+        for moment, done in works
+        if moment is not None
+        for end_s in [moment - window.started_unix_s]
+        if end_s >= 0 and end_s - done.work.elapsed_s <= window.length_s
+    )
+    return in_groups(events, window)
 
 
 def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
-    busy_s = sum(vacuum.elapsed_s for vacuum in vacuums)
+    busy_s = sum(vacuum.work.elapsed_s for vacuum in vacuums)
     idle = sum(1 for vacuum in vacuums if vacuum.removed == 0)
     tables = _most_often(vacuum.table for vacuum in vacuums)
     return (
@@ -130,7 +273,7 @@ def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
 
 def _per_vacuum(name: str, label: str, tuples: Sequence[int]) -> Observation:
     if not tuples:
-        return missing(name, label, "count", Unseen("no automatic vacuum ended in the window"))
+        return missing(name, label, "count", Unseen(_NO_VACUUM))
     detail = f"{sum(tuples):,} in {len(tuples)} vacuums; at most {max(tuples):,} in one."
     return Observation(
         name, label, sum(tuples) / len(tuples), "count", 1 / len(tuples), detail=detail

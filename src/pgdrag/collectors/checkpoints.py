@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import Counters, missing, per_second, per_transaction, pick
-from pgdrag.collectors._jsonlog import LogCollector, LogExcerpt, LogLine
+from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.exhibits import Event, Exhibits
 from pgdrag.plan import Observation
+from pgdrag.servers.log_formats import Wanted
 
 _SINCE_18 = "SELECT num_done, buffers_written FROM pg_stat_checkpointer"
 # Before 18 these count also the timed ones that were skipped because nothing had changed.
@@ -37,12 +40,51 @@ def parse_end(message: str) -> int | None:
     return int(found["buffers"]) if found else None
 
 
+@dataclass(frozen=True)
+class Run:
+    """One checkpoint, or what was seen of it.
+
+    Attributes:
+        start_s: None where it began before the log was looked at.
+        end_s: None where it ended afterwards.
+        cause: "" where its beginning was not seen.
+        buffers: written; None where its end was not seen.
+    """
+
+    start_s: float | None
+    end_s: float | None = None
+    cause: str = ""
+    buffers: int | None = None
+
+
 class Checkpoints(LogCollector):
     """Checkpoints, from the log; their number also from the server's counters."""
 
     name: ClassVar[str] = "checkpoints"
     summary: ClassVar[str] = "how often checkpoints began and how much they wrote"
-    wanted: ClassVar[tuple[str, ...]] = ("point starting:", "point complete:")
+    wanted: ClassVar[Wanted] = Wanted(beginnings=("checkpoint ", "restartpoint "))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts: list[tuple[float | None, str]] = []
+        self._runs: list[Run] = []
+        self._has_times = True
+
+    def take(self, line: LogLine) -> None:
+        """Keep when a checkpoint began and ended; one without the other ran from before or to the end."""
+        cause, buffers = parse_start(line.message), parse_end(line.message)
+        if cause is None and buffers is None:
+            return
+        self._has_times &= line.unix_s is not None
+        is_running = bool(self._runs) and self._runs[-1].end_s is None
+        if cause is not None:
+            self._starts.append((line.unix_s, cause))
+            self._runs.append(Run(line.unix_s, cause=cause))
+        elif is_running:
+            begun = self._runs.pop()
+            self._runs.append(Run(begun.start_s, line.unix_s, begun.cause, buffers))
+        elif not self._runs:
+            self._runs.append(Run(None, line.unix_s, buffers=buffers))
 
     def read(self, observer: Observer) -> Counters:
         """Checkpoints and the buffers that they wrote so far."""
@@ -60,15 +102,45 @@ class Checkpoints(LogCollector):
             pick(self.moved(), "buffers"),
             window,
         )
-        if isinstance(self.excerpt, Unseen):
-            return (*self._without_log(self.excerpt), buffers)
-        starts = [line for line in self.excerpt.within(window) if parse_start(line.message)]
-        detail = f"{_causes(starts)}.{self._counted()}{self.excerpt.doubt}"
+        if isinstance(self.reading, Unseen):
+            return (*self._without_log(self.reading), buffers)
+        starts = [start for start in self._starts if is_within(start[0], window)]
+        detail = f"{_causes(starts)}.{self._counted()}{self.reading.doubt}"
         return (
             per_second(*_RATE, len(starts), window.length_s, detail=detail),
             _distance(starts, window),
-            _time_share(self.excerpt, window),
+            self._time_share(window),
             buffers,
+        )
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return each checkpoint that ran within the window."""
+        if not self._has_times:
+            return Exhibits()
+        events = (
+            Event(
+                "checkpoint",
+                start_s - window.started_unix_s,
+                None if run.end_s is None else run.end_s - window.started_unix_s,
+                _words(run),
+            )
+            for run in self._runs
+            for start_s, end_s in [_span(run, window)]
+            if start_s <= window.finished_unix_s and end_s >= window.started_unix_s
+        )
+        return Exhibits(events=in_groups(events, window))
+
+    def _time_share(self, window: Window) -> Observation:
+        if not self._has_times:
+            return missing(*_TIME_SHARE, "ratio", Unseen("the log's times are not known here"))
+        if window.length_s <= 0:
+            return missing(*_TIME_SHARE, "ratio", Unseen("the window has no length"))
+        running = sum(
+            max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
+            for start, end in (_span(run, window) for run in self._runs)
+        )
+        return Observation(
+            *_TIME_SHARE, running / window.length_s, "ratio", min(1.0, 0.001 / window.length_s)
         )
 
     def _counted(self) -> str:
@@ -89,14 +161,14 @@ _DISTANCE = ("seconds_between_checkpoints", "time between checkpoints")
 _TIME_SHARE = ("checkpoint_time_share", "share of the window with a checkpoint running")
 
 
-def _causes(starts: Sequence[LogLine]) -> str:
-    causes = Counter(parse_start(line.message) for line in starts)
+def _causes(starts: Sequence[tuple[float | None, str]]) -> str:
+    causes = Counter(cause for _, cause in starts)
     named = ", ".join(f"{count} by {cause}" for cause, count in causes.most_common())
     return f"{len(starts)} began" + (f": {named}" if named else "")
 
 
-def _distance(starts: Sequence[LogLine], window: Window) -> Observation:
-    times = [line.unix_s for line in starts if line.unix_s is not None]
+def _distance(starts: Sequence[tuple[float | None, str]], window: Window) -> Observation:
+    times = [moment for moment, _ in starts if moment is not None]
     if len(times) < 2:
         found = f"{len(times)} began in the {window.length_s:.1f} s of the window; it takes two"
         return missing(*_DISTANCE, "s", Unseen(found))
@@ -111,30 +183,14 @@ def _distance(starts: Sequence[LogLine], window: Window) -> Observation:
     )
 
 
-def _time_share(excerpt: LogExcerpt, window: Window) -> Observation:
-    if any(line.unix_s is None for line in excerpt.lines):
-        return missing(*_TIME_SHARE, "ratio", Unseen("the log's time zone is not known here"))
-    if window.length_s <= 0:
-        return missing(*_TIME_SHARE, "ratio", Unseen("the window has no length"))
-    running = sum(
-        max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
-        for start, end in _runs(excerpt, window)
-    )
-    return Observation(
-        *_TIME_SHARE, running / window.length_s, "ratio", min(1.0, 0.001 / window.length_s)
+def _span(run: Run, window: Window) -> tuple[float, float]:
+    return (
+        window.started_unix_s if run.start_s is None else run.start_s,
+        window.finished_unix_s if run.end_s is None else run.end_s,
     )
 
 
-def _runs(excerpt: LogExcerpt, window: Window) -> list[tuple[float, float]]:
-    """Start and end of each checkpoint; one without the other ran from before or to the end."""
-    runs: list[tuple[float, float]] = []
-    began = window.started_unix_s
-    is_running = False
-    for line in excerpt.lines:
-        moment = 0.0 if line.unix_s is None else line.unix_s
-        if parse_start(line.message):
-            began, is_running = moment, True
-        elif parse_end(line.message) is not None and (is_running or not runs):
-            runs.append((began, moment))
-            is_running = False
-    return [*runs, (began, window.finished_unix_s)] if is_running else runs
+def _words(run: Run) -> str:
+    cause = f"by {run.cause}" if run.cause else ""
+    buffers = "" if run.buffers is None else f"{run.buffers:,} buffers written"
+    return ", ".join(part for part in (cause, buffers) if part)

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LOG_NAME = "server"  # the collector adds .json to the file in JSON
+LOG_NAME = "server"  # the logging collector adds .json or .csv for these formats
+LARGE_TEMP_FILE = "1MB"
+_JSON_SINCE = 150000
 
 _OBSERVED = "part of the observation channel, which is the same for all treatments"
 _PLACED = "pgdrag decides where its throw-away server lives and listens"
@@ -42,11 +44,11 @@ class ChannelNote:
     why: str
 
 
-def channel_settings(log_directory: Path) -> dict[str, str]:
-    """The settings that make a server observable, for a log in `log_directory`."""
+def channel_settings(log_directory: Path, server_version_num: int) -> dict[str, str]:
+    """The settings that make a server of this version observable, for a log in `log_directory`."""
     return {
         "logging_collector": "on",
-        "log_destination": "jsonlog",
+        "log_destination": "jsonlog" if server_version_num >= _JSON_SINCE else "csvlog",
         # Outside of the data directory, so that a snapshot does not contain it.
         "log_directory": str(log_directory),
         "log_filename": LOG_NAME,
@@ -57,6 +59,10 @@ def channel_settings(log_directory: Path) -> dict[str, str]:
         "log_timezone": "UTC",
         "log_checkpoints": "on",
         "log_autovacuum_min_duration": "0",
+        # How long a wait is that is told, deadlock_timeout says, and that is the treatment's.
+        "log_lock_waits": "on",
+        # Writing as much takes a hundred times longer than the line that tells it, or more.
+        "log_temp_files": LARGE_TEMP_FILE,
     }
 
 
@@ -76,7 +82,7 @@ def merge_channel(
         if name in _PLACE:
             notes.append(ChannelNote(name, asked, "", _PLACED))
         elif name == "log_destination":
-            merged[name] = _with_jsonlog(asked)
+            merged[name] = _with_destination(asked, channel[name])
             if merged[name] != asked:
                 notes.append(ChannelNote(name, asked, merged[name], _OBSERVED))
         elif name == "log_min_messages" and asked.strip().lower() in _HIDING_LEVELS:
@@ -90,11 +96,14 @@ def merge_channel(
     return merged, notes
 
 
-def _with_jsonlog(asked: str) -> str:
-    destinations = [part.strip() for part in asked.split(",") if part.strip()]
-    if any(part.lower() == "jsonlog" for part in destinations):
-        return asked
-    return ",".join([*destinations, "jsonlog"])
+def _with_destination(asked: str, observed: str) -> str:
+    """What was asked for, and the channel's own; without JSON where the server has none."""
+    unknown = {"jsonlog"} - {observed}
+    parts = [part.strip() for part in asked.split(",") if part.strip()]
+    kept = [part for part in parts if part.lower() not in unknown]
+    if any(part.lower() == observed for part in kept):
+        return asked if kept == parts else ",".join(kept)
+    return ",".join([*kept, observed])
 
 
 def _same(asked: str, used: str) -> bool:

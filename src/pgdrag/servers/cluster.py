@@ -133,13 +133,17 @@ class Cluster:
         """The last `lines` that the server wrote since its last start, as text."""
         return self.log.tail(lines)
 
-    def jsonlog_files(self) -> list[Path]:
-        """The server's log in JSON, oldest first; empty before the first start."""
-        return self.log.json_files()
+    def log_files(self) -> list[Path]:
+        """The server's log in the format that the collectors read, oldest first; empty before the first start."""
+        return self.log.files()
+
+    def log_bytes(self) -> int:
+        """The size of the server's log in all formats that it is written in."""
+        return self.log.size()
 
     def channel(self) -> dict[str, str]:
         """The settings that `configure` adds, the same for all treatments."""
-        return channel_settings(self.log_directory)
+        return channel_settings(self.log_directory, self.binaries.version_num)
 
     def initdb(self, *, options: Sequence[str] = ()) -> None:
         """Make a new cluster with the database `pgdrag`, and configure it with nothing more.

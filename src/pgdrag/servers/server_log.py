@@ -1,18 +1,21 @@
 """What did the server say since it was last started, and why did it refuse?
 
 Until its logging collector runs, and whenever it cannot, a server writes to standard error; from then
-on it writes JSON lines.
+on it writes JSON lines, or CSV where the server is too old for those.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdrag.servers.channel import LOG_NAME
+from pgdrag.servers.log_formats import CsvLog, JsonLog, LogFormat, LogMessage
 
+# What the collectors read, the better one first.
+_FORMATS: dict[str, LogFormat] = {".json": JsonLog(), ".csv": CsvLog()}
 # Enough for any tail; a log may have grown to gigabytes under log_statement = all.
 _TAIL_BYTES = 256 * 1024
 _COMPLAINT = re.compile(r"\b(LOG|ERROR|FATAL|PANIC):\s+(\S.*)")
@@ -41,9 +44,16 @@ class ServerLog:
     directory: Path
     _marks: dict[Path, int] = field(default_factory=dict)
 
-    def json_files(self) -> list[Path]:
-        """The log in JSON, oldest first."""
-        return sorted(self.directory.glob(f"{LOG_NAME}*.json"))
+    def files(self) -> list[Path]:
+        """The log in JSON, or in CSV where there is none in JSON, oldest first."""
+        for suffix in _FORMATS:
+            if found := sorted(self.directory.glob(f"{LOG_NAME}*{suffix}")):
+                return found
+        return []
+
+    def size(self) -> int:
+        """The bytes of the log in all its formats together."""
+        return sum(path.stat().st_size for path in self.directory.glob(f"{LOG_NAME}*"))
 
     def mark_start(self) -> None:
         """From here on `tail` and `refusal` tell of a new start."""
@@ -67,34 +77,39 @@ class ServerLog:
         return next((text for level, text in complaints if level == "LOG"), fatal[-1])
 
     def _files(self) -> list[Path]:
-        return [self.startup_file, self.directory / LOG_NAME, *self.json_files()]
+        return [self.startup_file, self.directory / LOG_NAME, *self.files()]
 
     def _lines(self) -> list[str]:
         found: list[str] = []
         for path in self._files():
-            text = _read_tail(path, self._marks.get(path, 0))
-            for line in text.splitlines():
-                found.extend(_as_text(line) if path.suffix == ".json" else [line])
+            tail = _read_tail(path, self._marks.get(path, 0))
+            if form := _FORMATS.get(path.suffix):
+                found.extend(_as_text(tail, form))
+            else:
+                found.extend(tail.decode(errors="replace").splitlines())
         return found
 
 
-def _read_tail(path: Path, start: int) -> str:
+def _read_tail(path: Path, start: int) -> bytes:
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(start, size - _TAIL_BYTES))
-            return file.read().decode(errors="replace")
+            return file.read()
     except OSError:
-        return ""
+        return b""
 
 
-def _as_text(line: str) -> list[str]:
-    """One JSON line in the form of the server's plain log."""
-    try:
-        entry = json.loads(line)
-        first = f"{entry['timestamp']} [{entry['pid']}] {entry['error_severity']}:  "
-        lines = [first + str(entry.get("message", ""))]
-    except (ValueError, KeyError, TypeError):  # cut off at the tail's start, or by a crash
-        return []
-    rest = [(label, entry.get(label.lower())) for label in ("DETAIL", "HINT", "CONTEXT")]
-    return lines + [f"    {label}:  {text}" for label, text in rest if text]
+def _as_text(tail: bytes, form: LogFormat) -> Iterator[str]:
+    """The messages in the form of the server's plain log; without what the tail's start cut off."""
+    for record in form.records(tail, is_end=True):
+        if message := form.parse(record):
+            yield from _lines_of(message)
+
+
+def _lines_of(message: LogMessage) -> Iterator[str]:
+    yield f"{message.timestamp} [{message.pid}] {message.severity}:  {message.message}"
+    rest = (("DETAIL", message.detail), ("HINT", message.hint), ("CONTEXT", message.context))
+    for label, text in rest:
+        if text:
+            yield f"    {label}:  {text}"

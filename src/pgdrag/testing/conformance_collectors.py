@@ -177,9 +177,9 @@ class CollectorConformance:
     def test_a_log_that_is_missing_gives_values_or_reasons(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
-        """The server runs, but nobody finds its log in JSON."""
+        """The server runs, but nobody finds its log."""
         with cluster.connect() as connection:
-            observer = Observer(cast("Cluster", _Without(cluster, jsonlog_files=list)), connection)
+            observer = Observer(cast("Cluster", _Without(cluster, log_files=list)), connection)
             observe(collector_class(), observer, committed=1)
 
     def test_processes_that_may_not_be_read_give_values_or_reasons(
@@ -262,5 +262,8 @@ class _Gone:
     postmaster_pid = None
     log_directory = Path(tempfile.gettempdir()) / "pgdrag-no-such-log"
 
-    def jsonlog_files(self) -> list[Path]:
+    def log_files(self) -> list[Path]:
         return []
+
+    def log_bytes(self) -> int:
+        return 0

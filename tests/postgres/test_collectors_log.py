@@ -1,0 +1,145 @@
+"""What the log tells is seen on a real server, in a flood of other messages, too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from watching import make_table, run_in_session, start, watching
+
+from pgdrag.collectors import Observer
+from pgdrag.collectors.messages import Messages
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import wait_until
+
+pytestmark = pytest.mark.postgres
+
+
+def test_errors_are_counted_by_their_sqlstate(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    with watching(Messages(), any_cluster) as watch:
+        for _ in range(3):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                run_in_session(any_cluster, "SELECT 1 / 0")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            run_in_session(any_cluster, 'SELECT 1 FROM "no\ntable"')
+        watch.committed = 2
+    assert watch["errors_per_transaction"] == 4 / 2
+    assert watch.detail("errors_per_transaction") == "By SQLSTATE: 22012 3, 42P01 1."
+    texts = [event.text for event in watch.events if event.kind == "error"]
+    assert texts == ["22012: division by zero"] * 3 + ['42P01: relation "no']
+    assert all(0 <= event.start_s <= watch.length_s for event in watch.events)
+
+
+@contextmanager
+def held_row(cluster: Cluster) -> Iterator[None]:
+    with cluster.connect(autocommit=False) as holder:
+        holder.execute("UPDATE rows SET filler = 'held' WHERE id = 1")
+        yield
+        holder.commit()
+
+
+def test_a_long_wait_for_a_lock_is_seen_from_its_beginning_to_its_end(any_cluster: Cluster) -> None:
+    start(any_cluster, deadlock_timeout="50ms")
+    make_table(any_cluster)
+    waiting = threading.Thread(
+        target=run_in_session,
+        args=(any_cluster, "UPDATE rows SET filler = 'waited' WHERE id = 1"),
+    )
+    with watching(Messages(), any_cluster) as watch:
+        with held_row(any_cluster):
+            waiting.start()
+            assert wait_until(lambda: "still waiting" in any_cluster.log_tail(50), 20)
+        waiting.join(20)
+    assert watch["long_lock_waits_per_transaction"] == 1
+    assert watch.detail("long_lock_waits_per_transaction").startswith("1 lasted longer than 50ms;")
+    [wait] = [event for event in watch.events if event.kind == "lock wait"]
+    assert wait.text == "ShareLock on transaction"
+    assert wait.end_s is not None
+    assert wait.end_s - wait.start_s >= 0.05
+
+
+def test_a_deadlock_is_an_event_of_its_own(any_cluster: Cluster) -> None:
+    start(any_cluster, deadlock_timeout="50ms")
+    make_table(any_cluster)
+    with (
+        watching(Messages(), any_cluster) as watch,
+        any_cluster.connect(autocommit=False) as one,
+        any_cluster.connect(autocommit=False) as other,
+    ):
+        one.execute("UPDATE rows SET filler = 'one' WHERE id = 1")
+        other.execute("UPDATE rows SET filler = 'other' WHERE id = 2")
+
+        def cross() -> None:
+            # The server chooses which of the two it ends.
+            try:
+                other.execute("UPDATE rows SET filler = 'other' WHERE id = 1")
+            except psycopg.errors.DeadlockDetected:
+                other.rollback()
+
+        crossing = threading.Thread(target=cross)
+        crossing.start()
+        try:
+            one.execute("UPDATE rows SET filler = 'one' WHERE id = 2")
+        except psycopg.errors.DeadlockDetected:
+            one.rollback()
+        else:
+            one.commit()
+        crossing.join(20)
+        other.rollback()
+    assert [event.kind for event in watch.events].count("deadlock") == 1
+    assert "40P01 1" in watch.detail("errors_per_transaction")
+
+
+def test_a_sort_that_spills_is_seen_with_its_size(any_cluster: Cluster) -> None:
+    start(any_cluster, work_mem="64kB")
+    spill = "SELECT n FROM generate_series(1, 300000) n ORDER BY -n OFFSET 299999"
+    with watching(Messages(), any_cluster) as watch:
+        run_in_session(any_cluster, spill)
+        # Under a megabyte, which the log does not tell.
+        run_in_session(any_cluster, spill.replace("300000", "9000").replace("299999", "8999"))
+    assert watch["large_temp_files_per_transaction"] >= 1
+    assert watch["large_temp_file_bytes_per_transaction"] >= 3_000_000
+    assert "temporary file" in {event.kind for event in watch.events}
+
+
+def test_a_silent_log_grows_by_nothing_and_a_talkative_one_by_each_statement(
+    any_cluster: Cluster,
+) -> None:
+    start(any_cluster)
+    with watching(Messages(), any_cluster) as silent:
+        run_in_session(any_cluster, *["SELECT 1"] * 100)
+    any_cluster.stop()
+    start(any_cluster, log_statement="all", log_destination="stderr")
+    with watching(Messages(), any_cluster) as talkative:
+        run_in_session(any_cluster, *["SELECT 1"] * 100)
+        talkative.committed = 100
+    assert silent["log_lines_per_transaction"] <= 2  # the instrument's own mark
+    assert talkative["log_lines_per_transaction"] == pytest.approx(1, abs=0.05)
+    assert talkative["log_bytes_per_transaction"] > 2 * len("SELECT 1")
+
+
+def test_the_collectors_own_session_is_not_logged_statement_by_statement(
+    cluster: Cluster,
+) -> None:
+    start(cluster, log_statement="all", log_min_messages="debug5", log_min_duration_statement="0")
+    with cluster.connect(application_name="pgdrag collectors") as connection:
+        observer = Observer(cluster, connection)
+        observer.query("SELECT 1")
+        before = cluster.log_bytes()
+        for _ in range(200):
+            observer.query("SELECT 1 AS asked_by_the_instrument")
+        assert "asked_by_the_instrument" not in cluster.log_tail(2000)
+        # What other processes write under debug5 meanwhile is their own.
+        assert cluster.log_bytes() - before < 200 * 100
+
+
+def test_a_treatment_that_hides_errors_leaves_a_reason(cluster: Cluster) -> None:
+    start(cluster, log_min_messages="fatal")  # which the channel lowers to log
+    with watching(Messages(), cluster) as watch, pytest.raises(psycopg.errors.DivisionByZero):
+        run_in_session(cluster, "SELECT 1 / 0")
+    assert watch.missing("errors_per_transaction") == "log_min_messages is log, which hides errors"
+    assert watch["log_lines_per_transaction"] >= 0
