@@ -183,6 +183,12 @@ class _Violation(_Line):
     count: int
 
 
+class _Example(_Line):
+    transaction: str
+    text: str
+    values: list[str | None]
+
+
 class DoneLine(_Line):
     """The last line of a job that was done; which fields are set depends on the action."""
 
@@ -204,6 +210,7 @@ class DoneLine(_Line):
     checked: list[str] | None = None
     looks: int | None = None
     cpu_s: float | None = None
+    examples: list[_Example] | None = None
 
 
 class ErrorLine(_Line):

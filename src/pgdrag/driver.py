@@ -24,6 +24,7 @@ from pgdrag.contract import (
     Line,
     WaitsLine,
     WarmLine,
+    breach,
     measurement_of,
 )
 from pgdrag.conversation import (
@@ -36,7 +37,7 @@ from pgdrag.conversation import (
 )
 from pgdrag.errors import DriverError
 from pgdrag.load import LoadProfile
-from pgdrag.measurement import Measurement
+from pgdrag.measurement import Example, Measurement
 
 # For all connections together; and for the collectors, between the warm-up and the window.
 CONNECT_TIMEOUT_S = 120.0
@@ -200,10 +201,23 @@ class Driver:
         Raises:
             DriverError: one has, and is named with its line; or the driver failed.
         """
-        with conversation(
-            self.binary, driver_job("compile", _NOWHERE, workload, 0), ignore
-        ) as talk:
-            talk.until(DoneLine, SLACK_S)
+        self._compiled(workload, 0)
+
+    def examples(self, workload: Mapping[str, object], *, seed: int) -> tuple[Example, ...]:
+        """Return each statement that the workload sends, with values; nothing is connected to.
+
+        Raises:
+            DriverError: a script has a mistake, or the driver failed.
+        """
+        done = self._compiled(workload, seed)
+        if done.examples is None:
+            raise breach("a compilation's done line lacks examples")
+        return tuple(Example(x.transaction, x.text, tuple(x.values)) for x in done.examples)
+
+    def _compiled(self, workload: Mapping[str, object], seed: int) -> DoneLine:
+        job = driver_job("compile", _NOWHERE, workload, seed)
+        with conversation(self.binary, job, ignore) as talk:
+            return talk.until(DoneLine, SLACK_S)
 
     def check(
         self, target: Target, workload: Mapping[str, object], *, timeout_s: float

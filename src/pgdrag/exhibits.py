@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-Plan = Mapping[str, object]  # as EXPLAIN (FORMAT JSON) has it: the object below "Plan"
+# As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
+# and without what is false and buffers that are 0.
+Plan = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class StatementPlan:
 
     Attributes:
         query: its text, with parameters.
+        transaction: the type of transaction that sends it first.
         generic: its plan for any values; None where the server cannot tell, and `missing` says why.
         custom: its plan for values that the workload may send.
         analyzed: the same with actual rows and times; None where it was not run.
@@ -111,6 +114,7 @@ class StatementPlan:
     custom: Plan | None = None
     analyzed: Plan | None = None
     missing: str = ""
+    transaction: str = ""
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,20 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Example:
+    """A statement that a workload sends, and values that it may send with it.
+
+    Attributes:
+        text: with $1, $2 … in the places of values, whose types the server infers.
+        values: as text; None is NULL.
+    """
+
+    transaction: str
+    text: str
+    values: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class DriverCost:
     """What the driver itself used in the measured window: the proof that it was not the bottleneck.
 

@@ -6,7 +6,7 @@ provision → restore the dataset → apply → read back → warm up → measur
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from pgdrag.collectors import Collector, Observer, Window, all_collectors, sampling
@@ -16,7 +16,7 @@ from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.exhibits import Exhibits, together
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors.instrument import is_observed
-from pgdrag.measurement import Measurement
+from pgdrag.measurement import Example, Measurement
 from pgdrag.plan import (
     Applied,
     Observation,
@@ -33,6 +33,7 @@ from pgdrag.workloads import Driving
 
 CHECK_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 120.0
+EXAMPLES_SEED = 1
 
 
 class ServerBench(Provision):
@@ -209,7 +210,7 @@ class _Notes:
         kinds = all_collectors() if is_observed(self.trial.treatment) else {}
         collectors: list[Collector] = [kind() for kind in kinds.values()]
         with cluster.connect(application_name="pgdrag collectors") as connection:
-            observer = Observer(cluster, connection)
+            observer = Observer(cluster, connection, self.examples)
             for collector in collectors:
                 collector.before(observer)
             started_unix_s = time.time()
@@ -221,6 +222,9 @@ class _Notes:
                 with self.phase("collect"):
                     for collector in collectors:
                         collector.after(observer)
+            with self.phase("look closer"):
+                for collector in collectors:
+                    collector.afterwards(observer)
         assert self.measurement is not None, "the measured window has ended without an exception"
         window = Window(
             self.measurement.elapsed_s,
@@ -230,6 +234,10 @@ class _Notes:
         )
         self.evidence = [seen for one in collectors for seen in one.observations(window)]
         self.exhibits = together(one.exhibits(window) for one in collectors)
+
+    def examples(self) -> Sequence[Example]:
+        """Return what the workload sends: the same values in all trials, so that plans compare."""
+        return self.workload.sends(self.bench.driver, seed=EXAMPLES_SEED)
 
     def check(self, cluster: Cluster) -> None:
         """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""

@@ -46,6 +46,8 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: Serv
     assert (seen["wal_bytes_per_transaction"] or 0) > 100
     assert (seen["index_scans_per_transaction"] or 0) > 1
     assert {"restore", "start", "warm up", "measure", "collect", "check"} <= set(result.phases_s)
+    plans = {plan.transaction for plan in result.exhibits.plans if plan.generic and plan.custom}
+    assert plans == set(result.measurement.transactions)
     assert result.restored is not None
     assert result.restored.bytes > 50_000_000  # the least that a dataset of TPC-C takes
     assert 0 < result.restored.seconds <= result.phases_s["restore"] + 0.001

@@ -51,6 +51,7 @@ def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
         elapsed_s = time.monotonic() - started
         window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
         collector.after(observer)
+        collector.afterwards(observer)
     watch.length_s = window.length_s
     watch.events = collector.exhibits(window).events
     watch.seen = {each.name: each for each in collector.observations(window)}

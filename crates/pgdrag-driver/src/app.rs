@@ -156,7 +156,7 @@ async fn dispatch<W: Workload + Dataset>(
         }
         Action::Compile => {
             // A mistake would have ended the job before it came here.
-            output.done_compile();
+            output.done_compile(&workload.transactions(), &workload.examples());
             Ok(())
         }
         Action::Watch => unreachable!("a watch has no workload"),

@@ -21,7 +21,7 @@ use crate::process::{CpuTime, max_rss_bytes};
 use crate::samples::{Counts, Laps, Latencies};
 use crate::tally::Insight;
 use crate::watch::{Seen, WatchSummary};
-use crate::workload::{LoadSummary, Progress, StatementName, Violation};
+use crate::workload::{Example, LoadSummary, Progress, StatementName, Violation};
 
 /// The version in `hello` and of `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -287,8 +287,14 @@ impl<'a> Output<'a> {
     }
 
     /// The last line of a job that was only compiled.
-    pub fn done_compile(&mut self) {
-        self.line(&json!({"type": "done", "t_s": self.t_s()}));
+    pub fn done_compile(&mut self, names: &[Arc<str>], examples: &[Example]) {
+        let examples: Vec<_> = examples
+            .iter()
+            .map(|Example { transaction, text, values }| {
+                json!({"transaction": *names[*transaction], "text": text, "values": values})
+            })
+            .collect();
+        self.line(&json!({"type": "done", "t_s": self.t_s(), "examples": examples}));
     }
 
     /// What a watch saw in an interval.

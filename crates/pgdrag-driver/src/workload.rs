@@ -63,6 +63,17 @@ pub struct StatementName {
     pub text: String,
 }
 
+/// A statement of a workload with values that a client may send with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// The transaction's index.
+    pub transaction: usize,
+    /// Its text, with `$1`, `$2` … in the places of values.
+    pub text: String,
+    /// The values as text; `None` is NULL.
+    pub values: Vec<Option<String>>,
+}
+
 /// One execution of a statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Lap {
@@ -89,6 +100,11 @@ pub trait Workload: Send + Sync + 'static {
 
     /// The statements whose executions terminals tell; none: they tell of none.
     fn statements(&self) -> Vec<StatementName> {
+        Vec::new()
+    }
+
+    /// All statements that clients send within a transaction; the same seed gives the same values.
+    fn examples(&self) -> Vec<Example> {
         Vec::new()
     }
 

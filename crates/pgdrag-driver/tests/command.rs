@@ -104,6 +104,34 @@ fn a_job_that_is_only_compiled_needs_no_server() {
     }
 }
 
+#[test]
+fn a_compiled_job_tells_what_would_be_sent() {
+    let compile = |workload: Value| {
+        let job = with(with(job(1), "/action", json!("compile")), "/run", json!(null));
+        let (status, lines) = finish(start(&with(job, "/workload", workload).to_string()));
+        assert_eq!(status, 0, "{lines:?}");
+        lines.last().expect("a line")["examples"].clone()
+    };
+    let text = "\\set a 40 + 2\nSELECT :a, :b;\n\\if :a < 0\nDELETE FROM t;\n\\endif";
+    let script = json!({
+        "kind": "pgbench", "scripts": [{"name": "mine", "text": text, "weight": 1}],
+        "statements": "simple", "variables": {}, "scale": 1, "max_tries": 1,
+        "allow_shell": false, "time_statements": false, "tables": null,
+    });
+    let expected = json!([
+        {"transaction": "mine", "text": "SELECT $1, $2;", "values": ["42", null]},
+        {"transaction": "mine", "text": "DELETE FROM t;", "values": []},
+    ]);
+    assert_eq!(compile(script), expected);
+    let tpcc = compile(job(1)["workload"].clone());
+    let of = |name: &str| {
+        let examples = tpcc.as_array().expect("a list").iter();
+        examples.filter(|one| one["transaction"] == name).count()
+    };
+    let counts = ["new_order", "payment", "order_status", "delivery", "stock_level"].map(of);
+    assert_eq!(counts, [10, 10, 4, 7, 2]);
+}
+
 /// A job to watch a real server.
 fn watch_on(server: &Server) -> Value {
     let mut job = job_on(server, "watch");

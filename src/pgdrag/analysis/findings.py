@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
@@ -166,6 +166,21 @@ class SpentTime:
 
 
 @dataclass(frozen=True)
+class PlanChange:
+    """A statement of the workload that the server plans in another way than on the reference rung.
+
+    Attributes:
+        kind: which of its plans: for any values ("generic"), for given ones ("custom"), or both.
+        words: how it differs, the custom plan where both do.
+    """
+
+    transaction: str
+    query: str
+    kind: Literal["generic", "custom", "generic and custom"]
+    words: str
+
+
+@dataclass(frozen=True)
 class RungFinding:
     """All that is known of one rung.
 
@@ -197,6 +212,7 @@ class RungFinding:
             that committed anything, in a ladder; None where either end of the step has no rate, or
             the whole cannot be told from noise. May be negative.
         sentence: what moved most, in one sentence, or why that cannot be said.
+        plan_changes: statements that are planned in another way than on the rung of `previous`.
         drift: sentence with the slope where throughput had a trend within the window, else "".
     """
 
@@ -231,6 +247,7 @@ class RungFinding:
     spent: tuple[SpentTime, ...] = ()
     exhibits: Exhibits = field(default_factory=Exhibits)
     middle_trial: int | None = None
+    plan_changes: tuple[PlanChange, ...] = ()
 
     @property
     def state(self) -> str:

@@ -28,6 +28,7 @@ from pgdrag.analysis.findings import (
 )
 from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.new_orders import new_orders
+from pgdrag.analysis.plan_diff import plan_changes
 from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import slowdown
 from pgdrag.analysis.spent_time import spent_time
@@ -128,6 +129,9 @@ def _find_rung(
         steps=step_findings(here.numbered),
         exhibits=here.exhibits,
         middle_trial=here.middle_trial,
+        plan_changes=plan_changes(trials[before].exhibits.plans, here.exhibits.plans)
+        if before is not None
+        else (),
         new_orders=new_orders(run.study.workload, tps, here.numbered),
         spent=spent_time(
             trials[reference].evidence if at else (),

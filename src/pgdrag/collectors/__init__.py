@@ -12,13 +12,14 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
 from pgdrag import registry
 from pgdrag.exhibits import Exhibits
+from pgdrag.measurement import Example
 from pgdrag.plan import Observation
 
 if TYPE_CHECKING:
@@ -69,12 +70,19 @@ class Observer:
         server_version_num: the server's version, 180006 for 18.6.
         backend_pid: the process that serves the connection, on the server's host.
         log: the server's log, which is read once for all collectors that want something of it.
+        examples: tells what the workload sends; raises DriverError where the driver cannot tell.
     """
 
-    def __init__(self, cluster: Cluster, connection: psycopg.Connection[Any]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        connection: psycopg.Connection[Any],
+        examples: Callable[[], Sequence[Example]] = tuple,
+    ) -> None:
         assert connection.autocommit, "the collectors' connection must not leave transactions open"
         self.cluster = cluster
         self.connection = connection
+        self.examples = examples
         # Now, since a connection that was lost no longer tells.
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid
@@ -114,7 +122,7 @@ class Observer:
         import psycopg
 
         try:
-            with _hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
+            with hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
                 found = self.connection.execute(sql, parameters or None)
                 return found.fetchall() if found.description else []
         except psycopg.errors.QueryCanceled as error:
@@ -173,9 +181,7 @@ SELECT set_config(name, 'warning', false)
 
 
 @contextmanager
-def _hanging_up(
-    connection: psycopg.Connection[Any], *, after_s: float
-) -> Iterator[threading.Event]:
+def hanging_up(connection: psycopg.Connection[Any], *, after_s: float) -> Iterator[threading.Event]:
     """Break the connection when the block takes longer: a stopped server ends no statement itself."""
     import psycopg
 
@@ -203,8 +209,8 @@ class Collector(ABC):
     """One kind of evidence. One instance serves one trial.
 
     Life cycle: `before(observer)` just before the window, `sample(observer)` about once a second
-    within it, `after(observer)` just after it, then `observations(window)` and `exhibits(window)`,
-    which do no I/O. What cannot be seen here (version, rights, host) is
+    within it, `after(observer)` just after it, `afterwards(observer)` when all have taken that
+    reading, then `observations(window)` and `exhibits(window)`, which do no I/O. What cannot be seen here (version, rights, host) is
     an `Observation` whose `missing` says why: never an exception, never a silent absence. Names and
     units do not depend on what was seen: `observations` without any reading lists them all, which
     is how an experiment file's `expects` is checked.
@@ -225,6 +231,9 @@ class Collector(ABC):
     @abstractmethod
     def after(self, observer: Observer) -> None:
         """Take the second reading."""
+
+    def afterwards(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
+        """Look at what cannot be looked at without work that others' readings would count."""
 
     @abstractmethod
     def observations(self, window: Window) -> Sequence[Observation]:

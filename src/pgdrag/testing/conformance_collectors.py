@@ -93,6 +93,7 @@ class CollectorConformance:
             client.execute("DROP TABLE doomed")
             client.close()
             collector.after(observer)
+            collector.afterwards(observer)
             seen = collector.observations(window(committed=1))
         check_form(seen)
         assert collector_class.needs or any(one.value is not None for one in seen)
@@ -117,6 +118,7 @@ class CollectorConformance:
         with cluster.connect() as connection:
             collector.before(Observer(cluster, connection))
             collector.after(Observer(cluster, connection))
+            collector.afterwards(Observer(cluster, connection))
         once = collector.observations(window(committed=7))
         assert list(once) == list(collector.observations(window(committed=7)))
 
@@ -155,6 +157,7 @@ class CollectorConformance:
             pid = connection.info.backend_pid
             killer.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
             collector.after(observer)
+            collector.afterwards(observer)
             check_form(collector.observations(window(committed=1)))
 
     def test_a_server_gone_before_the_window_gives_reasons(
@@ -219,6 +222,7 @@ def observe(collector: Collector, observer: Observer, *, committed: int) -> Sequ
     """Both readings at once, and observations of the right form."""
     collector.before(observer)
     collector.after(observer)
+    collector.afterwards(observer)
     observations = collector.observations(window(committed=committed))
     check_form(observations)
     return observations

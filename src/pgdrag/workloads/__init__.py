@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pgdrag import registry
 from pgdrag.load import LoadProfile
-from pgdrag.measurement import Measurement
+from pgdrag.measurement import Example, Measurement
 
 if TYPE_CHECKING:
     from pgdrag.contract import Line
@@ -136,6 +136,16 @@ class Workload(BaseModel, ABC):
     ) -> AbstractContextManager[Driving]:
         """Start driving; the end of the block ends it, whatever state it is in."""
         return driver.driving(target, self.job(), load, seed=seed, listen=listen)
+
+    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
+        """Return what its transactions send, so that the server's plans for it can be looked at.
+
+        Nothing by default: a program in the driver's place does not say what it sends.
+
+        Raises:
+            DriverError: the driver cannot tell.
+        """
+        return ()
 
     def violations(self, driver: Driver, target: Target, *, timeout_s: float) -> tuple[str, ...]:
         """Return a sentence for each consistency condition that the dataset violates.

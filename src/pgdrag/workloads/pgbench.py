@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from pgdrag.errors import DriverError
+from pgdrag.measurement import Example
 from pgdrag.workloads import Workload
 from pgdrag.workloads._scripts import (
     LARGEST_WEIGHT,
@@ -200,6 +201,14 @@ class Pgbench(Workload):
             allow_shell=self.allow_shell,
             tables=self._tables(),
         )
+
+    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
+        """Return the scripts' statements, variables being parameters.
+
+        Raises:
+            DriverError: the driver cannot tell.
+        """
+        return driver.examples(self.job(), seed=seed)
 
     def _tables(self) -> Tables:
         return Tables(

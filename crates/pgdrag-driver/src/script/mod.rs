@@ -7,13 +7,14 @@
 //! - A statement that fails counts as a failed transaction, and the client goes on.
 //! - A meta command that fails ends the run for all clients.
 
+mod examples;
 pub(crate) mod job;
 mod shell;
 mod terminal;
 
 use std::sync::Arc;
 
-use pgbench_script::{Choice, Generator, Programs, Protocol, Value, is_variable_name};
+use pgbench_script::{Choice, Client, Generator, Programs, Protocol, Value, is_variable_name};
 
 pub use self::job::{PgbenchJob, ScriptJob, Statements};
 pub use self::terminal::Terminal;
@@ -22,7 +23,9 @@ use crate::error::Error;
 use crate::job::Action;
 use crate::pgbench_tables;
 use crate::target::Target;
-use crate::workload::{Dataset, LoadSummary, OnProgress, StatementName, Violation, Workload};
+use crate::workload::{
+    Dataset, Example, LoadSummary, OnProgress, StatementName, Violation, Workload,
+};
 
 /// The scripts of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -99,6 +102,10 @@ impl Workload for Scripts {
         self.shared.job.max_tries
     }
 
+    fn examples(&self) -> Vec<Example> {
+        examples::examples(&self.shared)
+    }
+
     async fn terminal(
         &self,
         client: u32,
@@ -131,6 +138,23 @@ impl Dataset for Scripts {
 
     fn conditions(&self) -> Vec<String> {
         pgbench_tables::conditions()
+    }
+}
+
+impl Shared {
+    /// Makes a client with the variables that pgbench gives it.
+    fn client(&self, number: u32, functions: Generator, default_seed: Value) -> Client {
+        let can_retry = self.job.max_tries != 1;
+        let mut client = Client::new(Arc::clone(&self.programs), functions, can_retry);
+        let variables = &mut client.variables;
+        variables.set_named("scale", Value::Int(self.job.scale.into()));
+        variables.set_named("client_id", Value::Int(number.into()));
+        variables.set_named("random_seed", Value::Int(self.seed.cast_signed()));
+        variables.set_named("default_seed", default_seed);
+        for (name, text) in &self.job.variables {
+            variables.set_text_named(name, text);
+        }
+        client
     }
 }
 

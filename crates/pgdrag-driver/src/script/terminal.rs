@@ -45,16 +45,7 @@ impl Terminal {
         draws: Draws,
         conn: &mut Connection,
     ) -> Result<Self, Error> {
-        let can_retry = shared.job.max_tries != 1;
-        let mut client = Client::new(Arc::clone(&shared.programs), draws.functions, can_retry);
-        let variables = &mut client.variables;
-        variables.set_named("scale", Value::Int(shared.job.scale.into()));
-        variables.set_named("client_id", Value::Int(number.into()));
-        variables.set_named("random_seed", Value::Int(shared.seed.cast_signed()));
-        variables.set_named("default_seed", draws.default_seed);
-        for (name, text) in &shared.job.variables {
-            variables.set_text_named(name, text);
-        }
+        let client = shared.client(number, draws.functions, draws.default_seed);
         let mut terminal = Self {
             shared,
             client,

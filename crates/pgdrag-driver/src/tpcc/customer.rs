@@ -5,11 +5,11 @@ use crate::connection::{Answer, Connection, Flight, Params, Row, Statement};
 use crate::error::Error;
 
 /// What Payment and Order-Status read of a customer, by number or by name.
-const BY_NUMBER: &str = "\
+pub const BY_NUMBER: &str = "\
     SELECT c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_credit, \
     c_credit_lim, c_discount, c_balance, c_ytd_payment, c_payment_cnt, c_since \
     FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
-const BY_NAME: &str = "\
+pub const BY_NAME: &str = "\
     SELECT c_first, c_middle, c_id, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_credit, \
     c_credit_lim, c_discount, c_balance, c_ytd_payment, c_payment_cnt, c_since \
     FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first";

@@ -8,6 +8,28 @@ use crate::workload::Ended;
 
 const DISTRICT_COUNT: usize = DISTRICTS.unsigned_abs() as usize;
 
+/// The statements.
+pub mod sql {
+    pub const OLDEST: &str = "\
+        SELECT no_o_id FROM new_order WHERE no_d_id = $1 AND no_w_id = $2 \
+        ORDER BY no_o_id ASC LIMIT 1";
+    pub const CLOSE: &str = "\
+        DELETE FROM new_order WHERE no_o_id = $1 AND no_d_id = $2 AND no_w_id = $3";
+    pub const CUSTOMER: &str = "\
+        SELECT o_c_id FROM oorder WHERE o_id = $1 AND o_d_id = $2 AND o_w_id = $3";
+    pub const SET_CARRIER: &str = "\
+        UPDATE oorder SET o_carrier_id = $1 WHERE o_id = $2 AND o_d_id = $3 AND o_w_id = $4";
+    pub const SET_DATE: &str = "\
+        UPDATE order_line SET ol_delivery_d = $1 \
+        WHERE ol_o_id = $2 AND ol_d_id = $3 AND ol_w_id = $4";
+    pub const AMOUNT: &str = "\
+        SELECT sum(ol_amount) AS ol_total FROM order_line \
+        WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3";
+    pub const BILL: &str = "\
+        UPDATE customer SET c_balance = c_balance + $1, c_delivery_cnt = c_delivery_cnt + 1 \
+        WHERE c_w_id = $2 AND c_d_id = $3 AND c_id = $4";
+}
+
 #[derive(Debug)]
 pub struct Statements {
     oldest: Statement,
@@ -36,43 +58,13 @@ impl Order {
 impl Statements {
     pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
         Ok(Self {
-            oldest: conn
-                .prepare(
-                    "SELECT no_o_id FROM new_order WHERE no_d_id = $1 AND no_w_id = $2 \
-                    ORDER BY no_o_id ASC LIMIT 1",
-                )
-                .await?,
-            close: conn
-                .prepare(
-                    "DELETE FROM new_order WHERE no_o_id = $1 AND no_d_id = $2 AND no_w_id = $3",
-                )
-                .await?,
-            customer: conn
-                .prepare("SELECT o_c_id FROM oorder WHERE o_id = $1 AND o_d_id = $2 AND o_w_id = $3")
-                .await?,
-            set_carrier: conn
-                .prepare(
-                    "UPDATE oorder SET o_carrier_id = $1 WHERE o_id = $2 AND o_d_id = $3 AND o_w_id = $4",
-                )
-                .await?,
-            set_date: conn
-                .prepare(
-                    "UPDATE order_line SET ol_delivery_d = $1 \
-                    WHERE ol_o_id = $2 AND ol_d_id = $3 AND ol_w_id = $4",
-                )
-                .await?,
-            amount: conn
-                .prepare(
-                    "SELECT sum(ol_amount) AS ol_total FROM order_line \
-                    WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3",
-                )
-                .await?,
-            bill: conn
-                .prepare(
-                    "UPDATE customer SET c_balance = c_balance + $1, c_delivery_cnt = c_delivery_cnt + 1 \
-                    WHERE c_w_id = $2 AND c_d_id = $3 AND c_id = $4",
-                )
-                .await?,
+            oldest: conn.prepare(sql::OLDEST).await?,
+            close: conn.prepare(sql::CLOSE).await?,
+            customer: conn.prepare(sql::CUSTOMER).await?,
+            set_carrier: conn.prepare(sql::SET_CARRIER).await?,
+            set_date: conn.prepare(sql::SET_DATE).await?,
+            amount: conn.prepare(sql::AMOUNT).await?,
+            bill: conn.prepare(sql::BILL).await?,
         })
     }
 

@@ -16,6 +16,7 @@
 mod check;
 mod customer;
 mod delivery;
+mod examples;
 mod inputs;
 mod load;
 mod mark;
@@ -38,7 +39,7 @@ pub use self::terminal::Terminal;
 use crate::connection::{Answers, Connection, Params, Row, Rows, Target};
 use crate::error::Error;
 use crate::job::TpccJob;
-use crate::workload::{Dataset, LoadSummary, OnProgress, Violation, Workload};
+use crate::workload::{Dataset, Example, LoadSummary, OnProgress, Violation, Workload};
 
 /// TPC-C with its parameters: the workload, and the dataset that it needs.
 #[derive(Debug, Clone)]
@@ -82,6 +83,10 @@ impl Workload for Tpcc {
 
     fn max_tries(&self) -> u32 {
         self.job.max_tries
+    }
+
+    fn examples(&self) -> Vec<Example> {
+        examples::examples(self.job.warehouses, self.seed)
     }
 
     async fn expect_dataset(&self, conn: &mut Connection) -> Result<(), Error> {

@@ -10,6 +10,34 @@ const S_QUANTITY: usize = 0;
 /// The column of stock's query that holds the text of district 1.
 const S_DIST_01: usize = 2;
 
+/// The statements.
+pub mod sql {
+    pub const CUSTOMER: &str = "\
+        SELECT c_discount, c_last, c_credit FROM customer \
+        WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
+    pub const WAREHOUSE: &str = "SELECT w_tax FROM warehouse WHERE w_id = $1";
+    pub const DISTRICT: &str = "\
+        SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE";
+    pub const TAKE_NUMBER: &str = "\
+        UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2";
+    pub const INSERT_ORDER: &str = "\
+        INSERT INTO oorder (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    pub const INSERT_NEW_ORDER: &str = "\
+        INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES ($1, $2, $3)";
+    pub const ITEM: &str = "SELECT i_price, i_name, i_data FROM item WHERE i_id = $1";
+    pub const STOCK: &str = "\
+        SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, \
+        s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10 \
+        FROM stock WHERE s_i_id = $1 AND s_w_id = $2 FOR UPDATE";
+    pub const INSERT_LINE: &str = "\
+        INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, \
+        ol_quantity, ol_amount, ol_dist_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    pub const UPDATE_STOCK: &str = "\
+        UPDATE stock SET s_quantity = $1, s_ytd = s_ytd + $2, s_order_cnt = s_order_cnt + 1, \
+        s_remote_cnt = s_remote_cnt + $3 WHERE s_i_id = $4 AND s_w_id = $5";
+}
+
 #[derive(Debug)]
 pub struct Statements {
     customer: Statement,
@@ -27,52 +55,16 @@ pub struct Statements {
 impl Statements {
     pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
         Ok(Self {
-            customer: conn
-                .prepare(
-                    "SELECT c_discount, c_last, c_credit FROM customer \
-                    WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
-                )
-                .await?,
-            warehouse: conn.prepare("SELECT w_tax FROM warehouse WHERE w_id = $1").await?,
-            district: conn
-                .prepare(
-                    "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE",
-                )
-                .await?,
-            take_number: conn
-                .prepare(
-                    "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2",
-                )
-                .await?,
-            insert_order: conn
-                .prepare(
-                    "INSERT INTO oorder (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) \
-                    VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                )
-                .await?,
-            insert_new_order: conn
-                .prepare("INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES ($1, $2, $3)")
-                .await?,
-            item: conn.prepare("SELECT i_price, i_name, i_data FROM item WHERE i_id = $1").await?,
-            stock: conn
-                .prepare(
-                    "SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, \
-                    s_dist_06, s_dist_07, s_dist_08, s_dist_09, s_dist_10 \
-                    FROM stock WHERE s_i_id = $1 AND s_w_id = $2 FOR UPDATE",
-                )
-                .await?,
-            insert_line: conn
-                .prepare(
-                    "INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, \
-                    ol_quantity, ol_amount, ol_dist_info) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                )
-                .await?,
-            update_stock: conn
-                .prepare(
-                    "UPDATE stock SET s_quantity = $1, s_ytd = s_ytd + $2, s_order_cnt = s_order_cnt + 1, \
-                    s_remote_cnt = s_remote_cnt + $3 WHERE s_i_id = $4 AND s_w_id = $5",
-                )
-                .await?,
+            customer: conn.prepare(sql::CUSTOMER).await?,
+            warehouse: conn.prepare(sql::WAREHOUSE).await?,
+            district: conn.prepare(sql::DISTRICT).await?,
+            take_number: conn.prepare(sql::TAKE_NUMBER).await?,
+            insert_order: conn.prepare(sql::INSERT_ORDER).await?,
+            insert_new_order: conn.prepare(sql::INSERT_NEW_ORDER).await?,
+            item: conn.prepare(sql::ITEM).await?,
+            stock: conn.prepare(sql::STOCK).await?,
+            insert_line: conn.prepare(sql::INSERT_LINE).await?,
+            update_stock: conn.prepare(sql::UPDATE_STOCK).await?,
         })
     }
 

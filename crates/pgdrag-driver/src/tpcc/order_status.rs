@@ -7,6 +7,16 @@ use crate::connection::{Connection, Params, Rows, Statement};
 use crate::error::Error;
 use crate::workload::Ended;
 
+/// The statements.
+pub mod sql {
+    pub const NEWEST_ORDER: &str = "\
+        SELECT o_id, o_carrier_id, o_entry_d FROM oorder \
+        WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1";
+    pub const LINES: &str = "\
+        SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d \
+        FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3";
+}
+
 #[derive(Debug)]
 pub struct Statements {
     customer: Lookup,
@@ -18,18 +28,8 @@ impl Statements {
     pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
         Ok(Self {
             customer: Lookup::prepare(conn).await?,
-            newest_order: conn
-                .prepare(
-                    "SELECT o_id, o_carrier_id, o_entry_d FROM oorder \
-                    WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1",
-                )
-                .await?,
-            lines: conn
-                .prepare(
-                    "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d \
-                    FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3",
-                )
-                .await?,
+            newest_order: conn.prepare(sql::NEWEST_ORDER).await?,
+            lines: conn.prepare(sql::LINES).await?,
         })
     }
 

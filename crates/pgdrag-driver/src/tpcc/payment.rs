@@ -16,6 +16,31 @@ const NAME: usize = 5;
 /// TPC-C 2.5.2.2: h_data is the two names, four spaces apart.
 const NAMES_GAP: &str = "    ";
 
+/// The statements.
+pub mod sql {
+    pub const PAY_WAREHOUSE: &str = "UPDATE warehouse SET w_ytd = w_ytd + $1 WHERE w_id = $2";
+    pub const WAREHOUSE: &str = "\
+        SELECT w_street_1, w_street_2, w_city, w_state, w_zip, w_name \
+        FROM warehouse WHERE w_id = $1";
+    pub const PAY_DISTRICT: &str = "\
+        UPDATE district SET d_ytd = d_ytd + $1 WHERE d_w_id = $2 AND d_id = $3";
+    pub const DISTRICT: &str = "\
+        SELECT d_street_1, d_street_2, d_city, d_state, d_zip, d_name \
+        FROM district WHERE d_w_id = $1 AND d_id = $2";
+    pub const NOTES: &str = "\
+        SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
+    pub const PAY_WITH_NOTES: &str = "\
+        UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
+        c_payment_cnt = c_payment_cnt + 1, c_data = $3 \
+        WHERE c_w_id = $4 AND c_d_id = $5 AND c_id = $6";
+    pub const PAY: &str = "\
+        UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
+        c_payment_cnt = c_payment_cnt + 1 WHERE c_w_id = $3 AND c_d_id = $4 AND c_id = $5";
+    pub const INSERT_HISTORY: &str = "\
+        INSERT INTO history (h_c_d_id, h_c_w_id, h_c_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+}
+
 #[derive(Debug)]
 pub struct Statements {
     pay_warehouse: Statement,
@@ -35,49 +60,15 @@ impl Statements {
     /// 3.3.2.10 and 3.3.2.12 fail. Here the same statements add to the balance instead.
     pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
         Ok(Self {
-            pay_warehouse: conn
-                .prepare("UPDATE warehouse SET w_ytd = w_ytd + $1 WHERE w_id = $2")
-                .await?,
-            warehouse: conn
-                .prepare(
-                    "SELECT w_street_1, w_street_2, w_city, w_state, w_zip, w_name \
-                    FROM warehouse WHERE w_id = $1",
-                )
-                .await?,
-            pay_district: conn
-                .prepare("UPDATE district SET d_ytd = d_ytd + $1 WHERE d_w_id = $2 AND d_id = $3")
-                .await?,
-            district: conn
-                .prepare(
-                    "SELECT d_street_1, d_street_2, d_city, d_state, d_zip, d_name \
-                    FROM district WHERE d_w_id = $1 AND d_id = $2",
-                )
-                .await?,
+            pay_warehouse: conn.prepare(sql::PAY_WAREHOUSE).await?,
+            warehouse: conn.prepare(sql::WAREHOUSE).await?,
+            pay_district: conn.prepare(sql::PAY_DISTRICT).await?,
+            district: conn.prepare(sql::DISTRICT).await?,
             customer: Lookup::prepare(conn).await?,
-            notes: conn
-                .prepare(
-                    "SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
-                )
-                .await?,
-            pay_with_notes: conn
-                .prepare(
-                    "UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
-                    c_payment_cnt = c_payment_cnt + 1, c_data = $3 \
-                    WHERE c_w_id = $4 AND c_d_id = $5 AND c_id = $6",
-                )
-                .await?,
-            pay: conn
-                .prepare(
-                    "UPDATE customer SET c_balance = c_balance - $1, c_ytd_payment = c_ytd_payment + $2, \
-                    c_payment_cnt = c_payment_cnt + 1 WHERE c_w_id = $3 AND c_d_id = $4 AND c_id = $5",
-                )
-                .await?,
-            insert_history: conn
-                .prepare(
-                    "INSERT INTO history (h_c_d_id, h_c_w_id, h_c_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
-                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-                )
-                .await?,
+            notes: conn.prepare(sql::NOTES).await?,
+            pay_with_notes: conn.prepare(sql::PAY_WITH_NOTES).await?,
+            pay: conn.prepare(sql::PAY).await?,
+            insert_history: conn.prepare(sql::INSERT_HISTORY).await?,
         })
     }
 

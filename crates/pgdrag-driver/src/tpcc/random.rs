@@ -32,6 +32,7 @@ pub enum Purpose {
     LineCount,
     Terminal,
     Wait,
+    Example,
 }
 
 /// One sequence of random draws (xoshiro256++), repeatable from its name.

@@ -7,7 +7,16 @@ use crate::error::Error;
 use crate::workload::Ended;
 
 /// TPC-C 2.8.2.2: the orders that are looked at.
-const RECENT_ORDERS: i32 = 20;
+pub const RECENT_ORDERS: i32 = 20;
+
+/// The statements.
+pub mod sql {
+    pub const DISTRICT: &str = "SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2";
+    pub const COUNT: &str = "\
+        SELECT count(DISTINCT s_i_id) AS stock_count FROM order_line, stock \
+        WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $4 \
+        AND s_w_id = $5 AND s_i_id = ol_i_id AND s_quantity < $6";
+}
 
 #[derive(Debug)]
 pub struct Statements {
@@ -18,16 +27,8 @@ pub struct Statements {
 impl Statements {
     pub async fn prepare(conn: &mut Connection) -> Result<Self, Error> {
         Ok(Self {
-            district: conn
-                .prepare("SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2")
-                .await?,
-            count: conn
-                .prepare(
-                    "SELECT count(DISTINCT s_i_id) AS stock_count FROM order_line, stock \
-                    WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $4 \
-                    AND s_w_id = $5 AND s_i_id = ol_i_id AND s_quantity < $6",
-                )
-                .await?,
+            district: conn.prepare(sql::DISTRICT).await?,
+            count: conn.prepare(sql::COUNT).await?,
         })
     }
 

@@ -1,0 +1,214 @@
+"""How does the server mean to run the workload's statements, under the treatment's own settings?
+
+After the window, when all others have taken their readings: each statement is prepared in a session of
+its own, which has the settings of the workload's sessions, and explained as for any values and as for
+given ones. Those that only read are run once more, in a transaction that is rolled back, to see how
+many rows come where how many were expected.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.analysis.plan_nodes import nodes, scanned, text_of
+from pgdrag.collectors import Collector, Observer, Unseen, Window, hanging_up
+from pgdrag.collectors._counters import attempt, missing
+from pgdrag.errors import PgdragError
+from pgdrag.exhibits import Exhibits, Plan, StatementPlan
+from pgdrag.measurement import Example
+from pgdrag.plan import Observation
+
+TIMEOUT_S = 2.0  # of one statement
+BUDGET_S = 10.0  # of all
+_PATIENCE_S = 5.0  # for a server that does not even end a statement
+
+# BEGIN, COMMIT, CALL … have no plan.
+_PLANNED = frozenset({"select", "insert", "update", "delete", "merge", "values", "with", "table"})
+_FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+_WRITING = frozenset({"LockRows", "ModifyTable"})
+_NAME = "pgdrag_statement"
+
+# Only what would end this session, or count it as the workload's, is not left to the treatment.
+_SESSION = """
+SELECT set_config(name, value, false)
+  FROM (VALUES ('lock_timeout', '0'),
+               ('idle_in_transaction_session_timeout', '0'),
+               ('transaction_timeout', '0'),
+               ('client_min_messages', 'warning'),
+               ('pg_stat_statements.track', 'none')) AS wanted (name, value)
+ WHERE current_setting(name, true) IS NOT NULL
+   AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
+"""
+_NAMES = ("sequentially_planned_statements", "statements planned with a sequential scan of a table")
+
+
+class Plans(Collector):
+    """Generic and custom plans of the workload's statements, and rows against estimates."""
+
+    name: ClassVar[str] = "plans"
+    summary: ClassVar[str] = "how the server plans the workload's statements, and rows it expected"
+    needs: ClassVar[str] = "a workload that says what it sends"
+
+    def __init__(self) -> None:
+        self._plans: Sequence[StatementPlan] | Unseen = Unseen("no reading was taken")
+
+    def before(self, observer: Observer) -> None:
+        """Do nothing: within the window this costs nothing."""
+
+    def after(self, observer: Observer) -> None:
+        """Do nothing: what is explained, others would count."""
+
+    def afterwards(self, observer: Observer) -> None:
+        """Explain each statement."""
+        self._plans = attempt(lambda: _look(observer))
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Return how many statements' plans read a whole table."""
+        plans = self._plans
+        if isinstance(plans, Unseen):
+            return (missing(*_NAMES, "count", plans),)
+        known = [plan.custom or plan.generic for plan in plans]
+        tables = [_read_whole(plan) for plan in known if plan is not None]
+        if not tables:
+            reason = next((plan.missing for plan in plans if plan.missing), "none has a plan")
+            return (missing(*_NAMES, "count", Unseen(f"no plan could be had: {reason}")),)
+        named = ", ".join(sorted(set().union(*tables)))
+        detail = f"Of {named}; {len(tables)} statements have plans." if named else ""
+        return (Observation(*_NAMES, sum(map(bool, tables)), "count", 1.0, detail=detail),)
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return the plans."""
+        plans = self._plans
+        if isinstance(plans, Unseen):
+            return Exhibits(missing={self.name: plans.reason})
+        return Exhibits(plans=tuple(plans))
+
+
+def _look(observer: Observer) -> Sequence[StatementPlan]:
+    try:
+        by_text: dict[str, Example] = {}
+        for one in observer.examples():
+            if _is_planned(one):
+                by_text.setdefault(one.text, one)
+    except PgdragError as error:
+        raise Unseen(f"what the workload sends is not known: {error.message}") from error
+    if not by_text:
+        raise Unseen("the workload does not say what it sends")
+    examples = tuple(by_text.values())
+    try:
+        with (
+            observer.cluster.connect(application_name="pgdrag plans") as connection,
+            hanging_up(connection, after_s=BUDGET_S + _PATIENCE_S),
+        ):
+            return _Session(connection).look(examples)
+    except (psycopg.Error, PgdragError) as error:
+        raise Unseen(f"the statements could not be explained: {_message(error)}") from error
+
+
+def _is_planned(example: Example) -> bool:
+    found = _FIRST_WORD.match(example.text)
+    return found is not None and found[1].lower() in _PLANNED
+
+
+class _Session:
+    """A session with the treatment's settings, which writes nothing."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        connection.prepare_threshold = None  # DEALLOCATE ALL would take them, too
+        self._until_s = time.monotonic() + BUDGET_S
+        connection.execute(f"SET statement_timeout = {TIMEOUT_S * 1000:.0f}".encode())
+        connection.execute(_SESSION.encode())
+
+    def look(self, examples: Sequence[Example]) -> Sequence[StatementPlan]:
+        """Explain all, then run those that only read: what takes long comes last."""
+        explained = [(example, self._explained(example)) for example in examples]
+        return [self._analyzed(example, plan) for example, plan in explained]
+
+    def _explained(self, example: Example) -> StatementPlan:
+        found = StatementPlan(query=example.text, transaction=example.transaction)
+        for kind in ("generic", "custom"):
+            plan = self._plan(example, kind, "")
+            if isinstance(plan, str):
+                return replace(found, missing=f"no {kind} plan: {plan}")
+            found = replace(found, **{kind: plan})  # type: ignore[arg-type]
+        return found
+
+    def _analyzed(self, example: Example, found: StatementPlan) -> StatementPlan:
+        if found.custom is None or not _only_reads(found.custom):
+            return found
+        plan = self._plan(example, "custom", "ANALYZE, BUFFERS, ")
+        if isinstance(plan, str):
+            return replace(found, missing=f"not run: {plan}")
+        return replace(found, analyzed=plan)
+
+    def _plan(self, example: Example, kind: str, options: str) -> Plan | str:
+        """Return a statement's plan, or why there is none."""
+        if time.monotonic() >= self._until_s:
+            return f"the {BUDGET_S:.0f} s for all statements were over"
+        try:
+            self._connection.execute("BEGIN READ ONLY")
+            self._connection.execute(f"SET LOCAL plan_cache_mode = force_{kind}_plan".encode())
+            text = example.text.rstrip().rstrip(";")
+            # The extended protocol refuses a text of several statements: a COMMIT of theirs would
+            # end the transaction that cannot write.
+            self._connection.execute(f"PREPARE {_NAME} AS {text}".encode(), binary=True)
+            row = self._connection.execute(_explain(example, options)).fetchone()
+            assert row is not None, "EXPLAIN has an answer"
+            return _tidy(row[0][0])
+        except psycopg.errors.QueryCanceled:
+            return f"it took more than {TIMEOUT_S:.0f} s"
+        except psycopg.Error as error:
+            if self._connection.closed:
+                raise
+            return _message(error)
+        finally:
+            with suppress(psycopg.OperationalError):
+                self._connection.execute("ROLLBACK")
+                self._connection.execute("DEALLOCATE ALL")
+
+
+def _explain(example: Example, options: str) -> sql.Composed:
+    values = sql.SQL(", ").join(sql.Literal(value) for value in example.values)
+    given = sql.SQL("({})").format(values) if example.values else sql.SQL("")
+    return sql.SQL("EXPLAIN ({}FORMAT JSON) EXECUTE {}{}").format(
+        sql.SQL(options),
+        sql.Identifier(_NAME),
+        given,
+    )
+
+
+def _message(error: psycopg.Error | PgdragError) -> str:
+    if isinstance(error, PgdragError):
+        return error.message
+    return error.diag.message_primary or type(error).__name__
+
+
+def _only_reads(plan: Plan) -> bool:
+    return not any(text_of(node, "Node Type") in _WRITING for node in nodes(plan))
+
+
+def _read_whole(plan: Plan) -> set[str]:
+    return {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
+
+
+def _tidy(explained: Mapping[str, Any]) -> Plan:
+    """Return the plan without what says nothing: what is false, and buffers that are 0."""
+    plan = dict(_said(explained["Plan"]))
+    return plan | {"JIT": explained["JIT"]} if "JIT" in explained else plan
+
+
+def _said(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if key == "Plans":
+            yield key, [dict(_said(child)) for child in value]
+        elif value is not False and not (key.endswith(" Blocks") and value == 0):
+            yield key, value
