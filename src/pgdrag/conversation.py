@@ -75,6 +75,11 @@ class Conversation:
         self._held = b""
         self._has_greeted = False
 
+    @property
+    def pid(self) -> int:
+        """The driver's process."""
+        return self._process.pid
+
     def say(self, line: Mapping[str, Any]) -> None:
         """Write a line to the driver."""
         assert self._process.stdin is not None

@@ -257,6 +257,11 @@ class Watching:
         self._thread = threading.Thread(target=self._listen, name="pgdrag-watch", daemon=True)
         self._thread.start()
 
+    @property
+    def pid(self) -> int:
+        """The process that watches."""
+        return self._talk.pid
+
     def end(self) -> tuple[Waits, ...]:
         """End it, and return what it saw, interval by interval.
 

@@ -73,6 +73,14 @@ def test_what_the_collectors_cost_is_measured_with_trials_that_none_looks_at(
     assert unwatched["evidence"] == []
     assert {one["name"] for one in watched["evidence"]} == observation_names()
     assert 0.5 < report["found"]["slowdown"]["center"] < 2
+    share = next(x for x in watched["evidence"] if x["name"] == "collectors_cpu_share")
+    assert 0 < share["value"] < 1
+    assert report["instrument"]["slowdown"] == report["found"]["slowdown"]
+    # From now on each report of this machine says so.
+    assert pgdrag("calibrate", *LOAD, "--pairs", "4", **places)[0] == 0
+    _, out, _ = pgdrag("report", "last", "--format", "markdown", **places)
+    assert "from 4 pairs of trials on " in out
+    assert "which is another workload" not in out
 
 
 def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(

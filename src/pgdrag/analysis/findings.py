@@ -278,6 +278,25 @@ class DesignFinding:
 
 
 @dataclass(frozen=True)
+class InstrumentCost:
+    """What the collectors cost on a machine: trials with them against trials without, in pairs.
+
+    Attributes:
+        slowdown: throughput without collectors divided by that with them.
+        pairs: that it was estimated from.
+        when_unix_s: when these were begun.
+        workload: what ran meanwhile, in a few words.
+        is_alike: it is the workload and the load of the run that is reported.
+    """
+
+    slowdown: Interval
+    pairs: int
+    when_unix_s: float
+    workload: str
+    is_alike: bool
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a run found, ready to print.
 
@@ -286,6 +305,7 @@ class Findings:
         noise_floor: ratio of two trials of the same treatment that this run saw (over 1), or None.
         warnings: doubts about the run as a whole.
         found: what only the run's design can say; None where it says no more than its treatments do.
+        instrument: what the collectors cost on the run's machine; None: not measured there.
     """
 
     run: RunRecord
@@ -294,6 +314,7 @@ class Findings:
     noise_floor: float | None
     warnings: tuple[str, ...]
     found: DesignFinding | None = None
+    instrument: InstrumentCost | None = None
 
     @property
     def has_rungs(self) -> bool:

@@ -14,7 +14,7 @@ import pgdrag
 from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.comparison.rules import Gate
 from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
+from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import open_journal, report_path, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
@@ -96,7 +96,7 @@ def run_and_report(
 
 def report_run(record: RunRecord, talk: Console, *, html: Path | None, json: bool) -> Findings:
     """Write the report of a run as HTML, and print it for the terminal or for programs."""
-    findings = find(record)
+    findings = findings_of(record, open_journal())
     path = html or report_path(record.run_id)
     write_report(findings, path, render_html)
     if json:

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
+from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import RunName, open_journal, report_path, stdout
 from pgdrag.cli.running import write_report
 from pgdrag.report.html import render_html
@@ -125,4 +125,4 @@ def report(
 
 def _findings(name: str) -> Findings:
     journal = open_journal()
-    return find(journal.run(journal.find(name)))
+    return findings_of(journal.run(journal.find(name)), journal)

@@ -71,6 +71,7 @@ class Observer:
         backend_pid: the process that serves the connection, on the server's host.
         log: the server's log, which is read once for all collectors that want something of it.
         examples: tells what the workload sends; raises DriverError where the driver cannot tell.
+        programs: process numbers of the programs that look beside pgdrag's own process, while they do.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Observer:
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid
         self.log: LogReader | Unseen | None = None
+        self.programs: set[int] = set()
         self._is_prepared = False
         self._postmaster: int | None = None
 

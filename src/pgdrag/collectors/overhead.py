@@ -1,0 +1,125 @@
+"""What did looking itself take of the machine's processors?
+
+pgdrag's own process (its collectors, what it reads of the driver, what it shows), the programs that look
+on its behalf, and the server's processes that serve them. Counted from the first to the last look of
+about one a second, so that it is of the window alone, without what the collectors do before and after.
+What all this costs in throughput is for `pgdrag calibrate --collectors` to say.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import _proc as proc
+from pgdrag.collectors._counters import attempt, missing
+from pgdrag.driver import WATCH_NAME
+from pgdrag.plan import Observation
+
+_SHARE = ("collectors_cpu_share", "processors' time that looking took, of all there was")
+_NS = 1e-9
+_OWN, _PROGRAMS, _SESSIONS = "pgdrag itself", "its programs", "their sessions"
+# The watch connects when the window has begun, at the latest; one that cannot is not waited for.
+_LOOKS_FOR_SESSIONS = 5
+_WATCHES = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Processor time at one moment, in seconds: of each process, by what it is and its number."""
+
+    moment_s: float
+    used_s: Mapping[tuple[str, int], float]
+
+
+class Overhead(Collector):
+    """Processor time of pgdrag's own process and of those that look for it."""
+
+    name: ClassVar[str] = "overhead"
+    summary: ClassVar[str] = "what the collectors themselves take of the processors"
+
+    def __init__(self) -> None:
+        self._ends: list[_Look | Unseen] = []
+        self._within: list[_Look] = []
+        self._sessions: set[int] = set()
+        self._tries = 0
+
+    def before(self, observer: Observer) -> None:
+        """Look, for a window that ends before there were two looks in it."""
+        self._ends = [attempt(lambda: self._look(observer))]
+
+    def sample(self, observer: Observer) -> None:
+        """Look."""
+        if self._tries < _LOOKS_FOR_SESSIONS and len(self._sessions) < len(observer.programs):
+            self._tries += 1
+            rows = attempt(lambda: observer.query(_WATCHES, WATCH_NAME))
+            self._sessions |= set() if isinstance(rows, Unseen) else {pid for (pid,) in rows}
+        look = attempt(lambda: self._look(observer))
+        if isinstance(look, _Look):
+            self._within = [*self._within[:1], look]
+
+    def after(self, observer: Observer) -> None:
+        """Look once more, where there was no time for it in the window."""
+        self._ends.append(attempt(lambda: self._look(observer)))
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Return the share, which holds for no single collector but for all of them together."""
+        looks = self._within if len(self._within) > 1 else self._ends
+        unseen = next((x for x in looks if isinstance(x, Unseen)), None)
+        if unseen is not None or len(looks) < 2:
+            return (missing(*_SHARE, "ratio", unseen or Unseen("no reading was taken")),)
+        first, last = (x for x in looks if isinstance(x, _Look))
+        length_s = last.moment_s - first.moment_s
+        if length_s <= 0:
+            return (missing(*_SHARE, "ratio", Unseen("the window has no length")),)
+        used_s = {
+            # One that was not there at first has begun meanwhile.
+            process: max(0.0, now_s - first.used_s.get(process, 0.0))
+            for process, now_s in last.used_s.items()
+        }
+        processors = os.cpu_count() or 1
+        return (
+            Observation(
+                *_SHARE,
+                min(1.0, sum(used_s.values()) / length_s / processors),
+                "ratio",
+                min(1.0, 1e-3 / length_s / processors),
+                detail=_words(used_s, length_s, processors),
+                is_of_machine=True,
+            ),
+        )
+
+    def _look(self, observer: Observer) -> _Look:
+        observer.postmaster()  # refuses a server that does not run here
+        used_s = {(_OWN, os.getpid()): time.process_time()}
+        for kind, pids in (
+            (_PROGRAMS, observer.programs),
+            (_SESSIONS, {observer.backend_pid} | self._sessions),
+        ):
+            for pid in pids:
+                try:
+                    used_s[kind, pid] = _used_s(pid)
+                except proc.Gone:
+                    continue
+        return _Look(time.monotonic(), used_s)
+
+
+def _used_s(pid: int) -> float:
+    """Return the processor time of a process's first thread, to the nanosecond.
+
+    Raises:
+        Unseen: it has ended, or this host or these rights do not show it.
+    """
+    return int(proc.read_text(proc.PROC / str(pid) / "schedstat").split()[0]) * _NS
+
+
+def _words(used_s: Mapping[tuple[str, int], float], length_s: float, processors: int) -> str:
+    parts = []
+    for kind in (_OWN, _PROGRAMS, _SESSIONS):
+        of_kind = sum(value for (name, _), value in used_s.items() if name == kind)
+        parts.append(f"{kind} {1000 * of_kind / length_s:.1f}")
+    return f"Milliseconds a second: {', '.join(parts)}; of {processors} processors."
