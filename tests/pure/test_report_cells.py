@@ -5,6 +5,7 @@ import math
 import pytest
 
 from pgdrag.analysis.findings import Answer, ClaimFinding, Comparison, Interval, Verdict
+from pgdrag.analysis.wording import as_sentence
 from pgdrag.report.cells import (
     NOTHING,
     bounds_words,
@@ -13,7 +14,6 @@ from pgdrag.report.cells import (
     slowdown_cell,
 )
 from pgdrag.report.document import Cell, Column, Table
-from pgdrag.report.sections._doubts import as_sentence
 
 
 def compare(verdict: Verdict, low: float, center: float, high: float) -> Comparison:

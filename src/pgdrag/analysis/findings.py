@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from pgdrag.analysis.mechanisms.findings import MechanismsFinding
 from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
 from pgdrag.plan import Applied, Observation, Outcome, Rung, RunRecord
@@ -199,6 +200,7 @@ class RungFinding:
         new_orders: of TPC-C only.
         spent: the parts of the sessions' time on a transaction, against the rung of `previous`; none
             where that was not watched.
+        mechanisms: what the step from the rung of `previous` is made of.
         evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
@@ -248,6 +250,7 @@ class RungFinding:
     exhibits: Exhibits = field(default_factory=Exhibits)
     middle_trial: int | None = None
     plan_changes: tuple[PlanChange, ...] = ()
+    mechanisms: MechanismsFinding = field(default_factory=MechanismsFinding)
 
     @property
     def state(self) -> str:

@@ -26,6 +26,8 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
+from pgdrag.analysis.mechanisms.find import find_mechanisms
+from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.plan_diff import plan_changes
@@ -50,7 +52,8 @@ def find(run: RunRecord) -> Findings:
         run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
     trials = group(run.study.rungs, run.results)
     noise = repeat_noise(trials[0].rates) if trials else None
-    rungs = tuple(_find_rung(run, trials, at, noise, found) for at in range(len(trials)))
+    seen = Trials(trials)
+    rungs = tuple(_find_rung(run, trials, at, noise, found, seen) for at in range(len(trials)))
     if rungs and _is_ladder(run):
         rungs = _with_shares(rungs)
     return Findings(
@@ -83,6 +86,7 @@ def _find_rung(
     at: int,
     noise: Noise | None,
     found: DesignFinding | None,
+    seen: Trials,
 ) -> RungFinding:
     here = trials[at]
     rung = here.rung
@@ -132,6 +136,7 @@ def _find_rung(
         plan_changes=plan_changes(trials[before].exhibits.plans, here.exhibits.plans)
         if before is not None
         else (),
+        mechanisms=find_mechanisms(seen, trials[reference].rung.name, rung.name, to_previous),
         new_orders=new_orders(run.study.workload, tps, here.numbered),
         spent=spent_time(
             trials[reference].evidence if at else (),

@@ -39,7 +39,7 @@ def movements(
     """
     references = {observation.name: observation for observation in before}
     found = [
-        _movement(references[observation.name], observation, expects.get(observation.name))
+        moved(references[observation.name], observation, expects.get(observation.name))
         for observation in after
         if observation.name in references
         and _is_comparable(references[observation.name], observation)
@@ -93,12 +93,13 @@ def _is_comparable(before: Observation, after: Observation) -> bool:
     return before.unit == after.unit and all(v is not None and math.isfinite(v) for v in values)
 
 
-def _movement(before: Observation, after: Observation, expected: str | None) -> Movement:
+def moved(before: Observation, after: Observation, expected: str | None = None) -> Movement:
+    """Return how an observation moved that both sides have a value of; see `movements`."""
     assert before.value is not None, before.name
     assert after.value is not None, after.name
     resolution = max(before.resolution, after.resolution)
-    scale = _log_odds if after.unit == "ratio" else _log
-    distance = scale(after.value, resolution) - scale(before.value, resolution)
+    now, then = (scaled(value, after.unit, resolution) for value in (after.value, before.value))
+    distance = now - then
     is_moved = abs(after.value - before.value) > resolution and abs(distance) >= UNMOVED_BELOW
     direction = ("up" if distance > 0 else "down") if is_moved else "unmoved"
     return Movement(
@@ -114,13 +115,15 @@ def _movement(before: Observation, after: Observation, expected: str | None) -> 
     )
 
 
-def _log(value: float, resolution: float) -> float:
-    return math.log(max(value, resolution))
+def scaled(value: float, unit: str, resolution: float) -> float:
+    """Return a value on the scale on which it is compared: its logarithm, of a share that of its odds.
 
-
-def _log_odds(share: float, resolution: float) -> float:
+    What is under its resolution counts as that, and a share is at most 1 less it.
+    """
+    if unit != "ratio":
+        return math.log(max(value, resolution))
     clip = min(resolution, 0.5)
-    inside = min(max(share, clip), 1 - clip)
+    inside = min(max(value, clip), 1 - clip)
     return math.log(inside / (1 - inside)) if 0 < inside < 1 else 0.0
 
 
@@ -151,10 +154,15 @@ def _unseen(name: str, missing: Mapping[str, str]) -> str:
     return f"{words} could not be seen" + (f" ({missing[name]})" if missing.get(name) else "")
 
 
+def is_told_apart(move: Movement) -> bool:
+    """Tell what moved, is the server's own, and has no sentence of its own as sessions' time has."""
+    is_moved = move.direction != "unmoved"
+    return is_moved and not move.after.is_of_machine and move.name not in PLACES
+
+
 def _is_telling(move: Movement, slowdown: float) -> bool:
     """Tell a movement worth a word from what fewer transactions bring about by themselves."""
-    # Where sessions' time went has a sentence of its own.
-    if move.direction == "unmoved" or move.after.is_of_machine or move.name in PLACES:
+    if not is_told_apart(move):
         return False
     if move.after.unit.endswith("/transaction") and move.direction == "up":
         return move.size >= math.log(max(slowdown, 1.0)) + UNMOVED_BELOW

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgdrag.analysis.findings import SpentTime
-from pgdrag.analysis.wording import listed
+from pgdrag.analysis.wording import listed, percent_words
 from pgdrag.plan import Observation
 from pgdrag.units import format_duration
 
@@ -64,7 +64,9 @@ def spent_sentence(parts: Sequence[SpentTime], previous: str) -> str:
         return ""
     whole_s = sum(part.now_s - (part.before_s or 0.0) for _, part in told)
     ranked = sorted(told, key=lambda each: -each[0])[:_NAMED]
-    named = [f"{share * 100:.0f} % {part.place}" for share, part in ranked if share >= _NAMED_SHARE]
+    named = [
+        f"{percent_words(share)} {part.place}" for share, part in ranked if share >= _NAMED_SHARE
+    ]
     verb = "more" if whole_s > 0 else "less"
     return (
         f"Sessions spent {format_duration(abs(whole_s))} {verb} on each transaction than on {previous}: "

@@ -79,6 +79,14 @@ def in_sentence(label: str) -> str:
     return label if first != first.capitalize() else label[:1].lower() + label[1:]
 
 
+def as_sentence(text: str) -> str:
+    """Return words as a sentence: with a capital and a full stop; names stay as they are."""
+    first = text.split(" ", 1)[0]
+    is_name = "_" in first or text[len(first) :].startswith(" = ")
+    start = text if is_name else f"{text[:1].upper()}{text[1:]}"
+    return start if start.endswith((".", "!", "?")) else f"{start}."
+
+
 def listed(words: Sequence[str]) -> str:
     """Join as `a`, `a and b` or `a, b and c`."""
     if len(words) < 2:

@@ -78,6 +78,13 @@ class Buffers(CounterCollector):
                 detail=detail,
             ),
             per_transaction(
+                "blocks_needed_per_transaction",
+                "blocks needed, in shared_buffers or not, per transaction",
+                pick(moved, "hits", "reads"),
+                window,
+                detail=detail,
+            ),
+            per_transaction(
                 "blocks_read_per_transaction",
                 "blocks read into shared_buffers per transaction",
                 reads,

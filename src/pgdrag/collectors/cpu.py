@@ -105,6 +105,15 @@ def server_ticks(postmaster: int, *, without: int) -> tuple[int, int]:
     return total, len(living) + 1
 
 
+def ended_ticks(postmaster: int) -> int:
+    """Return the clock ticks of all children of a server that have ended.
+
+    Raises:
+        Unseen: this host or these rights do not show it, or the server is gone.
+    """
+    return _ticks(postmaster, _CHILDREN)
+
+
 def _living(postmaster: int, without: int) -> dict[int, int]:
     found = {}
     for pid in proc.children(postmaster) - {without}:

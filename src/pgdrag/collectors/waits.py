@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import ClassVar
 
 from pgdrag.analysis.spent_time import PLACES
+from pgdrag.analysis.wording import percent_words
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction, require_sight_of_others
 from pgdrag.driver import Driver, Waits, Watching, find_driver
@@ -32,6 +33,8 @@ _KINDS = {
     "other_wait": (None, "sessions' time in other waits per transaction"),
 }
 _BACKGROUND = ("busy_background_processes", "the server's own processes at work, on average")
+IO_WORKER = "io worker"
+_BUSY_WORKERS = ("io_workers_busy_share", "I/O workers at work, of all that there are")
 _NAMED_WAITS = 3
 
 
@@ -45,18 +48,20 @@ class WaitProfile(Collector):
         self._stack = ExitStack()
         self._watching: Watching | Unseen = Unseen("no reading was taken")
         self._watched: tuple[Waits, ...] | Unseen = self._watching
+        self._io_workers: int | Unseen = self._watching
 
     def before(self, observer: Observer) -> None:
         """Begin to watch."""
         self._watching = attempt(lambda: self._begin(observer))
 
     def after(self, observer: Observer) -> None:
-        """Stop watching."""
+        """Stop watching, and count the I/O workers, which it does not see when they are idle."""
         watching = self._watching
         with self._stack:
             self._watched = (
                 watching if isinstance(watching, Unseen) else attempt(lambda: _end(watching))
             )
+        self._io_workers = attempt(lambda: _io_workers(observer))
 
     def observations(self, window: Window) -> Sequence[Observation]:
         """Return sessions' time per transaction by what it went into, and what else was at work."""
@@ -66,6 +71,7 @@ class WaitProfile(Collector):
         return (
             *(_time(name, *kind, seen, window) for name, kind in _KINDS.items()),
             _background(seen),
+            self._busy_workers(seen),
         )
 
     def exhibits(self, window: Window) -> Exhibits:
@@ -77,6 +83,19 @@ class WaitProfile(Collector):
         if isinstance(seen, Unseen):
             return Exhibits(missing={self.name: seen.reason})
         return Exhibits(waits=_profile(seen, window), series=tuple(_series(seen, window)))
+
+    def _busy_workers(self, seen: Sequence[Waits] | Unseen) -> Observation:
+        """Return how many of the I/O workers were at work, of all that there are."""
+        if isinstance(seen, Unseen):
+            return missing(*_BUSY_WORKERS, "ratio", seen)
+        if isinstance(self._io_workers, Unseen):
+            return missing(*_BUSY_WORKERS, "ratio", self._io_workers)
+        whole = self._io_workers * sum(x.looks for x in seen)
+        busy = sum(sum(x.processes.get(IO_WORKER, {}).values()) for x in seen)
+        detail = f"{self._io_workers} I/O workers."
+        return Observation(
+            *_BUSY_WORKERS, min(busy / whole, 1.0), "ratio", 1 / whole, detail=detail
+        )
 
     def _begin(self, observer: Observer) -> Watching:
         observer.postmaster()  # refuses a server that does not run here
@@ -90,6 +109,15 @@ class WaitProfile(Collector):
             raise Unseen(_reason(error)) from error
         observer.programs.add(watching.pid)
         return watching
+
+
+def _io_workers(observer: Observer) -> int:
+    [(count,)] = observer.query(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = %s", IO_WORKER
+    )
+    if not count:
+        raise Unseen("the server has no I/O workers")
+    return int(count)
 
 
 def _end(watching: Watching) -> tuple[Waits, ...]:
@@ -178,9 +206,7 @@ def _sessions(seen: Sequence[Waits]) -> Counter[str]:
 
 def _most(waits: Mapping[str, int], whole: int) -> str:
     ranked = sorted(waits.items(), key=lambda each: -each[1])[:_NAMED_WAITS]
-    named = [
-        f"{wait or 'no wait'} {count / whole:.0%}".replace("%", " %") for wait, count in ranked
-    ]
+    named = [f"{wait or 'no wait'} {percent_words(count / whole)}" for wait, count in ranked]
     return f"Of all sessions' time: {', '.join(named)}. " if named else ""
 
 

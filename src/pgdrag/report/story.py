@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
-from pgdrag.analysis.spent_time import PLACES, spent_sentence
-from pgdrag.analysis.wording import listed, percent_words, slowdown_words
+from pgdrag.analysis.mechanisms.words import mechanisms_sentence
+from pgdrag.analysis.movement import is_told_apart
+from pgdrag.analysis.spent_time import spent_sentence
+from pgdrag.analysis.wording import as_sentence, listed, percent_words, slowdown_words
 from pgdrag.errors import UsageError
-from pgdrag.report.sections._doubts import as_sentence
 from pgdrag.report.sections.answer import noise_words
 
 LINES = 10
@@ -37,7 +38,8 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
     lines = [findings.answer]
     for rung in _largest_steps(findings.rungs):
         lines.append(_step_words(rung))
-        lines += [text for text in (_cause_words(rung),) if text]
+        if cause := _cause_words(rung):
+            lines.append(cause)
     return (*lines, *noise_words(findings))
 
 
@@ -45,10 +47,11 @@ def _of_rung(rung: RungFinding) -> tuple[str, ...]:
     told = [
         _step_words(rung) if rung.to_previous is not None else f"{_title(rung)}: {rung.state}.",
         _baseline_words(rung),
+        mechanisms_sentence(rung.mechanisms, rung.previous),
         spent_sentence(rung.spent, rung.previous),
         f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
         rung.sentence,
-        *(_movement_words(move) for move in _untold(rung)),
+        *(as_sentence(move.sentence) for move in _untold(rung)),
         as_sentence(rung.drift) if rung.drift else "",
         *(as_sentence(text) for text in rung.warnings),
     ]
@@ -92,7 +95,8 @@ def _baseline_words(rung: RungFinding) -> str:
 
 
 def _cause_words(rung: RungFinding) -> str:
-    return spent_sentence(rung.spent, rung.previous) or rung.sentence
+    named = mechanisms_sentence(rung.mechanisms, rung.previous) if rung.mechanisms.named else ""
+    return named or spent_sentence(rung.spent, rung.previous) or rung.sentence
 
 
 def _untold(rung: RungFinding) -> list[Movement]:
@@ -100,12 +104,5 @@ def _untold(rung: RungFinding) -> list[Movement]:
     return [
         move
         for move in rung.movements
-        if move.direction != "unmoved"
-        and not move.after.is_of_machine
-        and move.name not in PLACES
-        and move.sentence.lower() not in rung.sentence.lower()
+        if is_told_apart(move) and move.sentence.lower() not in rung.sentence.lower()
     ]
-
-
-def _movement_words(move: Movement) -> str:
-    return f"{move.sentence[:1].upper()}{move.sentence[1:]}."

@@ -108,7 +108,7 @@ def went_well() -> tuple[Findings, ...]:
     """Return findings of a ladder, and of every design run to its end; with names awkward to show."""
     rungs = tuple(replace(rung, title=AWKWARD) for rung in STEPPED.rungs)
     ladder = replace(STEPPED, rungs=rungs)
-    truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.02)
+    truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.02, is_observed=True)
     designs = [replace(ladder, design=name, design_parameters={}) for name in all_designs()]
     return (findings_of(ladder, truth), *(find(_run_to_end(study, truth)) for study in designs))
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.events import Listener, PhaseStarted, Throughput
+from pgdrag.exhibits import Exhibits
 from pgdrag.factors import Problem
 from pgdrag.load import LoadProfile
 from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
@@ -28,6 +29,7 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.testing.simulated_evidence import simulated_evidence
 
 EPOCH_UNIX_S = 1_700_000_000.0
 
@@ -53,6 +55,7 @@ class Truth:
         outlier_share: share of trials that run at half speed for no reason.
         outcomes: by factor name, an outcome other than *measured* that its presence causes.
         lacking: names of factors that this "server" does not have.
+        is_observed: trials bring the counters and waits of a server that is slow by its reads.
     """
 
     base_tps: float = 1000.0
@@ -65,6 +68,7 @@ class Truth:
     outlier_share: float = 0.0
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
+    is_observed: bool = False
 
 
 class SimulatedBench:
@@ -132,6 +136,7 @@ class SimulatedBench:
             listen(Throughput(measurement.elapsed_s, measurement.total.committed, tps, tps))
             if not measurement.total.committed:
                 outcome = Outcome.STALLED
+        evidence, exhibits = self._observed(trial, measurement)
         return Result(
             trial=trial,
             outcome=outcome,
@@ -152,11 +157,26 @@ class SimulatedBench:
                     0.01,
                     missing="" if tps else "nothing committed in the window",
                 ),
+                *evidence,
             ),
+            exhibits=exhibits,
         )
 
     def close(self) -> None:
         """Nothing is left between trials."""
+
+    def _observed(
+        self, trial: Trial, measured: Measurement | None
+    ) -> tuple[tuple[Observation, ...], Exhibits]:
+        if not self.truth.is_observed or measured is None or not measured.total.committed:
+            return (), Exhibits()
+        sessions = trial.load.connections
+        return simulated_evidence(
+            sessions / measured.committed_per_s,
+            sessions / self.truth.base_tps,
+            measured.total.committed,
+            random.Random(f"{self.seed}/{trial.number}/evidence"),
+        )
 
     def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
         rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")

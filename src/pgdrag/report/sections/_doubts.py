@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import listed
+from pgdrag.analysis.wording import as_sentence, listed
 from pgdrag.report.document import Note, Tone
 
 
@@ -54,14 +54,6 @@ def _merged(texts: Sequence[str]) -> str:
 def _range(numbers: Sequence[str]) -> str:
     ranked = sorted(set(numbers), key=lambda text: float(text.replace(",", "")))
     return ranked[0] if len(ranked) == 1 else f"{ranked[0]} to {ranked[-1]}"
-
-
-def as_sentence(text: str) -> str:
-    """Return words as a sentence: with a capital and a full stop; names stay as they are."""
-    first = text.split(" ", 1)[0]
-    is_name = "_" in first or text[len(first) :].startswith(" = ")
-    start = text if is_name else f"{text[:1].upper()}{text[1:]}"
-    return start if start.endswith((".", "!", "?")) else f"{start}."
 
 
 def _of_rung(rung: RungFinding) -> list[str]:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
+from pgdrag.analysis.mechanisms.words import mechanisms_sentence
 from pgdrag.analysis.spent_time import spent_sentence
-from pgdrag.analysis.wording import in_sentence, listed, slowdown_words, value_words
+from pgdrag.analysis.wording import (
+    as_sentence,
+    in_sentence,
+    listed,
+    percent_words,
+    slowdown_words,
+    value_words,
+)
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
     Align,
@@ -22,7 +30,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._doubts import as_sentence, rung_doubts
+from pgdrag.report.sections._doubts import rung_doubts
 from pgdrag.units import format_duration
 
 _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
@@ -46,7 +54,8 @@ class EvidenceSection(Section):
         """Return a sentence a rung, then their doubts."""
         blocks: list[Block] = []
         for rung in findings.rungs:
-            told = [x for x in (rung.sentence, _spent_words(rung), *_remarks(rung)) if x]
+            spent = spent_sentence(rung.spent, rung.previous)
+            told = [x for x in (rung.sentence, spent, *_remarks(rung)) if x]
             if told:
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
         return (*blocks, *rung_doubts(findings))
@@ -58,7 +67,12 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
     if rung.rung.claim.text:
         body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
-    body += [Paragraph(text) for text in (rung.sentence, _spent_words(rung)) if text]
+    told = (
+        mechanisms_sentence(rung.mechanisms, rung.previous),
+        rung.sentence,
+        spent_sentence(rung.spent, rung.previous),
+    )
+    body += [Paragraph(text) for text in told if text]
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if rung.spent:
@@ -128,35 +142,27 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
     return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
 
 
-def _spent_words(rung: RungFinding) -> str:
-    return spent_sentence(rung.spent, rung.previous)
-
-
 def _spent(rung: RungFinding) -> Table:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
-    has_before = any(part.before_s is not None for part in rung.spent)
     details = {one.name: one.detail for one in rung.evidence}
-    columns = [
+    columns = (
         Column("Sessions' time per transaction"),
+        Column(rung.previous or "before", Align.RIGHT),
         Column(rung.rung.name, Align.RIGHT),
+        Column("Share of the difference", Align.RIGHT),
         Column("What it is"),
-    ]
-    if has_before:
-        columns[1:1] = [Column(rung.previous, Align.RIGHT)]
-        columns[3:3] = [Column("Share of the difference", Align.RIGHT)]
-    rows = []
-    for part in rung.spent:
-        row = [
+    )
+    rows = tuple(
+        (
             Cell(_capital(part.place)),
+            Cell("–" if part.before_s is None else format_duration(part.before_s)),
             Cell(format_duration(part.now_s)),
+            Cell("–" if part.share is None else percent_words(part.share)),
             Cell(details.get(part.name, ""), tone=Tone.MUTED),
-        ]
-        if has_before:
-            share = "–" if part.share is None else f"{part.share * 100:.0f} %"
-            row[1:1] = [Cell(format_duration(part.before_s or 0.0))]
-            row[3:3] = [Cell(share)]
-        rows.append(tuple(row))
-    return Table(f"Where sessions' time went on {rung.rung.name}", tuple(columns), tuple(rows))
+        )
+        for part in rung.spent
+    )
+    return Table(f"Where sessions' time went on {rung.rung.name}", columns, rows)
 
 
 def _value(value: float | None, move: Movement) -> str:

@@ -1,0 +1,201 @@
+"""Which mechanisms slow a server down, what must each of them move, and what may it account for?
+
+A mechanism is named only where all its signs moved the way that it says. What it accounts for is what
+its claims added: a factor of a component of sessions' time (see `ledger`). Of several mechanisms that
+claim the same and have moved, those of the lowest rank share it, each by how far its first sign moved:
+the lower rank is closer to the cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdrag.analysis.mechanisms.findings import Direction
+from pgdrag.analysis.mechanisms.ledger import (
+    HELD,
+    NEEDED,
+    READ,
+    REST,
+    WAL_BYTES,
+    WRITTEN,
+)
+
+# Made of a ledger, and not by a collector.
+READ_WAIT = "mean_read_wait_s"
+WAL_WAIT = "mean_wal_wait_s"
+LWLOCK_WAIT = "other_lwlock_wait_s_per_transaction"
+PARALLEL_WAIT = "parallel_wait_s_per_transaction"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """An observation that must move, and which way."""
+
+    observation: str
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a mechanism may account for: what a factor of a component added.
+
+    Attributes:
+        rank: of those that claim the same and have moved, the lowest has it.
+        given: a sign that must have moved for this claim alone.
+    """
+
+    component: str
+    factor: str = REST
+    rank: int = 0
+    given: Sign | None = None
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One way in which a server becomes slower.
+
+    Attributes:
+        name: a noun: "cache misses".
+        summary: what happens, in a sentence.
+        signs: all of them must move; where the change was a gain, each the other way.
+    """
+
+    name: str
+    summary: str
+    signs: tuple[Sign, ...]
+    claims: tuple[Claim, ...]
+
+
+def _up(observation: str) -> Sign:
+    return Sign(observation, "up")
+
+
+def _down(observation: str) -> Sign:
+    return Sign(observation, "down")
+
+
+_CROWDED = _up("cpu_pressure_share")
+_VACUUMS = _up("vacuums_per_s")
+
+
+def _vacuums_claims(rank: int) -> tuple[Claim, ...]:
+    """What vacuum takes from sessions: processors, the reads of others, and room in the WAL."""
+    return (
+        Claim("queue", rank=rank),
+        Claim("client", rank=rank, given=_CROWDED),
+        Claim("read", rank=rank + 1),
+        Claim("wal", rank=rank + 1),
+        Claim("lwlock", rank=rank),
+    )
+
+
+CATALOGUE = (
+    Mechanism(
+        "index loss",
+        "Statements read whole tables where they found their rows by an index.",
+        (_up("seq_tuples_per_transaction"), _down("index_scan_share")),
+        (Claim("read", NEEDED), Claim("cpu", NEEDED), Claim("cpu", rank=1), Claim("parallel")),
+    ),
+    Mechanism(
+        "HOT chains",
+        "Statements step over row versions that nobody needs, but that may not be removed yet.",
+        (_up(NEEDED), _up("horizon_age_transactions")),
+        (Claim("read", NEEDED, rank=1), Claim("cpu", NEEDED, rank=1), Claim("cpu", rank=1)),
+    ),
+    Mechanism(
+        "cache misses",
+        "Blocks are not in shared_buffers: they are read again, and others make room, dirty ones written first.",
+        (_down("buffer_hit_ratio"), _up(READ)),
+        (
+            Claim("read", READ),
+            Claim("write", WRITTEN, given=_up(WRITTEN)),
+            Claim("write", rank=1, given=_up(WRITTEN)),
+            # The WAL is flushed up to a dirty block before that is written.
+            Claim("wal", given=_up(WRITTEN)),
+        ),
+    ),
+    Mechanism(
+        "read system calls",
+        "Sessions spend processor time on copying blocks from the kernel.",
+        (_up("read_syscalls_per_transaction"),),
+        (Claim("cpu"),),
+    ),
+    Mechanism(
+        "I/O worker starvation",
+        "Reads queue for too few I/O workers.",
+        (_up(READ_WAIT), _up("io_workers_busy_share")),
+        (Claim("read"),),
+    ),
+    Mechanism(
+        "a slower device",
+        "The storage takes longer over each request.",
+        (_up("disk_read_wait_s"), _up("storage_read_bytes_per_transaction"), _up(READ_WAIT)),
+        (Claim("read"),),
+    ),
+    Mechanism(
+        "checkpoint storm",
+        "Checkpoints follow closely upon each other, and the first change of a block after each is "
+        "logged as the whole block.",
+        (_up("checkpoints_per_s"), _up("full_page_images_per_transaction")),
+        (
+            Claim("wal", WAL_BYTES),
+            Claim("wal", rank=1, given=_up("checkpoint_time_share")),
+            Claim("write", rank=2, given=_up("checkpoint_time_share")),
+            Claim("read", rank=2, given=_up("checkpoint_time_share")),
+        ),
+    ),
+    Mechanism(
+        "full-page images",
+        "More whole blocks are logged.",
+        (_up("full_page_images_per_transaction"), _up(WAL_BYTES)),
+        (Claim("wal", WAL_BYTES, rank=1),),
+    ),
+    Mechanism(
+        "WAL volume",
+        "Each transaction writes more WAL.",
+        (_up(WAL_BYTES), _up("wal_records_per_transaction")),
+        (Claim("wal", WAL_BYTES, rank=2),),
+    ),
+    Mechanism(
+        "WAL sync",
+        "Commits wait longer until their WAL is on storage.",
+        (_up(WAL_WAIT),),
+        (Claim("wal"),),
+    ),
+    Mechanism(
+        "vacuum contention",
+        "Autovacuum competes with sessions for processors, storage and WAL.",
+        (_VACUUMS, _up("autovacuum_cpu_share")),
+        _vacuums_claims(1),
+    ),
+    Mechanism(
+        "CPU saturation",
+        "More processes want to run than there are processors.",
+        (_up("session_cpu_wait_s_per_transaction"), _CROWDED),
+        (Claim("queue", rank=2), Claim("client", rank=2)),
+    ),
+    Mechanism(
+        "parallel workers",
+        "Statements start parallel workers, and wait for them.",
+        (_up(PARALLEL_WAIT),),
+        (Claim("parallel", rank=1),),
+    ),
+    Mechanism(
+        "lock contention",
+        "Transactions wait for each other beyond what all of them take longer.",
+        (_up("lock_wait_s_per_transaction"),),
+        (Claim(HELD),),
+    ),
+    Mechanism(
+        "LWLock contention",
+        "Sessions wait for each other inside the server.",
+        (_up(LWLOCK_WAIT),),
+        (Claim("lwlock", rank=2),),
+    ),
+    Mechanism(
+        "lookups of transaction state",
+        "The caches of transaction state are too small for what is asked of them.",
+        (_up("slru_reads_per_transaction"), _up("slru_miss_ratio")),
+        (Claim("status"),),
+    ),
+)

@@ -1,0 +1,251 @@
+"""Into which components does the sessions' time on a transaction fall, and each of them into factors?
+
+A component is a sum of waits, or processor time. Its seconds per transaction are a product: so many
+blocks needed, such a part of them read, so long a wait for each. What a change added to a component
+falls apart into what each factor added by the logarithmic mean Divisia index (Ang, Energy Policy 33,
+2005): the parts add up without a rest, and do not depend on an order of the factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from pgdrag.exhibits import WaitTime
+from pgdrag.plan import Observation
+
+SESSIONS = ("client backend", "parallel worker")
+REST = ""  # the last factor of each component: what the others leave
+HELD = "held"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of the sessions' time.
+
+    Attributes:
+        place: where it is spent, for people: "in reads of blocks".
+        waits: patterns of "Type:Event" that belong to it; a wait belongs to the first that matches.
+        counts: observations per transaction, each a part or a multiple of the one before: each ratio of
+            neighbours is a factor, named after the later one.
+    """
+
+    name: str
+    place: str
+    waits: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+
+
+NEEDED = "blocks_needed_per_transaction"
+READ = "blocks_read_per_transaction"
+WRITTEN = "session_writes_per_transaction"
+WAL_BYTES = "wal_bytes_per_transaction"
+
+COMPONENTS = (
+    Component(
+        "read",
+        "in reads of blocks",
+        (
+            *("IO:DataFileRead", "IO:DataFilePrefetch", "IO:Aio*", "LWLock:Aio*"),
+            *("LWLock:BufferMapping", "LWLock:BufferIO", "IPC:BufferIO", "IPC:BufferIo"),
+        ),
+        (NEEDED, READ),
+    ),
+    Component("write", "in writes of blocks", ("IO:DataFile*",), (WRITTEN,)),
+    Component(
+        "wal",
+        "in writes of the WAL",
+        ("IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*"),
+        (WAL_BYTES,),
+    ),
+    Component(
+        "status",
+        "in looking up the state of transactions",
+        (
+            *("IO:SLRU*", "IO:Slru*", "LWLock:*SLRU", "LWLock:*Buffer"),
+            *("LWLock:Xact*", "LWLock:Subtrans*", "LWLock:MultiXact*"),
+        ),
+    ),
+    Component(HELD, "waiting for others", ("Lock:*", "LWLock:BufferContent", "BufferPin:*")),
+    Component("lwlock", "in the server's other locks", ("LWLock:*",)),
+    Component(
+        "parallel",
+        "waiting for parallel workers",
+        (
+            *("IPC:Bgworker*", "IPC:BgWorker*", "IPC:Execute*", "IPC:Parallel*", "IPC:Hash*"),
+            *("IPC:MessageQueue*", "IPC:Btree*"),
+        ),
+    ),
+    Component("pause", "in pauses", ("Timeout:*",)),
+    Component("client", "waiting for clients", ("Client:*",)),
+    Component("other", "in other waits", ("*:*",)),
+    Component("cpu", "on a processor", (), (NEEDED,)),
+    Component("queue", "waiting for a processor"),
+)
+_BY_NAME = {component.name: component for component in COMPONENTS}
+_CPU = "session_cpu_s_per_transaction"
+_QUEUE = "session_cpu_wait_s_per_transaction"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Sessions' time on one transaction, in seconds of all sessions together.
+
+    Attributes:
+        seconds: by component.
+        counts: the observations that factors are made of; those that were not seen are not there.
+        least_s: the smallest time that can be told from none.
+    """
+
+    seconds: Mapping[str, float]
+    counts: Mapping[str, float]
+    least_s: float
+    committed: int
+
+    @property
+    def whole_s(self) -> float:
+        """Of all components."""
+        return sum(self.seconds.values())
+
+
+def pooled(ledgers: Sequence[Ledger]) -> Ledger:
+    """Return the ledgers of several trials as one: the means over all their transactions."""
+    commits = sum(one.committed for one in ledgers)
+    seconds = {
+        name: sum(one.seconds[name] * one.committed for one in ledgers) / commits
+        for name in ledgers[0].seconds
+    }
+    everywhere = set.intersection(*(set(one.counts) for one in ledgers))
+    counts = {
+        name: sum(one.counts[name] * one.committed for one in ledgers) / commits
+        for name in everywhere
+    }
+    return Ledger(seconds, counts, min(one.least_s for one in ledgers), commits)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one factor of one component added, in seconds of all sessions per transaction."""
+
+    component: str
+    factor: str
+    added_s: float
+
+    @property
+    def place(self) -> str:
+        """Where it was spent."""
+        return _BY_NAME[self.component].place
+
+
+def ledger(
+    waits: Sequence[WaitTime], evidence: Sequence[Observation], committed: int
+) -> Ledger | None:
+    """Return where sessions' time went in a trial; None where that was not watched, or nothing committed."""
+    mine = [one for one in waits if one.backend_type in SESSIONS]
+    if not mine or committed <= 0:
+        return None
+    seen = {one.name: one for one in evidence if one.value is not None}
+    values = {name: one.value for name, one in seen.items() if one.value is not None}
+    seconds = dict.fromkeys(_BY_NAME, 0.0)
+    running_s = 0.0
+    for one in mine:
+        if one.wait:
+            seconds[_component(one.wait)] += one.time_s / committed
+        else:
+            running_s += one.time_s / committed
+    seconds |= _running(running_s, values)
+    # None at all is taken for the least that can be told: a factor has no logarithm of nothing.
+    counts = {
+        name: max(values[name], seen[name].resolution)
+        for one in COMPONENTS
+        for name in one.counts
+        if name in values
+    }
+    # One look that saw one session, where that is known; else the shortest time seen.
+    look = seen.get("on_cpu_s_per_transaction")
+    least_s = look.resolution if look else min(one.time_s for one in mine) / committed
+    return Ledger(seconds, counts, least_s, committed)
+
+
+def _component(wait: str) -> str:
+    return next(
+        one.name for one in COMPONENTS if any(fnmatchcase(wait, pattern) for pattern in one.waits)
+    )
+
+
+def _running(running_s: float, values: Mapping[str, float]) -> dict[str, float]:
+    """Share the time without a wait out into that on a processor and that before one."""
+    cpu_s, queue_s = values.get(_CPU), values.get(_QUEUE)
+    if cpu_s is None or queue_s is None or cpu_s + queue_s <= 0:
+        return {"cpu": running_s}
+    return {
+        "cpu": running_s * cpu_s / (cpu_s + queue_s),
+        "queue": running_s * queue_s / (cpu_s + queue_s),
+    }
+
+
+def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
+    """Return what the factors of those components added that take longer now; the sum is all that was added.
+
+    Where one factor of a component grew and another fell, only what is left of the growth was added.
+    Waiting for others lasts as long as these others take: its part that grew with all else is spread
+    over all else, and only the rest is the component's own.
+    """
+    least_s = max(before.least_s, after.least_s)
+    parts = [
+        part
+        for component in COMPONENTS
+        if component.name != HELD
+        for part in _net(_factors(component, before, after, least_s))
+    ]
+    held_s = max(after.seconds[HELD] - before.seconds[HELD], 0.0)
+    whole_s = sum(part.added_s for part in parts)
+    with_others_s = min(_grown_with_others(before, after, least_s), held_s) if whole_s else 0.0
+    if with_others_s:
+        parts = [
+            replace(part, added_s=part.added_s * (1 + with_others_s / whole_s)) for part in parts
+        ]
+    own_s = held_s - with_others_s
+    return (*parts, *([Part(HELD, REST, own_s)] if own_s > 0 else []))
+
+
+def _net(parts: Sequence[Part]) -> list[Part]:
+    """Return the factors that made a component longer, scaled to what it grew by in all."""
+    grown = [part for part in parts if part.added_s > 0]
+    net_s, grown_s = (sum(part.added_s for part in of) for of in (parts, grown))
+    if net_s <= 0:
+        return []
+    return [replace(part, added_s=part.added_s * net_s / grown_s) for part in grown]
+
+
+def _factors(component: Component, before: Ledger, after: Ledger, least_s: float) -> list[Part]:
+    name = component.name
+    then_s, now_s = before.seconds[name], after.seconds[name]
+    counts = [x for x in component.counts if x in before.counts and x in after.counts]
+    then = [*(before.counts[x] for x in counts), max(then_s, least_s)]
+    now = [*(after.counts[x] for x in counts), max(now_s, least_s)]
+    weight = _logarithmic_mean(then[-1], now[-1])
+    logs = [math.log(b / a) for a, b in zip(then, now, strict=True)]
+    grown = [x - y for x, y in zip(logs, [0.0, *logs], strict=False)]
+    parts = [
+        Part(name, factor, weight * log) for factor, log in zip([*counts, REST], grown, strict=True)
+    ]
+    # What the floor took away or added, so that the sum is exact.
+    rest = parts[-1]
+    slip_s = (now_s - then_s) - sum(part.added_s for part in parts)
+    return [*parts[:-1], Part(name, REST, rest.added_s + slip_s)]
+
+
+def _grown_with_others(before: Ledger, after: Ledger, least_s: float) -> float:
+    """Return what waiting for others would have grown by if it had grown as all else did."""
+    then, now = (max(x.seconds[HELD], least_s) for x in (before, after))
+    others_then, others_now = (max(x.whole_s - x.seconds[HELD], least_s) for x in (before, after))
+    return max(_logarithmic_mean(then, now) * math.log(others_now / others_then), 0.0)
+
+
+def _logarithmic_mean(a: float, b: float) -> float:
+    """Return (b - a) / ln(b / a), which lies between the two."""
+    ratio = math.log(b / a)
+    return a if abs(ratio) < 1e-12 else (b - a) / ratio

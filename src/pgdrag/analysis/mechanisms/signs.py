@@ -1,0 +1,148 @@
+"""Did an observation move, and could that be chance?
+
+A trial is the unit: its value over the whole window is one number, and trials do not resemble their
+neighbours in time as seconds do. What differs from trial to trial of the same treatment is pooled over
+all treatments of the run; chance in counting few events comes on top of it. No smoothing, and no
+correlation of series, which finds structure in noise: docs/method.md shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from pgdrag.analysis.mechanisms.findings import Direction
+from pgdrag.analysis.movement import UNMOVED_BELOW, scaled
+from pgdrag.plan import Observation
+
+_LEAST_SD = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One trial's value of an observation, on the scale on which it is compared.
+
+    Attributes:
+        value: a logarithm, of a share that of its odds.
+        counting_variance: of that, by chance in counting the events behind it.
+    """
+
+    value: float
+    counting_variance: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much an observation differs between trials of one treatment; `dof` 0: nobody knows."""
+
+    sd: float
+    dof: int
+
+
+@dataclass(frozen=True)
+class Test:
+    """What a test of one sign came to.
+
+    Attributes:
+        before, after: means over the trials, in the observation's own unit.
+        p: probability of such a movement or a larger one the wanted way by chance alone; None where no
+            treatment was repeated, so that nobody knows what trials differ by.
+        distance: from before to after, the wanted way, on the scale of `Reading`.
+    """
+
+    __test__ = False  # pytest looks for this name
+
+    before: float
+    after: float
+    p: float | None
+    distance: float
+
+    @property
+    def has_moved(self) -> bool:
+        """It moved by 10 % or more the wanted way."""
+        return self.distance >= UNMOVED_BELOW
+
+
+def reading(seen: Observation, committed: int, resolution: float) -> Reading | None:
+    """Return a trial's value as it is compared; None where it was not seen.
+
+    Args:
+        committed: transactions of the trial.
+        resolution: the coarser one of all that it is compared with: one event in a long trial and in a
+            short one are different rates, and none in either is the same.
+    """
+    if seen.value is None or not math.isfinite(seen.value):
+        return None
+    value = scaled(seen.value, seen.unit, resolution)
+    # A number per transaction is no surer than the number of transactions; of few, a logarithm is less
+    # sure than its first approximation, 1/n.
+    per_commit = 1 / max(committed - 0.5, 0.5) if seen.unit.endswith("/transaction") else 0.0
+    whole = 1 / seen.resolution
+    if seen.unit != "ratio":
+        return Reading(value, 1 / max(seen.value * whole, 1.0) + per_commit)
+    share = 1 / (1 + math.exp(-value))
+    return Reading(value, 1 / max(share * whole, 1.0) + 1 / max((1 - share) * whole, 1.0))
+
+
+def spread(groups: Sequence[Sequence[Reading]]) -> Spread:
+    """Return what trials of the same treatment differ by, pooled over the treatments."""
+    values = [[one.value for one in group] for group in groups if len(group) > 1]
+    dof = sum(len(group) - 1 for group in values)
+    if not dof:
+        return Spread(math.nan, 0)
+    squares = sum(float(np.var(group, ddof=1)) * (len(group) - 1) for group in values)
+    return Spread(max(math.sqrt(squares / dof), _LEAST_SD), dof)
+
+
+def tested(
+    unit: str,
+    wanted: Direction,
+    before: Sequence[Reading],
+    after: Sequence[Reading],
+    noise: Spread,
+) -> Test:
+    """Test whether an observation moved the wanted way: Student's t, one-sided, on the pooled spread.
+
+    Args:
+        unit: of the observation.
+        before, after: one reading a trial; at least one each.
+    """
+    then, now = _mean(before), _mean(after)
+    distance = (now - then) if wanted == "up" else (then - now)
+    p = _chance(distance, before, after, noise) if noise.dof else None
+    return Test(_unscaled(unit, then), _unscaled(unit, now), p, distance)
+
+
+def _chance(
+    distance: float, before: Sequence[Reading], after: Sequence[Reading], noise: Spread
+) -> float:
+    between = noise.sd**2 * (1 / len(before) + 1 / len(after))
+    counting = sum(
+        sum(x.counting_variance for x in side) / len(side) ** 2 for side in (before, after)
+    )
+    # What chance in counting does is known, and not estimated: degrees of freedom by Satterthwaite.
+    dof = noise.dof * ((between + counting) / between) ** 2
+    return float(stats.t.sf(distance / math.sqrt(between + counting), dof))
+
+
+def adjusted(values: Mapping[str, float]) -> dict[str, float]:
+    """Return p-values as rates of false discovery among all of them (Benjamini and Yekutieli 2001).
+
+    Theirs and not Benjamini and Hochberg's, since counters of one server depend on each other.
+    """
+    if not values:
+        return {}
+    found = stats.false_discovery_control(list(values.values()), method="by")
+    return dict(zip(values, (float(x) for x in found), strict=True))
+
+
+def _mean(side: Sequence[Reading]) -> float:
+    return sum(one.value for one in side) / len(side)
+
+
+def _unscaled(unit: str, value: float) -> float:
+    return 1 / (1 + math.exp(-value)) if unit == "ratio" else math.exp(value)

@@ -1,0 +1,39 @@
+"""How is said which mechanisms a slowdown is made of?"""
+
+from __future__ import annotations
+
+from pgdrag.analysis.mechanisms.findings import NAMED_SHARE, MechanismFinding, MechanismsFinding
+from pgdrag.analysis.wording import listed, percent_words
+from pgdrag.units import format_duration
+
+_NAMED = 3
+
+
+def mechanisms_sentence(found: MechanismsFinding, previous: str) -> str:
+    """Say which mechanisms account for how much of the time, or why none is named; "" without a step."""
+    if found.why_none:
+        return f"No mechanism is named: {found.why_none}." if found.found else ""
+    if found.added_s is None or found.unexplained is None:
+        return ""
+    more = "less" if found.is_gain else "longer"
+    verb = "fell away with" if found.is_gain else "are accounted for by"
+    named = listed([f"{share_words(one)} {verb} {one.name}" for one in found.named[:_NAMED]])
+    rest = (
+        f"; {percent_words(found.unexplained)} are unexplained"
+        if found.unexplained >= NAMED_SHARE
+        else ""
+    )
+    return (
+        f"Of the {format_duration(found.added_s)} that each transaction takes {more} than on {previous}, "
+        f"{named}{rest}."
+    )
+
+
+def share_words(one: MechanismFinding) -> str:
+    """Return `62 % (55 % to 68 %)`: the share, and its range over the pairs of trials."""
+    if one.share is None:
+        return "an unknown part"
+    if one.share_low is None or one.share_high is None:
+        return percent_words(one.share)
+    low, high = percent_words(one.share_low), percent_words(one.share_high)
+    return f"{percent_words(one.share)} ({low} to {high})"

@@ -1,0 +1,181 @@
+"""Who ran on the processors, and how long did sessions wait for one?
+
+A session without a wait event runs, or would like to: pg_stat_activity does not tell which. The kernel
+does, in /proc/PID/schedstat: nanoseconds on a processor, and nanoseconds ready to run, but waiting for
+one. It keeps no account of processes that have ended, so that all are looked at once a second; what
+short-lived ones took unseen is in the postmaster's account of its ended children, and is shared out
+among the kinds of those that were seen to end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, LiteralString
+
+from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import _proc as proc
+from pgdrag.collectors._counters import attempt, missing, per_transaction
+from pgdrag.collectors.cpu import ended_ticks
+from pgdrag.driver import WATCH_NAME
+from pgdrag.plan import Observation
+from pgdrag.servers.processes import CLIENT_BACKEND, backend_type
+
+_SESSIONS = (CLIENT_BACKEND, "parallel worker")
+_AUTOVACUUM = ("autovacuum worker", "autovacuum launcher")
+_CPU = ("session_cpu_s_per_transaction", "sessions' processor time per transaction")
+_QUEUE = (
+    "session_cpu_wait_s_per_transaction",
+    "sessions' time ready to run, but waiting for a processor, per transaction",
+)
+_VACUUM = ("autovacuum_cpu_share", "autovacuum's share of all processors")
+_OTHERS = ("background_cpu_share", "the server's other processes' share of all processors")
+_WATCH: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+_NS = 1e-9
+_TOO_SHORT = Unseen("the window was too short for two looks")
+
+
+@dataclass(frozen=True)
+class Account:
+    """A process's time since it began: on a processor, and waiting for one."""
+
+    kind: str
+    cpu_ns: int
+    queue_ns: int
+
+
+class Looks:
+    """What looks at all processes came to, by kind, from the first look to the last.
+
+    Attributes:
+        count: of looks.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._began_s = self._last_s = 0.0
+        self._last: Mapping[int, Account] = {}
+        self._cpu_ns: Counter[str] = Counter()
+        self._queue_ns: Counter[str] = Counter()
+        self._ended_before_s = self._ended_s = 0.0
+        # Whole lives of those that ended, as last seen: as much of them is no news to the postmaster.
+        self._seen_of_ended_ns: Counter[str] = Counter()
+
+    def add(self, at_s: float, accounts: Mapping[int, Account], ended_s: float) -> None:
+        """Note a look: every living process by its pid, and the processor time of all that have ended."""
+        if not self.count:
+            self._began_s, self._ended_before_s, self._last = at_s, ended_s, accounts
+        for pid, now in accounts.items():
+            then = self._last.get(pid, Account(now.kind, 0, 0))
+            if (
+                then.cpu_ns > now.cpu_ns
+            ):  # another process by now, with the number of one that ended
+                then = Account(now.kind, 0, 0)
+            self._cpu_ns[now.kind] += now.cpu_ns - then.cpu_ns
+            self._queue_ns[now.kind] += max(now.queue_ns - then.queue_ns, 0)
+        for pid in self._last.keys() - accounts.keys():
+            self._seen_of_ended_ns[self._last[pid].kind] += self._last[pid].cpu_ns
+        self.count += 1
+        self._last, self._last_s, self._ended_s = accounts, at_s, ended_s
+
+    @property
+    def observed_s(self) -> float:
+        """Seconds from the first look to the last."""
+        return self._last_s - self._began_s
+
+    def queue_s(self, *kinds: str) -> float:
+        """Seconds in which processes of these kinds waited for a processor."""
+        return sum(self._queue_ns[kind] for kind in kinds) * _NS
+
+    def cpu_s(self, *kinds: str) -> float:
+        """Seconds that processes of these kinds were on a processor."""
+        return sum(self._cpu_ns[kind] * _NS + self._unseen_s(kind) for kind in kinds)
+
+    def cpu_s_without(self, *kinds: str) -> float:
+        """Seconds that processes of all other kinds were on a processor."""
+        return self.cpu_s(*(kind for kind in self._cpu_ns if kind not in kinds))
+
+    def _unseen_s(self, kind: str) -> float:
+        """What processes of a kind took between the last look at them and their end."""
+        whole_ns = self._seen_of_ended_ns.total()
+        unseen_s = self._ended_s - self._ended_before_s - whole_ns * _NS
+        return max(unseen_s, 0.0) * self._seen_of_ended_ns[kind] / whole_ns if whole_ns else 0.0
+
+
+class Schedule(Collector):
+    """The kernel's scheduler on the server's processes, by kind."""
+
+    name: ClassVar[str] = "schedule"
+    summary: ClassVar[str] = "who ran on the processors, and how long sessions waited for one"
+
+    def __init__(self) -> None:
+        self._looks = Looks()
+        self._unseen: Unseen | None = None
+        self._kinds: dict[int, str] = {}
+
+    def before(self, observer: Observer) -> None:
+        """Nothing: only within the window does no session of the workload begin or end."""
+
+    def sample(self, observer: Observer) -> None:
+        """Look at every process."""
+        if self._unseen is None:
+            found = attempt(lambda: self._look(observer))
+            self._unseen = found if isinstance(found, Unseen) else None
+
+    def after(self, observer: Observer) -> None:
+        """Nothing: the window's sessions have ended."""
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Return sessions' time on and before a processor, and what others took."""
+        looks = self._looks
+        unseen = self._unseen or (_TOO_SHORT if looks.observed_s <= 0 else None)
+        if unseen is not None:
+            return (
+                missing(*_CPU, "s/transaction", unseen),
+                missing(*_QUEUE, "s/transaction", unseen),
+                missing(*_VACUUM, "ratio", unseen),
+                missing(*_OTHERS, "ratio", unseen),
+            )
+        return (
+            self._time(_CPU, looks.cpu_s(*_SESSIONS), window),
+            self._time(_QUEUE, looks.queue_s(*_SESSIONS), window),
+            self._share(_VACUUM, looks.cpu_s(*_AUTOVACUUM)),
+            self._share(_OTHERS, looks.cpu_s_without(*_SESSIONS, *_AUTOVACUUM)),
+        )
+
+    def _look(self, observer: Observer) -> None:
+        postmaster = observer.postmaster()
+        own = {observer.backend_pid, *(pid for (pid,) in observer.query(_WATCH, WATCH_NAME))}
+        accounts = {}
+        for pid in proc.children(postmaster) - own:
+            try:
+                text = proc.read_text(proc.PROC / str(pid) / "schedstat")
+                accounts[pid] = Account(self._kind(pid), *map(int, text.split()[:2]))
+            except proc.Gone:
+                continue
+        ended_s = ended_ticks(postmaster) / os.sysconf("SC_CLK_TCK")
+        self._looks.add(time.monotonic(), accounts, ended_s)
+
+    def _kind(self, pid: int) -> str:
+        known = self._kinds.get(pid) or backend_type(
+            proc.read_text(proc.PROC / str(pid) / "cmdline")
+        )
+        # Just forked, it may not have said yet what it is: it is asked again.
+        self._kinds[pid] = known or ""
+        return self._kinds[pid]
+
+    def _time(self, names: tuple[str, str], time_s: float, window: Window) -> Observation:
+        # Of the seconds between the first look and the last, to those of the window.
+        whole_s = time_s * window.elapsed_s / self._looks.observed_s
+        detail = f"{time_s:.2f} s in {self._looks.observed_s:.1f} s, by {self._looks.count} looks."
+        return per_transaction(
+            *names, whole_s, window, unit="s/transaction", step=_NS, detail=detail
+        )
+
+    def _share(self, names: tuple[str, str], cpu_s: float) -> Observation:
+        whole_s = self._looks.observed_s * (os.cpu_count() or 1)
+        share = min(cpu_s / whole_s, 1.0)
+        return Observation(*names, share, "ratio", 0.01 / whole_s, detail=f"{cpu_s:.2f} s.")

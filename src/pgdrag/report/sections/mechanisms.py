@@ -1,0 +1,158 @@
+"""By what mechanism did each rung slow the server down, and how much of the added time is that?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.mechanisms.findings import NAMED_SHARE, MechanismFinding, SignFinding
+from pgdrag.analysis.mechanisms.words import mechanisms_sentence, share_words
+from pgdrag.analysis.wording import listed, percent_words
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Figure,
+    Heading,
+    Items,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.sections import Section
+from pgdrag.report.shares import ShareRow, shares_chart, shares_text
+from pgdrag.units import format_duration
+
+_TITLE = "Mechanisms"
+_READING = (
+    "A mechanism is named where every counter that it must move did, beyond what trials differ by by chance "
+    "(false discoveries under 5 %, Benjamini and Yekutieli), and where it accounts for 5 % or more of the "
+    "time that sessions spend on a transaction in addition. In brackets: the range over the pairs of trials. "
+    "What it accounts for is what its factors added to the waits and processor time of sessions; it is where "
+    "the time went, and not what would be saved without it."
+)
+
+
+class MechanismsSection(Section):
+    """A bar a mechanism and rung, and what it moved."""
+
+    name: ClassVar[str] = "mechanisms"
+    summary: ClassVar[str] = "which mechanisms account for how much of each rung's slowdown"
+    title: ClassVar[str] = _TITLE
+    order: ClassVar[int] = 35
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is something to say as soon as a mechanism could be tested on some step."""
+        tested = (one.q for rung in findings.rungs for one in rung.mechanisms.found)
+        return findings.has_rungs and any(q is not None for q in tested)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the picture, the table of what is named, and all that was tested."""
+        looked = [rung for rung in findings.rungs if rung.mechanisms.found]
+        named = [rung for rung in looked if rung.mechanisms.named]
+        rows = [row for rung in named for row in _rows(rung)]
+        blocks: list[Block] = []
+        if rows:
+            told = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
+            caption = (
+                "Shares of the time that each transaction takes longer than on the rung before."
+            )
+            blocks += [
+                Figure(shares_chart(rows, _TITLE, told), caption, shares_text(rows)),
+                _named_table(named),
+            ]
+        none = [rung for rung in findings.rungs if rung.mechanisms.why_none and rung.previous]
+        if none:
+            blocks.append(Items(tuple(f"{x.rung.name}: {_none_words(x)}" for x in none)))
+        blocks.append(Paragraph(_READING, Tone.MUTED))
+        tested = [block for rung in looked for block in _tested(rung)]
+        return (*blocks, Details("All mechanisms that were tested", tuple(tested)))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return a sentence a rung."""
+        told = [
+            f"{rung.rung.name}: {text}"
+            for rung in findings.rungs
+            if (text := mechanisms_sentence(rung.mechanisms, rung.previous))
+        ]
+        return (Items(tuple(told)),) if told else ()
+
+
+def _rows(rung: RungFinding) -> list[ShareRow]:
+    found = rung.mechanisms
+    rows = [
+        ShareRow(rung.rung.name, one.name, one.share or 0.0, share_words(one))
+        for one in found.named
+    ]
+    rest = found.unexplained or 0.0
+    if rest >= NAMED_SHARE:
+        rows.append(
+            ShareRow(rung.rung.name, "unexplained", rest, percent_words(rest), is_rest=True)
+        )
+    return rows
+
+
+def _named_table(rungs: Sequence[RungFinding]) -> Table:
+    columns = (
+        Column("Rung"),
+        Column("Mechanism"),
+        Column("Share", Align.RIGHT),
+        Column("Seconds per transaction", Align.RIGHT),
+        Column("What moved"),
+    )
+    rows = tuple(
+        (
+            Cell(rung.rung.name, is_strong=True),
+            Cell(one.name, _where(one), is_strong=True),
+            Cell(share_words(one)),
+            Cell(_signed(one.added_s, is_gain=rung.mechanisms.is_gain)),
+            Cell("; ".join(sign.sentence for sign in one.signs)),
+        )
+        for rung in rungs
+        for one in rung.mechanisms.named
+    )
+    return Table("Mechanisms named on each rung", columns, rows)
+
+
+def _where(one: MechanismFinding) -> str:
+    return listed(list(one.places))
+
+
+def _signed(added_s: float | None, *, is_gain: bool) -> str:
+    if added_s is None:
+        return "–"
+    return f"{'−' if is_gain else '+'}{format_duration(added_s)}"
+
+
+def _none_words(rung: RungFinding) -> str:
+    return f"no mechanism is named, since {rung.mechanisms.why_none}."
+
+
+def _tested(rung: RungFinding) -> tuple[Block, ...]:
+    columns = (
+        Column("Mechanism"),
+        Column("Signs"),
+        Column("Chance", Align.RIGHT),
+        Column("Share", Align.RIGHT),
+    )
+    rows = tuple(
+        (
+            Cell(one.name, one.summary, is_strong=one.is_shown),
+            Cell("; ".join(_sign_words(sign) for sign in one.signs)),
+            Cell("–" if one.q is None else f"{one.q:.2g}"),
+            Cell("–" if one.share is None else percent_words(one.share)),
+        )
+        for one in rung.mechanisms.found
+    )
+    heading = Heading(rung.rung.name, f"against {rung.previous}")
+    return (heading, Table(f"Mechanisms tested on {rung.rung.name}", columns, rows))
+
+
+def _sign_words(sign: SignFinding) -> str:
+    if sign.p is None and not sign.has_moved:
+        return f"? {sign.sentence}"
+    return f"{'✓' if sign.has_moved else '✗'} {sign.sentence}"

@@ -1,0 +1,66 @@
+"""What would collectors see of a simulated trial, all of whose slowness is planted in reads of blocks?
+
+Every other counter of the mechanisms is there, too, and does nothing but noise.
+"""
+
+from __future__ import annotations
+
+import random
+
+from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
+from pgdrag.analysis.mechanisms.ledger import NEEDED, READ
+from pgdrag.exhibits import Exhibits, WaitTime
+from pgdrag.plan import Observation, Unit
+
+NOISE = 0.03  # standard deviation of the logarithm of each counter between trials
+_NEEDED = 100_000.0  # blocks per transaction
+_READ_S = 1e-6  # to wait for a block
+_CPU_SHARE = 0.5  # of the untouched server's time on a transaction
+_LOOK_S = 0.05
+
+
+def simulated_evidence(
+    time_s: float, base_s: float, committed: int, rng: random.Random
+) -> tuple[tuple[Observation, ...], Exhibits]:
+    """Return observations and waits of a trial.
+
+    Args:
+        time_s: of all sessions on one transaction, in seconds.
+        base_s: the same of the untouched server.
+        committed: transactions in the window; at least one.
+    """
+    cpu_s = min(base_s * _CPU_SHARE, time_s * 0.9)
+    read_s = time_s - cpu_s
+    read = min(read_s / _READ_S, 0.95 * _NEEDED)
+    step_s = _LOOK_S / committed
+
+    def seen(name: str, value: float, unit: Unit, resolution: float) -> Observation:
+        noisy = value * rng.lognormvariate(0.0, NOISE)
+        return Observation(name, name.replace("_", " "), noisy, unit, resolution)
+
+    told = {
+        NEEDED: seen(NEEDED, _NEEDED, "1/transaction", 1 / committed),
+        READ: seen(READ, read, "1/transaction", 1 / committed),
+        "buffer_hit_ratio": Observation(
+            "buffer_hit_ratio",
+            "buffer hit ratio",
+            1 - (read / _NEEDED) * rng.uniform(0.97, 1.03),
+            "ratio",
+            1e-9,
+        ),
+        "on_cpu_s_per_transaction": seen(
+            "on_cpu_s_per_transaction", cpu_s, "s/transaction", step_s
+        ),
+    }
+    signs = {sign.observation for one in CATALOGUE for sign in one.signs}
+    others = tuple(
+        seen(name, 0.2, "ratio" if name.endswith(("ratio", "share")) else "count", 1e-6)
+        # In order: each seed has the same noise each time. What a ledger makes is not observed.
+        for name in sorted(signs - told.keys())
+        if not name.startswith(("mean_", "other_", "parallel_"))
+    )
+    waits = (
+        WaitTime("client backend", "IO:DataFileRead", read_s * committed),
+        WaitTime("client backend", "", cpu_s * committed),
+    )
+    return (*told.values(), *others), Exhibits(waits=waits)

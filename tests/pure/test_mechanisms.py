@@ -1,0 +1,269 @@
+"""Mechanisms are shown by their signs, and charged with the time that their factors added."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from analysis_runs import observation, result, run_of, rung
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.analysis.ladder import find
+from pgdrag.analysis.mechanisms import signs
+from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
+from pgdrag.analysis.mechanisms.ledger import (
+    COMPONENTS,
+    HELD,
+    NEEDED,
+    READ,
+    Ledger,
+    added,
+    ledger,
+    pooled,
+)
+from pgdrag.analysis.mechanisms.signs import adjusted, reading, spread
+from pgdrag.analysis.mechanisms.words import mechanisms_sentence
+from pgdrag.collectors import observation_names
+from pgdrag.exhibits import Exhibits, WaitTime
+
+NAMES = [component.name for component in COMPONENTS]
+seconds = st.floats(1e-6, 10)
+
+
+def book(counts=None, **parts):
+    return Ledger({name: parts.get(name, 0.0) for name in NAMES}, counts or {}, 1e-9, 1000)
+
+
+@given(st.lists(seconds, min_size=12, max_size=12), st.lists(seconds, min_size=12, max_size=12))
+def test_the_parts_add_up_to_what_the_components_grew_by(then, now):
+    before, after = (
+        book({NEEDED: side[0] * 1e3, READ: side[1] * 1e2}, **dict(zip(NAMES, side, strict=True)))
+        for side in (then, now)
+    )
+    parts = added(before, after)
+    assert all(part.added_s >= 0 for part in parts)
+    grown = sum(max(b - a, 0) for a, b in zip(then, now, strict=True))
+    assert sum(part.added_s for part in parts) == pytest.approx(grown, abs=1e-7)
+
+
+def test_twice_the_blocks_at_the_same_wait_each_is_charged_to_the_blocks():
+    before = book({NEEDED: 100.0, READ: 10.0}, read=0.01)
+    after = book({NEEDED: 200.0, READ: 20.0}, read=0.02)
+    (part,) = added(before, after)
+    assert (part.component, part.factor) == ("read", NEEDED)
+    assert part.added_s == pytest.approx(0.01)
+
+
+def test_a_longer_wait_for_each_block_is_charged_to_the_rest():
+    before = book({NEEDED: 100.0, READ: 10.0}, read=0.01)
+    after = book({NEEDED: 100.0, READ: 10.0}, read=0.05)
+    (part,) = added(before, after)
+    assert (part.factor, part.added_s) == ("", pytest.approx(0.04))
+
+
+def test_factors_that_grow_by_the_same_factor_share_alike():
+    before = book({NEEDED: 100.0, READ: 10.0}, read=0.01)
+    after = book({NEEDED: 200.0, READ: 40.0}, read=0.08)
+    shares = [part.added_s / 0.07 for part in added(before, after)]
+    assert shares == [pytest.approx(1 / 3)] * 3
+
+
+def test_waiting_for_others_that_grows_with_them_is_charged_to_what_they_do():
+    before = book(read=0.01, **{HELD: 0.01})
+    after = book(read=0.02, **{HELD: 0.02})
+    parts = added(before, after)
+    assert {part.component for part in parts} == {"read"}
+    assert sum(part.added_s for part in parts) == pytest.approx(0.02)
+
+
+def test_waiting_for_others_who_take_no_longer_is_its_own():
+    parts = added(book(cpu=0.01, **{HELD: 0.001}), book(cpu=0.01, **{HELD: 0.5}))
+    assert [part.component for part in parts] == [HELD]
+
+
+def test_a_ledger_knows_sessions_alone_and_each_wait_once():
+    waits = [
+        WaitTime("client backend", "IO:DataFileRead", 2.0),
+        WaitTime("parallel worker", "IO:AioIoCompletion", 1.0),
+        WaitTime("client backend", "IO:DataFileWrite", 0.5),
+        WaitTime("client backend", "LWLock:BufferContent", 0.25),
+        WaitTime("client backend", "Extension:Extension", 0.125),
+        WaitTime("client backend", "", 4.0),
+        WaitTime("checkpointer", "IO:DataFileWrite", 99.0),
+    ]
+    cpu = observation("session_cpu_s_per_transaction", 0.003, "s/transaction")
+    queue = observation("session_cpu_wait_s_per_transaction", 0.001, "s/transaction")
+    found = ledger(waits, [cpu, queue], committed=1000)
+    assert found is not None
+    told = {name: time_s for name, time_s in found.seconds.items() if time_s}
+    assert told == pytest.approx(
+        {"read": 3e-3, "write": 5e-4, HELD: 2.5e-4, "other": 1.25e-4, "cpu": 3e-3, "queue": 1e-3}
+    )
+    assert found.whole_s == pytest.approx(7.875e-3)
+    assert ledger(waits, [], committed=0) is None
+    assert ledger([], [cpu], committed=9) is None
+
+
+def test_ledgers_of_several_trials_weigh_by_their_transactions():
+    one = replace(book({READ: 1.0}, cpu=0.1), committed=10)
+    ten = replace(book({READ: 3.0}, cpu=0.3), committed=30)
+    both = pooled([one, ten])
+    assert both.seconds["cpu"] == pytest.approx(0.25)
+    assert both.counts[READ] == pytest.approx(2.5)
+
+
+def readings(*values, unit="1/transaction", resolution=1e-4):
+    seen = [replace(observation("x", value, unit), resolution=resolution) for value in values]
+    found = [reading(one, 10_000, resolution) for one in seen]
+    assert all(one is not None for one in found)
+    return found
+
+
+def test_a_movement_is_no_chance_where_trials_hardly_differ():
+    quiet = spread([readings(10, 10.1, 9.9), readings(20, 20.2, 19.9)])
+    test = signs.tested("1/transaction", "up", readings(10, 10.1), readings(20, 20.2), quiet)
+    assert test.has_moved
+    assert test.p is not None
+    assert test.p < 1e-4
+    other_way = signs.tested("1/transaction", "down", readings(10, 10.1), readings(20, 20.2), quiet)
+    assert not other_way.has_moved
+    assert other_way.p is not None
+    assert other_way.p > 0.99
+
+
+def test_the_same_movement_is_chance_where_trials_differ_as_much():
+    unsteady = spread([readings(5, 20, 10), readings(10, 40, 20)])
+    test = signs.tested("1/transaction", "up", readings(10, 10.1), readings(20, 20.2), unsteady)
+    assert test.p is not None
+    assert test.p > 0.05
+
+
+def test_without_any_repeat_nobody_knows():
+    unknown = spread([readings(10), readings(20)])
+    assert signs.tested("1/transaction", "up", readings(10), readings(20), unknown).p is None
+
+
+def test_none_in_a_long_trial_and_in_a_short_one_is_no_movement():
+    none = [replace(observation("x", 0.0, "1/s"), resolution=size) for size in (0.01, 1.0)]
+    long, short = (reading(one, 10_000, 1.0) for one in none)
+    assert long is not None
+    assert short is not None
+    assert long.value == short.value
+
+
+@given(st.dictionaries(st.text(min_size=1), st.floats(0, 1), min_size=1, max_size=20))
+def test_a_rate_of_false_discovery_is_never_below_the_chance(values):
+    rates = adjusted(values)
+    assert all(rates[name] >= p or math.isclose(rates[name], p) for name, p in values.items())
+
+
+def evidence(*, hit, read, needed=100.0, syscalls=None):
+    return [
+        observation("buffer_hit_ratio", hit, "ratio"),
+        replace(observation("on_cpu_s_per_transaction", 1e-3, "s/transaction"), resolution=1e-7),
+        observation(NEEDED, needed),
+        observation(READ, read),
+        observation("read_syscalls_per_transaction", syscalls or read),
+        observation("session_cpu_s_per_transaction", 1e-3, "s/transaction"),
+        observation("session_cpu_wait_s_per_transaction", 1e-6, "s/transaction"),
+    ]
+
+
+def waits(committed, *, read_s, cpu_s=1e-3):
+    return Exhibits(
+        waits=(
+            WaitTime("client backend", "IO:DataFileRead", committed * read_s),
+            WaitTime("client backend", "", committed * cpu_s),
+        )
+    )
+
+
+def trial(name, number, committed, *, read_s, **seen):
+    made = result(name, committed, evidence=evidence(**seen), number=number)
+    return replace(made, exhibits=waits(committed, read_s=read_s))
+
+
+def cache_run(slow="A1"):
+    results = []
+    for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
+        fast = {"hit": 0.99, "read": 1 * jitter, "read_s": 1e-4 * jitter}
+        bare = {"hit": 0.5, "read": 50 * jitter, "read_s": 5e-3 * jitter}
+        one, other = (bare, fast) if slow == "A0" else (fast, bare)
+        commits = (10_000, 60_000) if slow == "A0" else (60_000, 10_000)
+        results.append(trial("A0", 2 * number - 1, round(commits[0] * jitter), **one))
+        results.append(trial("A1", 2 * number, round(commits[1] * jitter), **other))
+    return find(run_of([rung("A0"), rung("A1")], results))
+
+
+def test_a_cache_that_is_too_small_is_named_with_its_share():
+    found = cache_run().rungs[1].mechanisms
+    (named,) = found.named
+    assert named.name == "cache misses"
+    assert named.share == pytest.approx(1.0, abs=0.01)
+    assert named.share_low is not None
+    assert named.share_low <= named.share
+    assert named.places == ("in reads of blocks",)
+    assert found.added_s == pytest.approx(4.9e-3, rel=0.02)
+    words = mechanisms_sentence(found, "A0")
+    assert words.startswith("Of the 4.9 ms that each transaction takes longer than on A0, 100 %")
+    assert "cache misses" in words
+
+
+def test_a_gain_is_the_same_mechanism_that_fell_away():
+    found = cache_run(slow="A0").rungs[1].mechanisms
+    assert found.is_gain
+    assert [one.name for one in found.named] == ["cache misses"]
+    assert "fell away with cache misses" in mechanisms_sentence(found, "A0")
+
+
+def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
+    """Reads rise, but nobody waits for them longer: the time went elsewhere."""
+    results = []
+    for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
+        fast = trial("A0", 2 * number - 1, round(60_000 * jitter), hit=0.99, read=1, read_s=1e-4)
+        slow = trial("A1", 2 * number, round(10_000 * jitter), hit=0.5, read=50, read_s=1e-4)
+        idle = WaitTime("client backend", "Timeout:SpinDelay", 10_000 * 5e-3)
+        slow = replace(slow, exhibits=Exhibits(waits=(*slow.exhibits.waits, idle)))
+        results += [fast, slow]
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    assert not found.named
+    assert found.why_none == "those that moved account for little of the added time"
+    assert found.unexplained == pytest.approx(1.0, abs=0.05)
+    assert "cache misses" in [one.name for one in found.found if one.is_shown]
+
+
+def test_without_a_repeat_none_is_named_and_the_reason_is():
+    results = [
+        trial("A0", 1, 60_000, hit=0.99, read=1, read_s=1e-4),
+        trial("A1", 2, 10_000, hit=0.5, read=50, read_s=5e-3),
+    ]
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    assert not found.named
+    assert found.why_none.startswith("no treatment was repeated")
+
+
+def test_a_step_that_may_be_noise_has_no_mechanism():
+    results = [
+        trial(name, number, 60_000 + number, hit=hit, read=read, read_s=1e-4)
+        for number, (name, hit, read) in enumerate([("A0", 0.99, 1), ("A1", 0.5, 50)] * 3, start=1)
+    ]
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    assert found.found == ()
+    assert found.why_none in ("the step may be noise", "the step changed nothing")
+
+
+def test_the_catalogue_claims_components_and_factors_that_exist_and_signs_that_are_observed():
+    made_here = {"mean_read_wait_s", "mean_wal_wait_s"} | {
+        "other_lwlock_wait_s_per_transaction",
+        "parallel_wait_s_per_transaction",
+    }
+    known = observation_names() | made_here
+    factors = {(one.name, factor) for one in COMPONENTS for factor in (*one.counts, "")}
+    assert len({one.name for one in CATALOGUE}) == len(CATALOGUE)
+    for one in CATALOGUE:
+        given_signs = [claim.given for claim in one.claims if claim.given is not None]
+        for sign in (*one.signs, *given_signs):
+            assert sign.observation in known, f"{one.name}: {sign.observation}"
+        assert {(claim.component, claim.factor) for claim in one.claims} <= factors, one.name
