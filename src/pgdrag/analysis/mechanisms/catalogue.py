@@ -163,6 +163,12 @@ CATALOGUE = (
         (Claim("wal"),),
     ),
     Mechanism(
+        "futile vacuum",
+        "Vacuum goes over tables again and again, and finds nothing that it may remove.",
+        (_VACUUMS, _up("futile_vacuum_share")),
+        _vacuums_claims(0),
+    ),
+    Mechanism(
         "vacuum contention",
         "Autovacuum competes with sessions for processors, storage and WAL.",
         (_VACUUMS, _up("autovacuum_cpu_share")),
@@ -173,6 +179,12 @@ CATALOGUE = (
         "More processes want to run than there are processors.",
         (_up("session_cpu_wait_s_per_transaction"), _CROWDED),
         (Claim("queue", rank=2), Claim("client", rank=2)),
+    ),
+    Mechanism(
+        "log volume",
+        "The server writes more to its log.",
+        (_up("log_bytes_per_transaction"),),
+        (Claim("cpu"), Claim("other")),
     ),
     Mechanism(
         "parallel workers",

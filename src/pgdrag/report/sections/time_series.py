@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import LADDER, Findings, RungFinding
-from pgdrag.analysis.wording import counted
+from pgdrag.analysis.wording import as_sentence, counted
 from pgdrag.exhibits import Event
 from pgdrag.report.document import (
     Align,
@@ -22,7 +22,6 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._doubts import as_sentence
 from pgdrag.report.sections._recording import (
     MOST_MARKS,
     has_recording,
