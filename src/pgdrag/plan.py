@@ -333,6 +333,15 @@ class Study:
         """Return the same study with another number of replicates."""
         return replace(self, replicates=replicates)
 
+    def with_levels(self, levels: Iterable[Level]) -> Study:
+        """Return the same study with levels that all its trials have beside their own."""
+        levels = tuple(levels)
+        rungs = (
+            replace(rung, treatment=rung.treatment.with_levels(rung.treatment.name, levels))
+            for rung in self.rungs
+        )
+        return replace(self, rungs=tuple(rungs))
+
 
 @dataclass(frozen=True)
 class Host:

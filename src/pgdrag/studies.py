@@ -19,7 +19,7 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Problem
-from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, OFF, ON
+from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, OFF, ON, PROFILE
 from pgdrag.factors.server import SERVER
 from pgdrag.load import LoadProfile
 from pgdrag.plan import Level, Rung, Source, Study, Treatment, WorkloadSpec
@@ -29,6 +29,7 @@ from pgdrag.units import to_base_real
 from pgdrag.workloads import all_workloads
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
+PROFILED = Level(INSTRUMENT, PROFILE, ON)
 OVERHEAD = "overhead"  # what runs are named that compare trials with and without collectors
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 
@@ -40,6 +41,7 @@ class Conditions:
     Attributes:
         scale: in a few words: what reports call the workload's size.
         budget_s: of the whole run, in seconds; None: none.
+        levels: that all trials have beside their own.
     """
 
     workload: WorkloadSpec
@@ -48,6 +50,7 @@ class Conditions:
     source: Source = field(default_factory=Source)
     is_checked: bool = True
     budget_s: float | None = None
+    levels: tuple[Level, ...] = ()
 
     def study(
         self,
@@ -76,7 +79,7 @@ class Conditions:
             design_parameters=parameters,
             is_checked=self.is_checked,
             budget_s=self.budget_s,
-        )
+        ).with_levels(self.levels)
 
 
 def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:

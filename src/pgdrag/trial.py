@@ -15,7 +15,7 @@ from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLos
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.exhibits import Exhibits, together
 from pgdrag.factors import Factor, all_factors
-from pgdrag.factors.instrument import is_observed
+from pgdrag.factors.instrument import is_asked, is_observed
 from pgdrag.measurement import Example, Measurement
 from pgdrag.plan import (
     Applied,
@@ -23,6 +23,7 @@ from pgdrag.plan import (
     Outcome,
     RestoreCost,
     Result,
+    Treatment,
     Trial,
 )
 from pgdrag.provision import Provision, workload_of
@@ -207,8 +208,7 @@ class _Notes:
 
         The load goes on meanwhile, so that the window does not begin with a pause.
         """
-        kinds = all_collectors() if is_observed(self.trial.treatment) else {}
-        collectors: list[Collector] = [kind() for kind in kinds.values()]
+        collectors = _collectors_for(self.trial.treatment)
         with cluster.connect(application_name="pgdrag collectors") as connection:
             observer = Observer(cluster, connection, self.examples)
             for collector in collectors:
@@ -301,6 +301,18 @@ class _Notes:
             seen = f"; first error: {first[2]} (SQLSTATE {first[1]})" if first else ""
             return f"nothing was committed in {self.measurement.elapsed_s:.0f} s{seen}"
         return ""
+
+
+def _collectors_for(treatment: Treatment) -> list[Collector]:
+    """Return those that look at the treatment's trials.
+
+    Optional ones, which may take long to begin, begin first: what the others count would go on meanwhile.
+    """
+    kinds = all_collectors() if is_observed(treatment) else {}
+    wanted = [
+        kind for name, kind in kinds.items() if not kind.is_optional or is_asked(treatment, name)
+    ]
+    return [kind() for kind in sorted(wanted, key=lambda kind: not kind.is_optional)]
 
 
 def _checkpointer(cluster: Cluster) -> int | None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from pgdrag.factors.instrument import Instrument, is_observed
+from pgdrag.factors.instrument import PROFILE, Instrument, is_asked, is_observed
 from pgdrag.plan import Level, Treatment
+from pgdrag.studies import PROFILED
+from pgdrag.testing.simulated import simulated_ladder
 
 HERE: Any = None  # what a server says of its settings does not matter
 
@@ -17,11 +19,13 @@ HERE: Any = None  # what a server says of its settings does not matter
     [
         ("collectors", "on", ""),
         ("collectors", "off", ""),
+        ("profile", "on", ""),
+        ("profile", "cpu", '"profile" cannot be "cpu"'),
         ("collectors", "some", '"collectors" cannot be "some"'),
         ("driver", "off", 'the instrument has no "driver"'),
     ],
 )
-def test_only_the_collectors_can_be_on_or_off(name: str, value: str, message: str) -> None:
+def test_only_what_the_instrument_has_can_be_on_or_off(name: str, value: str, message: str) -> None:
     problems = Instrument().check([Level("instrument", name, value)], HERE)
     assert [problem.message for problem in problems] == ([message] if message else [])
     assert all(problem.is_mistake and problem.hint for problem in problems)
@@ -30,3 +34,13 @@ def test_only_the_collectors_can_be_on_or_off(name: str, value: str, message: st
 def test_trials_are_looked_at_unless_they_say_otherwise() -> None:
     assert is_observed(Treatment("any"))
     assert not is_observed(Treatment("any", (Level("instrument", "collectors", "off"),)))
+
+
+def test_a_study_is_profiled_in_all_of_its_trials_or_none() -> None:
+    study = simulated_ladder("a", "b")
+    assert not any(is_asked(rung.treatment, PROFILE) for rung in study.rungs)
+    profiled = study.with_levels([PROFILED])
+    assert all(is_asked(rung.treatment, PROFILE) for rung in profiled.rungs)
+    # What a rung changes is what it changed before.
+    assert [rung.added for rung in profiled.rungs] == [rung.added for rung in study.rungs]
+    assert [len(rung.treatment.levels) for rung in profiled.rungs] == [1, 2, 3]

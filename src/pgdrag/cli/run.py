@@ -18,6 +18,7 @@ from pgdrag.cli.running import (
     report_run,
     run_and_report,
 )
+from pgdrag.cli.study_options import PROFILE_HELP
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
@@ -27,6 +28,7 @@ from pgdrag.lab import took_s
 from pgdrag.plan import RunRecord, Study
 from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.servers.binaries import find_binaries
+from pgdrag.studies import PROFILED
 from pgdrag.trial import ServerBench
 from pgdrag.units import format_duration, parse_seconds
 
@@ -50,6 +52,7 @@ def run(
         int | None,
         typer.Option(min=1, max=1000, help="Run each treatment this often (default: the scale's)"),
     ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help=PROFILE_HELP)] = False,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -59,6 +62,8 @@ def run(
     study = loaded.study(scale or loaded.default_scale)
     if replicates is not None:
         study = study.with_replicates(replicates)
+    if profile:
+        study = study.with_levels([PROFILED])
     talk = stderr()
     scratch = open_scratch()
     with measuring_alone():

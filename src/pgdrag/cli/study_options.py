@@ -18,7 +18,7 @@ from pgdrag.arms import Arm, one_workload
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.load import LoadProfile
-from pgdrag.studies import Conditions, conditions_from, conditions_of
+from pgdrag.studies import PROFILED, Conditions, conditions_from, conditions_of
 from pgdrag.units import parse_seconds
 from pgdrag.workloads._scripts import ScriptProblem, file_script
 
@@ -27,6 +27,9 @@ DEFAULT_WAREHOUSES = 10
 DEFAULT_CONNECTIONS = 8
 DEFAULT_WARM_UP_S = 5.0
 DEFAULT_MEASURE_S = 15.0
+PROFILE_HELP = (
+    "Record which functions the server's processors run, with perf, and draw flame graphs"
+)
 
 
 class WorkloadKind(StrEnum):
@@ -53,6 +56,7 @@ class StudyOptions:
     window_budget: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=604_800, help="A window with few commits goes on for so long (default: 4 times --measure)")] = None  # fmt: skip
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="End the run before it takes longer than this, such as 2h or 45min")] = None  # fmt: skip
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the dataset's consistency after every trial")] = True  # fmt: skip
+    profile: Annotated[bool, typer.Option("--profile", help=PROFILE_HELP)] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, however long it will take")] = False  # fmt: skip
     seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="Seed of order and transactions (default: drawn, and shown)")] = None  # fmt: skip
     postgres: Annotated[str | None, typer.Option(metavar="WHICH", help="An installed major version (15) or a bin directory (default: the embedded 18)")] = None  # fmt: skip
@@ -76,7 +80,12 @@ class StudyOptions:
             under = conditions_of(experiment, self.scale)
             under = replace(under, load=self._changed(under.load))
         budget_s = None if self.budget is None else parse_seconds(self.budget)
-        return replace(under, is_checked=under.is_checked and self.check, budget_s=budget_s)
+        return replace(
+            under,
+            is_checked=under.is_checked and self.check,
+            budget_s=budget_s,
+            levels=(PROFILED,) if self.profile else (),
+        )
 
     def _refuse_workload(self, experiment: str) -> None:
         for option in ("workload", "warehouses", "pgbench_scale", "builtin", "file"):

@@ -222,6 +222,8 @@ class Collector(ABC):
     summary: ClassVar[str]  # one line for `pgdrag list`
     # What an ordinary server or trial lacks, without which there are reasons in place of values.
     needs: ClassVar[str] = ""
+    # Looks only where the level of its name of the factor `instrument` is on; begins before all others.
+    is_optional: ClassVar[bool] = False
 
     @abstractmethod
     def before(self, observer: Observer) -> None:

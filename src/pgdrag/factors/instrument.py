@@ -13,28 +13,32 @@ if TYPE_CHECKING:
 
 INSTRUMENT = "instrument"
 COLLECTORS = "collectors"
+PROFILE = "profile"  # the collector of this name, which costs too much to look by default
 ON, OFF = "on", "off"
+_DEFAULTS = {COLLECTORS: ON, PROFILE: OFF}
 
 
 class Instrument(Factor):
     """The collectors, which are the same in all arms of any experiment but one that measures them."""
 
     name = INSTRUMENT
-    summary = "pgdrag's own part: collectors = on or off, to measure what they cost"
+    summary = (
+        "pgdrag's own part: collectors = on or off, to measure their cost; profile = on or off"
+    )
     # The server knows nothing of it, so there is nothing to try on a cluster.
     examples: ClassVar[tuple[Example, ...]] = ()
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what is neither the collectors, nor on or off."""
+        """Return what the instrument does not have, or is neither on nor off."""
         return [problem for level in levels if (problem := _problem(level)) is not None]
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Do nothing: the trial asks `is_observed`."""
+        """Do nothing: the trial asks `is_observed` and `is_asked`."""
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return the levels themselves: nothing but the trial knows them."""
         return [
-            Applied(Level(self.name, name, value), value, default=ON)
+            Applied(Level(self.name, name, value), value, default=_DEFAULTS[name])
             for name, value in levels.items()
         ]
 
@@ -44,11 +48,16 @@ def is_observed(treatment: Treatment) -> bool:
     return treatment.of_kind(INSTRUMENT).get(COLLECTORS) != OFF
 
 
+def is_asked(treatment: Treatment, collector: str) -> bool:
+    """Tell whether a collector that is off by default looks at the trials of a treatment."""
+    return treatment.of_kind(INSTRUMENT).get(collector) == ON
+
+
 def _problem(level: Level) -> Problem | None:
-    if level.name != COLLECTORS:
+    if level.name not in _DEFAULTS:
         message = f'the instrument has no "{level.name}"'
-        return Problem(level, True, message, f'Write {COLLECTORS} = "{OFF}".')
+        return Problem(level, True, message, f'It has "{COLLECTORS}" and "{PROFILE}".')
     if level.value not in (ON, OFF):
-        message = f'"{COLLECTORS}" cannot be "{level.value}"'
+        message = f'"{level.name}" cannot be "{level.value}"'
         return Problem(level, True, message, f'Write "{ON}" or "{OFF}".')
     return None

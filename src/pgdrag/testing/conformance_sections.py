@@ -28,6 +28,7 @@ from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.terminal import terminal_text
+from pgdrag.studies import PROFILED
 from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
 
 # A name as a person may write it; whatever shows it must leave the escaping to the renderer.
@@ -82,8 +83,10 @@ class SectionConformance:
 
 
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
-# The same with half of the sessions at first: it has all that a report can show.
-STEPPED = replace(STUDY, load=replace(STUDY.load, steps=(Step(0, 4), Step(10, 8))))
+# The same with half of the sessions at first, and a profile: it has all that a report can show.
+STEPPED = replace(
+    STUDY.with_levels([PROFILED]), load=replace(STUDY.load, steps=(Step(0, 4), Step(10, 8)))
+)
 
 
 def every_state() -> Iterator[Findings]:

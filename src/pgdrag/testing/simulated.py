@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.events import Listener, PhaseStarted, Throughput
-from pgdrag.exhibits import Exhibits
+from pgdrag.exhibits import Exhibits, Stack, together
 from pgdrag.factors import Problem
+from pgdrag.factors.instrument import PROFILE, is_asked
 from pgdrag.load import LoadProfile
 from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.plan import (
@@ -159,7 +160,7 @@ class SimulatedBench:
                 ),
                 *evidence,
             ),
-            exhibits=exhibits,
+            exhibits=together((exhibits, _profile(trial.treatment))),
         )
 
     def close(self) -> None:
@@ -245,6 +246,15 @@ class SimulatedBench:
                 stall_us_max=200.0,
             ),
         )
+
+
+def _profile(treatment: Treatment) -> Exhibits:
+    """Return a profile, where it is asked for: the more levels, the longer the way to the rows."""
+    if not is_asked(treatment, PROFILE):
+        return Exhibits()
+    session = ("client backend", "PostgresMain", "exec_simple_query")
+    scan = Stack((*session, "ExecSeqScan", "heap_getnextslot"), 100 * len(treatment.levels))
+    return Exhibits(stacks=(scan, Stack((*session, "vfs_read_[k]"), 50)))
 
 
 def _sessions_at(load: LoadProfile, t_s: float) -> int:

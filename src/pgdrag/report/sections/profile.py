@@ -1,0 +1,159 @@
+"""What the processors ran: a flame graph a rung, and what changed since the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Figure,
+    Items,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.flame import (
+    MOST_BOXES,
+    Difference,
+    Scales,
+    by_share,
+    difference_graph,
+    flame_graph,
+    own_differences,
+    own_shares,
+    share_words,
+)
+from pgdrag.report.sections import Section
+from pgdrag.units import format_duration
+
+_PROFILE = "profile"
+_CPU = "server_cpu_s_per_transaction"
+_NAMED = 10
+# Of all pictures together, so that the report of a long ladder stays small.
+_ALL_BOXES = 1_000
+_FEWEST_BOXES = 30
+_UNSEEN = "no sample"
+_HOW_TO_READ = (
+    "A box is a function, on the one that called it; it is as wide as its share of the processor time of "
+    "the server's processes, in the trial in the middle by throughput. What waits is not in it."
+)
+
+
+class ProfileSection(Section):
+    """A flame graph a rung, and the difference to the rung before."""
+
+    name: ClassVar[str] = "profile"
+    summary: ClassVar[str] = "a flame graph a rung, and one of what changed; with --profile"
+    title: ClassVar[str] = "What the processors ran"
+    order: ClassVar[int] = 45
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a profile of some rung, or a reason why there is none."""
+        return any(rung.exhibits.stacks or _missing(rung) for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the pictures, folded, and why one is missing."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs if rung.exhibits.stacks}
+        blocks: list[Block] = [Paragraph(_HOW_TO_READ, Tone.MUTED)] if by_name else []
+        most = max(_FEWEST_BOXES, min(MOST_BOXES, _ALL_BOXES // max(1, 2 * len(by_name) - 1)))
+        for at, rung in enumerate(by_name.values()):
+            blocks.append(_profile(rung, f"profile-{at}", most))
+            if rung.previous in by_name:
+                blocks.append(_change(by_name[rung.previous], rung, f"profile-change-{at}", most))
+        if reasons := tuple(_reasons(findings)):
+            blocks.append(Items(reasons))
+        return blocks
+
+
+def _profile(rung: RungFinding, name: str, most: int) -> Details:
+    stacks = rung.exhibits.stacks
+    title = f"Processor time on {rung.rung.name}"
+    samples = sum(stack.samples for stack in stacks)
+    figure = Figure(
+        flame_graph(stacks, name=name, title=title, most=most),
+        f"{samples:,} samples. Hold the pointer over a box for its name and share.",
+    )
+    rows = tuple(
+        (Cell(function), Cell(share_words(share)))
+        for function, share in own_shares(stacks)[:_NAMED]
+    )
+    columns = (Column("Function"), Column("Own share", Align.RIGHT))
+    return Details(title, (figure, Table("Functions by their own share", columns, rows)))
+
+
+def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Details:
+    first, second = before.exhibits.stacks, rung.exhibits.stacks
+    scales, unit = _scales(before, rung)
+    title = f"Processor time {unit}, {rung.rung.name} against {before.rung.name}"
+    graph = difference_graph(
+        first, second, scales, name=name, title=title, previous=before.rung.name, most=most
+    )
+    caption = (
+        f"Red is what takes more on {rung.rung.name} than on {before.rung.name}, blue what takes less; dark "
+        "what takes three times as much, or a third. A box is as wide as both together. A difference "
+        "counts from three standard errors of the two counts of samples on."
+    )
+    changed = [x for x in own_differences(first, second, scales) if x.change != "same"][:_NAMED]
+    told: Block = Paragraph("No function's own time differs by more than chance would make it.")
+    if changed:
+        told = _change_table(changed, before, rung, scales)
+    return Details(title, (Figure(graph, caption), told))
+
+
+def _change_table(
+    changed: Sequence[Difference], before: RungFinding, rung: RungFinding, scales: Scales
+) -> Table:
+    columns = (
+        Column("Function"),
+        Column(before.rung.name, Align.RIGHT),
+        Column(rung.rung.name, Align.RIGHT),
+        Column("Own time"),
+    )
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(scales.words(one.before) if one.before else _UNSEEN),
+            Cell(scales.words(one.after) if one.after else _UNSEEN),
+            Cell("▲ more" if one.change == "more" else "▼ less"),
+        )
+        for one in changed
+    )
+    return Table("Functions whose own time changed most", columns, rows)
+
+
+def _scales(before: RungFinding, rung: RungFinding) -> tuple[Scales, str]:
+    """Return what a sample weighs: its part of the processor time of a transaction, where that is known.
+
+    The kernel's account of processor time is exact where samples may be lost.
+    """
+    shares = by_share(before.exhibits.stacks, rung.exhibits.stacks)
+    first_s, second_s = _cpu_s(before), _cpu_s(rung)
+    if not first_s or not second_s:
+        return shares, "by its shares"
+    scales = Scales(shares.before * first_s, shares.after * second_s, format_duration)
+    return scales, "per transaction"
+
+
+def _cpu_s(rung: RungFinding) -> float | None:
+    return next((one.value for one in rung.evidence if one.name == _CPU), None)
+
+
+def _missing(rung: RungFinding) -> Mapping[str, str]:
+    found = rung.exhibits.missing
+    return {what: why for what, why in found.items() if what.startswith(_PROFILE)}
+
+
+def _reasons(findings: Findings) -> Iterator[str]:
+    """Say once for each reason on which rungs something is missing."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for rung in findings.rungs:
+        for what, why in _missing(rung).items():
+            by_reason.setdefault((what, why), []).append(rung.rung.name)
+    for (what, why), names in by_reason.items():
+        yield f"No {what} on {', '.join(names)}: {why}."

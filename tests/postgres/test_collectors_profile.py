@@ -1,0 +1,157 @@
+"""What processors run is seen where perf may look, and a reason is given where it may not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from watching import run_in_session, start, watching
+
+import pgdrag.collectors.profile as profile_module
+from pgdrag.collectors import Observer, Window
+from pgdrag.collectors.profile import CUT_SHORT, WITHOUT_KERNEL, Profile
+from pgdrag.exhibits import Exhibits
+from pgdrag.load import LoadProfile
+from pgdrag.plan import Treatment, Trial, WorkloadSpec
+from pgdrag.servers.cluster import Cluster
+from pgdrag.studies import PROFILED
+from pgdrag.trial import ServerBench, run_trial
+
+pytestmark = pytest.mark.postgres
+
+BUSY = "SELECT count(*) FROM generate_series(1, 5000000)"
+FOREVER = Window(1.0, 1, 0.0, 4e9)
+# As perf 6.1 says it to a user without rights.
+REFUSAL = """\
+Error:
+Access to performance monitoring and observability operations is limited.
+Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open
+"""
+
+
+@pytest.fixture
+def _perf() -> None:
+    """perf works here, or the test is skipped with its reason."""
+    command = ["perf", "record", "-q", "-e", "cpu-clock", "-o", "-", "--", "true"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    except FileNotFoundError:
+        pytest.skip("perf is not installed")
+    if done.returncode:
+        pytest.skip(f"perf may not look: {done.stderr.decode(errors='replace')[:300]}")
+
+
+def profile_of_busy(cluster: Cluster) -> Exhibits:
+    profile = Profile()
+    with watching(profile, cluster):
+        run_in_session(cluster, BUSY)
+    return profile.exhibits(FOREVER)
+
+
+def exhibits_with(perf: str, directory: Path, cluster: Cluster, monkeypatch) -> Exhibits:
+    """Return what a profile comes to where this script is all that is called perf."""
+    program = directory / "perf"
+    program.write_text(f"#!/bin/sh\n{perf}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory))
+    return profile_of_busy(cluster)
+
+
+@pytest.mark.usefixtures("_perf")
+def test_a_busy_session_that_began_within_the_window_is_most_of_the_profile(
+    any_cluster: Cluster,
+) -> None:
+    start(any_cluster)
+    found = profile_of_busy(any_cluster)
+    types, functions = Counter[str](), Counter[str]()
+    for stack in found.stacks:
+        types[stack.frames[0]] += stack.samples
+        functions.update(dict.fromkeys(set(stack.frames[1:]), stack.samples))
+    assert types.most_common(1)[0][0] == "client backend"
+    # Exported, so named in a server without symbols as well.
+    assert functions["standard_ExecutorRun"] > types.total() / 2
+    assert found.missing.keys() <= {WITHOUT_KERNEL}
+
+
+@pytest.mark.usefixtures("_perf")
+def test_the_collectors_own_session_is_not_in_it(shared_cluster: Cluster) -> None:
+    profile = Profile()
+    with shared_cluster.connect() as connection:
+        profile.before(Observer(shared_cluster, connection))
+        connection.execute(BUSY.encode())
+        profile.after(Observer(shared_cluster, connection))
+    found = profile.exhibits(FOREVER)
+    assert not [x for x in found.stacks if "generate_series_step_int4" in x.frames]
+
+
+@pytest.mark.usefixtures("_perf")
+def test_samples_outside_of_the_window_do_not_count(shared_cluster: Cluster) -> None:
+    profile = Profile()
+    with watching(profile, shared_cluster):
+        run_in_session(shared_cluster, BUSY)
+    assert profile.exhibits(FOREVER).stacks
+    (observation,) = profile.observations(FOREVER)
+    assert observation.value is not None or "perf_event_paranoid" in observation.missing
+    nothing = profile.exhibits(Window(1.0, 1, 0.0, 1.0))
+    assert nothing.missing == {"profile": "no process of the server was seen on a processor"}
+
+
+@pytest.mark.usefixtures("_perf")
+def test_what_takes_too_long_to_read_is_cut_short_and_says_so(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile_module, "READ_TIMEOUT_S", 0.0)
+    found = profile_of_busy(shared_cluster)
+    assert CUT_SHORT in found.missing or "profile" in found.missing
+
+
+def test_without_perf_the_reason_says_where_it_is_to_be_had(
+    shared_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = profile_of_busy(shared_cluster)
+    assert found.missing["profile"].startswith("perf is not installed: it is in the package")
+    assert not found.stacks
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (f"cat >&2 <<'END'\n{REFUSAL}END\nexit 255", "this user may not profile: kernel."),
+        ("echo 'WARNING: perf not found for kernel 6.1' >&2; exit 2", "perf failed: WARNING: perf"),
+        ("exit 1", "perf failed and did not say why"),
+    ],
+    ids=["rights", "wrapper", "silent"],
+)
+def test_a_perf_that_fails_gives_its_reason(
+    script: str,
+    reason: str,
+    shared_cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = exhibits_with(script.replace("cat", "/bin/cat"), tmp_path, shared_cluster, monkeypatch)
+    assert found.missing["profile"].startswith(reason)
+    assert not found.stacks
+
+
+def trial_of(treatment: Treatment) -> Trial:
+    load = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=4, min_commits=1)
+    return Trial(1, 1, 1, treatment, WorkloadSpec("pgbench", {"scale": 1}), load, seed=1)
+
+
+@pytest.mark.usefixtures("_perf")
+def test_a_trial_has_a_profile_where_it_is_asked_for(bench: ServerBench) -> None:
+    result = run_trial(trial_of(Treatment("T", (PROFILED,))), bench)
+    assert result.exhibits.stacks
+    assert "profile_kernel_share" in {one.name for one in result.evidence}
+    assert [(x.level.name, x.effective) for x in result.applied] == [("profile", "on")]
+
+
+def test_a_trial_has_none_where_it_is_not(bench: ServerBench) -> None:
+    result = run_trial(trial_of(Treatment("T")), bench)
+    assert not result.exhibits.stacks
+    assert "profile" not in result.exhibits.missing
+    assert "profile_kernel_share" not in {one.name for one in result.evidence}
