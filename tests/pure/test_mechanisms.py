@@ -215,7 +215,7 @@ def test_a_gain_is_the_same_mechanism_that_fell_away():
     found = cache_run(slow="A0").rungs[1].mechanisms
     assert found.is_gain
     assert [one.name for one in found.named] == ["cache misses"]
-    assert "fell away with cache misses" in mechanisms_sentence(found, "A0")
+    assert "had gone to cache misses" in mechanisms_sentence(found, "A0")
 
 
 def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():

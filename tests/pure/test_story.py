@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.spent_time import PLACES
 from pgdrag.errors import UsageError
+from pgdrag.exhibits import Event, Exhibits, WaitTime
 from pgdrag.report.story import LINES, story
 
 RUNGS = [rung("A0"), rung("A1"), rung("A2")]
@@ -54,9 +55,28 @@ def test_a_rungs_story_has_what_moved():
 
 
 def test_a_rung_that_is_not_there_is_named_with_those_that_are():
-    with pytest.raises(UsageError, match='has no rung "A9"') as caught:
+    with pytest.raises(UsageError, match='has no rung and no trial "A9"') as caught:
         story(findings(), "A9")
-    assert caught.value.hint == "It has A0, A1 and A2."
+    assert caught.value.hint == "It has rungs A0, A1 and A2, and trials 1 to 3."
+
+
+def test_a_trials_story_says_how_it_differs_from_its_like():
+    steady = [result("A0", 60_000, evidence=seen(0.99, 1e-4), number=n) for n in (1, 2)]
+    odd = result("A0", 30_000, evidence=seen(0.5, 1e-4), number=3)
+    waits = (
+        WaitTime("client backend", "IO:DataFileRead", 3.0),
+        WaitTime("client backend", "", 1.0),
+    )
+    events = (Event("checkpoint", 1.0, 2.0), Event("error", 3.0, count=4))
+    odd = replace(odd, exhibits=Exhibits(waits=waits, events=events), warnings=("it was late",))
+    lines = story(find(run_of([rung("A0")], [*steady, odd])), "3")
+    assert lines[0] == "Trial 3: A0, replicate 1, block 1: measured."
+    assert "30,000" in lines[1]
+    assert "0.5× the throughput of the 2 other trials" in lines[2]
+    assert lines[3].startswith("Of sessions' time: IO:DataFileRead 75 % and on a processor")
+    assert lines[4] == "The log tells of 4 errors and 1 checkpoint."
+    assert lines[5] == "Unlike the others: hits fell from 99.0 % to 50.0 %."
+    assert lines[-1] == "It was late."
 
 
 @given(st.sampled_from(["A0", "A1", "A2", None]), st.integers(0, 3))

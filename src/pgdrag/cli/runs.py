@@ -72,14 +72,18 @@ def show(
 
 def explain(
     run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')] = "last",
-    rung: Annotated[
-        str | None, typer.Argument(help="One of its rungs (default: the largest steps)")
+    trial: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUNG|TRIAL]",
+            help="One of its rungs, or the number of a trial (default: the largest steps)",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON")] = False,
 ) -> None:
     """Tell a run's story in ten lines: the largest steps, where the time went, and what moved."""
     findings = _findings(run)
-    lines = story(findings, rung)
+    lines = story(findings, trial)
     if json:
         print(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
     else:

@@ -1,4 +1,4 @@
-"""A run's story in ten lines: what it found, which steps did it, and what moved, each with its number."""
+"""A run's story in ten lines, or a rung's: what it found, which steps did it, and what moved, each with its number."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ from pgdrag.analysis.spent_time import spent_sentence
 from pgdrag.analysis.wording import as_sentence, listed, percent_words, slowdown_words
 from pgdrag.errors import UsageError
 from pgdrag.report.sections.answer import noise_words
+from pgdrag.report.trial_story import trial_story
 
 LINES = 10
 _STEPS = 4  # told of a whole run, each in two lines
 
 
 def story(findings: Findings, name: str | None = None) -> tuple[str, ...]:
-    """Return at most ten lines on a run, or on one of its rungs.
+    """Return at most ten lines on a run, on one of its rungs, or on the trial of a number.
 
     Raises:
-        UsageError: there is no rung of that name.
+        UsageError: there is no rung of that name, and no trial of that number.
     """
     if name is None:
         return _of_run(findings)[:LINES]
     rungs = {rung.rung.name: rung for rung in findings.rungs}
-    if name not in rungs:
-        raise UsageError(
-            f'run {findings.run.run_id} has no rung "{name}"',
-            hint=f"It has {listed(list(rungs)) or 'none yet'}.",
-        )
-    return _of_rung(rungs[name])[:LINES]
+    if name in rungs:
+        return _of_rung(rungs[name])[:LINES]
+    results = findings.run.results
+    if name in (str(result.trial.number) for result in results):
+        return trial_story(results, int(name))[:LINES]
+    trials = f", and trials 1 to {results[-1].trial.number}" if results else ""
+    raise UsageError(
+        f'run {findings.run.run_id} has no rung and no trial "{name}"',
+        hint=f"It has rungs {listed(list(rungs)) or 'none yet'}{trials}.",
+    )
 
 
 def _of_run(findings: Findings) -> tuple[str, ...]:

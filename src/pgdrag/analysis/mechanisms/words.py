@@ -16,10 +16,16 @@ def mechanisms_sentence(found: MechanismsFinding, previous: str) -> str:
     if found.added_s is None or found.unexplained is None:
         return ""
     more = "less" if found.is_gain else "longer"
-    verb = "fell away with" if found.is_gain else "are accounted for by"
-    named = listed([f"{share_words(one)} {verb} {one.name}" for one in found.named[:_NAMED]])
+    verb = "had gone to" if found.is_gain else "goes to"
+    first, *others = found.named[:_NAMED]
+    named = listed(
+        [
+            f"{share_words(first)} {verb} {first.name}",
+            *(f"{share_words(one)} to {one.name}" for one in others),
+        ]
+    )
     rest = (
-        f"; {percent_words(found.unexplained)} are unexplained"
+        f"; {percent_words(found.unexplained)} is unexplained"
         if found.unexplained >= NAMED_SHARE
         else ""
     )
