@@ -36,8 +36,8 @@ _PROFILE = "profile"
 _CPU = "server_cpu_s_per_transaction"
 _NAMED = 10
 # Of all pictures together, so that the report of a long ladder stays small.
-_ALL_BOXES = 1_000
-_FEWEST_BOXES = 30
+_ALL_BOXES = 800
+_FEWEST_BOXES = 12
 _UNSEEN = "no sample"
 _HOW_TO_READ = (
     "A box is a function, on the one that called it; it is as wide as its share of the processor time of "
