@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pgdrag.analysis.mechanisms.catalogue import CATALOGUE, Mechanism
 from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, shipped_experiments
@@ -43,6 +44,15 @@ class ListedObservation:
 
 
 @dataclass(frozen=True)
+class ListedMechanism:
+    """One way to become slower; `signs` are the observations that must all move, with the direction."""
+
+    name: str
+    summary: str
+    signs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Listing:
     """What there is: the shipped experiments, and the summary of each registered thing by name."""
 
@@ -53,11 +63,16 @@ class Listing:
     collectors: Mapping[str, str]
     sections: Mapping[str, str]
     observations: tuple[ListedObservation, ...]
+    mechanisms: tuple[ListedMechanism, ...]
 
 
 def list_(
     observations: Annotated[
         bool, typer.Option("--observations", help="List what collectors can observe, for `expects`")
+    ] = False,
+    mechanisms: Annotated[
+        bool,
+        typer.Option("--mechanisms", help="List what can slow a server down, and what that moves"),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
 ) -> None:
@@ -65,8 +80,11 @@ def list_(
     listing = make_listing()
     if json:
         print(json_module.dumps(asdict(listing), indent=2, ensure_ascii=False))
-    elif observations:
-        _print_observations(listing.observations)
+    elif observations or mechanisms:
+        if observations:
+            _print_observations(listing.observations)
+        if mechanisms:
+            _print_mechanisms(listing.mechanisms)
     else:
         _print(listing)
 
@@ -85,7 +103,13 @@ def make_listing() -> Listing:
             for collector, seen in all_observations().items()
             for one in seen
         ),
+        mechanisms=tuple(_mechanism(one) for one in CATALOGUE),
     )
+
+
+def _mechanism(one: Mechanism) -> ListedMechanism:
+    signs = {sign.observation: sign.direction for sign in one.signs}
+    return ListedMechanism(one.name, one.summary, signs)
 
 
 def _experiment(experiment: Experiment) -> ShippedExperiment:
@@ -126,6 +150,17 @@ def _print_observations(observations: Sequence[ListedObservation]) -> None:
         collector = one.collector if one.collector != before else ""
         table.add_row(collector, one.name, one.unit, one.label)
         before = one.collector
+    _console().print(table)
+
+
+def _print_mechanisms(mechanisms: Sequence[ListedMechanism]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("Mechanism", no_wrap=True)
+    table.add_column("What happens", overflow="fold")
+    table.add_column("What must move", overflow="fold")
+    for one in mechanisms:
+        signs = ", ".join(f"{name} {direction}" for name, direction in one.signs.items())
+        table.add_row(one.name, one.summary, signs)
     _console().print(table)
 
 

@@ -1,0 +1,52 @@
+"""The reference of mechanisms says what the catalogue says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pgdrag.analysis.mechanisms.catalogue import CATALOGUE, Claim, Mechanism, Sign
+from pgdrag.analysis.mechanisms.ledger import COMPONENTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mechanisms.md"
+HEAD = """# Mechanisms
+
+What pgdrag knows to slow a server down; `pgdrag list --mechanisms` prints the same. How they are tested and charged:
+[method](../method.md#mechanisms). This page is made from the catalogue (`src/pgdrag/analysis/mechanisms/catalogue.py`): with
+`PGDRAG_UPDATE_GOLDENS=1` the tests write it anew.
+
+A mechanism is shown where all of its signs moved, ▲ up or ▼ down, beyond chance. It is charged with what its claims added: a component of sessions' time,
+as a whole or by one factor. *(2)* stands behind a claim that has its turn only where no mechanism with a lower number has moved.
+
+| mechanism | what happens | signs | charged with |
+|---|---|---|---|
+"""
+
+
+def reference() -> str:
+    return HEAD + "".join(_row(one) for one in CATALOGUE)
+
+
+def _row(one: Mechanism) -> str:
+    signs = ", ".join(_sign(sign) for sign in one.signs)
+    claims = "; ".join(_claim(claim) for claim in one.claims)
+    return f"| **{one.name}** | {one.summary} | {signs} | {claims} |\n"
+
+
+def _sign(sign: Sign) -> str:
+    return f"{'▲' if sign.direction == 'up' else '▼'} `{sign.observation}`"
+
+
+def _claim(claim: Claim) -> str:
+    component = next(one for one in COMPONENTS if one.name == claim.component)
+    part = f"by `{claim.factor}`" if claim.factor else "by the wait for each"
+    by = part if component.counts else ""
+    given = f"if {_sign(claim.given)}" if claim.given is not None else ""
+    rank = f"*({claim.rank + 1})*" if claim.rank else ""
+    return " ".join(word for word in (component.place, by, given, rank) if word)
+
+
+def test_the_reference_is_the_catalogue() -> None:
+    if os.environ.get("PGDRAG_UPDATE_GOLDENS"):
+        PAGE.write_text(reference(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == reference()
