@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from living import reload
-from watching import ROWS, Watch, make_table, run_in_session, start, watching
+from watching import EAGER, ROWS, Watch, make_table, run_in_session, start, watching
 
 import pgdrag.collectors as collectors
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
@@ -25,6 +24,7 @@ from pgdrag.collectors.reads import Reads
 from pgdrag.collectors.scans import Scans
 from pgdrag.collectors.wal import Wal
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.log_formats import format_of
 from pgdrag.servers.processes import wait_until
 from pgdrag.testing.conformance_collectors import CollectorConformance
 
@@ -215,15 +215,6 @@ def test_a_log_that_floods_is_read_to_its_end(cluster: Cluster) -> None:
 
 # autovacuum
 
-EAGER = {
-    "autovacuum": "on",
-    "autovacuum_naptime": "1",
-    "autovacuum_vacuum_threshold": "0",
-    "autovacuum_vacuum_scale_factor": "0",
-    "autovacuum_analyze_threshold": "0",
-    "autovacuum_analyze_scale_factor": "0",
-}
-
 
 def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> None:
     start(any_cluster)
@@ -257,7 +248,9 @@ def wait_for_vacuum(cluster: Cluster) -> None:
 
     def is_done() -> bool:
         [log] = cluster.log_files()
-        messages = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+        form = format_of(log)
+        records = form.records(log.read_bytes(), is_end=False)
+        messages = [entry.message for record in records if (entry := form.parse(record))]
         vacuums = [vacuum for text in messages if (vacuum := parse_vacuum(text))]
         has_met_dead = any(v.table == "public.rows" and v.removed + v.kept for v in vacuums)
         analyzes = [done for text in messages if (done := parse_analyze(text))]

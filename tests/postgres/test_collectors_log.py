@@ -8,9 +8,12 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from watching import make_table, run_in_session, start, watching
+from living import reload
+from watching import EAGER, ROWS, make_table, run_in_session, start, watching, watching_all
 
 from pgdrag.collectors import Observer
+from pgdrag.collectors.autovacuum import Autovacuum
+from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.messages import Messages
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
@@ -143,3 +146,66 @@ def test_a_treatment_that_hides_errors_leaves_a_reason(cluster: Cluster) -> None
         run_in_session(cluster, "SELECT 1 / 0")
     assert watch.missing("errors_per_transaction") == "log_min_messages is log, which hides errors"
     assert watch["log_lines_per_transaction"] >= 0
+
+
+FLOOD = {"log_min_messages": "debug5", "log_statement": "all", "debug_print_plan": "on"}
+FLOOD_BYTES = 30_000_000
+CAUSED_ERRORS = 40
+CAUSED_CHECKPOINTS = 3
+
+
+def flood(cluster: Cluster, until: threading.Event) -> None:
+    """Four statements a transaction from one session, until the log is large and the test has done its part."""
+    with cluster.connect() as client:
+        start_bytes = cluster.log_bytes()
+        number = 0
+        while not until.is_set() or cluster.log_bytes() - start_bytes < FLOOD_BYTES:
+            number += 1
+            with client.pipeline():
+                client.execute("BEGIN")
+                client.execute("UPDATE rows SET filler = 'flood' WHERE id = %s", (number % ROWS,))
+                client.execute("SELECT count(*) FROM rows WHERE id < 10")
+                client.execute("COMMIT")
+
+
+def vacuums_of_rows(cluster: Cluster) -> int:
+    with cluster.connect() as client:
+        sql = "SELECT autovacuum_count FROM pg_stat_all_tables WHERE relname = 'rows'"
+        [(count,)] = client.execute(sql)
+        return int(count)
+
+
+def test_a_flood_of_100_mb_a_minute_hides_no_event(any_cluster: Cluster) -> None:
+    start(any_cluster, **FLOOD)
+    make_table(any_cluster)
+    collectors = (Messages(), Checkpoints(), Autovacuum())
+    may_end = threading.Event()
+    clients = [threading.Thread(target=flood, args=(any_cluster, may_end)) for _ in range(2)]
+    counted = vacuums_of_rows(any_cluster)
+    with watching_all(collectors, any_cluster) as watches:
+        for client in clients:
+            client.start()
+        try:
+            any_cluster.configure({**FLOOD, **EAGER})
+            reload(any_cluster)
+            for number in range(CAUSED_ERRORS):
+                with pytest.raises(psycopg.errors.DivisionByZero):
+                    run_in_session(any_cluster, "SELECT 1 / 0")
+                if number < CAUSED_CHECKPOINTS:
+                    run_in_session(any_cluster, "CHECKPOINT")
+            assert wait_until(lambda: vacuums_of_rows(any_cluster) >= counted + 2, 60)
+            # Waits for a vacuum that runs, and lets no other begin.
+            run_in_session(any_cluster, "ALTER TABLE rows SET (autovacuum_enabled = off)")
+            counted = vacuums_of_rows(any_cluster) - counted
+        finally:
+            may_end.set()
+            for client in clients:
+                client.join(120)
+    messages, checkpoints, autovacuum = watches
+    assert messages["log_bytes_per_transaction"] >= FLOOD_BYTES
+    assert f"22012 {CAUSED_ERRORS}" in messages.detail("errors_per_transaction")
+    began = f"{CAUSED_CHECKPOINTS} began: {CAUSED_CHECKPOINTS} by request."
+    assert checkpoints.detail("checkpoints_per_s").startswith(began)
+    of_rows = [x for x in autovacuum.events if x.text.startswith("public.rows:")]
+    assert [x.kind for x in of_rows].count("vacuum") == counted
+    assert "may be missing" not in messages.detail("errors_per_transaction")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,14 @@ from pgdrag.plan import Observation
 from pgdrag.servers.cluster import Cluster
 
 NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}
+EAGER = {
+    "autovacuum": "on",
+    "autovacuum_naptime": "1",
+    "autovacuum_vacuum_threshold": "0",
+    "autovacuum_vacuum_scale_factor": "0",
+    "autovacuum_analyze_threshold": "0",
+    "autovacuum_analyze_scale_factor": "0",
+}
 ROWS = 20_000  # of some 110 bytes: 2.5 MB
 
 
@@ -42,19 +50,30 @@ class Watch:
 
 @contextmanager
 def watching(collector: Collector, cluster: Cluster) -> Iterator[Watch]:
-    watch = Watch()
+    with watching_all([collector], cluster) as [watch]:
+        yield watch
+
+
+@contextmanager
+def watching_all(collectors: Sequence[Collector], cluster: Cluster) -> Iterator[list[Watch]]:
+    """As a trial does: all look at the same window, through one observer."""
+    watches = [Watch() for _ in collectors]
     with cluster.connect() as connection:
         observer = Observer(cluster, connection)
-        collector.before(observer)
+        for collector in collectors:
+            collector.before(observer)
         started, started_unix_s = time.monotonic(), time.time()
-        yield watch
-        elapsed_s = time.monotonic() - started
-        window = Window(elapsed_s, watch.committed, started_unix_s, time.time())
-        collector.after(observer)
-        collector.afterwards(observer)
-    watch.length_s = window.length_s
-    watch.events = collector.exhibits(window).events
-    watch.seen = {each.name: each for each in collector.observations(window)}
+        yield watches
+        elapsed_s, ended_unix_s = time.monotonic() - started, time.time()
+        for collector in collectors:
+            collector.after(observer)
+        for collector in collectors:
+            collector.afterwards(observer)
+    for watch, collector in zip(watches, collectors, strict=True):
+        window = Window(elapsed_s, watch.committed, started_unix_s, ended_unix_s)
+        watch.length_s = window.length_s
+        watch.events = collector.exhibits(window).events
+        watch.seen = {each.name: each for each in collector.observations(window)}
 
 
 def start(cluster: Cluster, **settings: str) -> None:

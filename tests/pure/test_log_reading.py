@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
-from log_writing import PREFIX, WRITERS
+from log_writing import PREFIX, WRITERS, json_record
 
 import pgdrag.collectors._log as log
 from pgdrag.collectors import Observer, Unseen, Window
@@ -303,3 +304,31 @@ def test_few_events_are_told_each_and_many_in_groups() -> None:
     assert len(groups) == 100
     assert groups[1] == Event("error", 0.1, 0.199, "100", count=100)
     assert sum(group.count for group in groups) == 10_000
+
+
+def test_a_flood_is_streamed_and_not_kept(tmp_path: Path) -> None:
+    server = LoggingServer(tmp_path)
+    keeper = begun(server, Keeper("automatic "))
+    flood = json_record(
+        "StartTransaction(1) name: unnamed; blockState: DEFAULT",
+        timestamp="2026-11-21 11:06:37.775 UTC",
+        severity="DEBUG",
+        sqlstate="00000",
+        pid=1,
+    )
+    for number in range(4):
+        server.append(flood * 30_000)
+        server.write(f"automatic {number}")
+    size = server.file.stat().st_size
+    assert size > 25_000_000
+    tracemalloc.start()
+    try:
+        reading(server, keeper)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert keeper.messages == [f"automatic {number}" for number in range(4)]
+    assert not isinstance(keeper.reading, Unseen)
+    assert keeper.reading.counts[0][1] == 4 * 30_001
+    # A few pieces of 1 MiB with their lines, however long the log is.
+    assert peak < size / 3
