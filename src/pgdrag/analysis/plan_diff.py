@@ -25,6 +25,7 @@ from pgdrag.analysis.plan_nodes import (
 from pgdrag.exhibits import Plan, StatementPlan
 
 _NAMED = 4  # differences of one statement
+_TOLD = 2  # differences of all statements, in a sentence
 # What else a plan may do, as something that it does. Of what is not here no word is lost.
 _WORK = {
     "Sort": "a sort",
@@ -77,6 +78,20 @@ def plan_changes(
     known = {plan.query: plan for plan in before}
     pairs = ((known[plan.query], plan) for plan in after if plan.query in known)
     return tuple(change for pair in pairs if (change := _change(*pair)) is not None)
+
+
+def plan_sentence(changes: Sequence[PlanChange], previous: str) -> str:
+    """Say which statements are planned in another way; "" where none is."""
+    if not changes:
+        return ""
+    # Statements of one kind change in one way: each way is told once.
+    ways = list(dict.fromkeys(change.words.partition("; ")[0] for change in changes))
+    more = f", and {len(ways) - _TOLD} more changes" if len(ways) > _TOLD else ""
+    is_one = len(changes) == 1
+    return (
+        f"{len(changes)} {'statement is' if is_one else 'statements are'} planned in another way than on "
+        f"{previous}: {', '.join(ways[:_TOLD])}{more}."
+    )
 
 
 def _change(before: StatementPlan, after: StatementPlan) -> PlanChange | None:

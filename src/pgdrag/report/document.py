@@ -216,6 +216,13 @@ class Items:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Lines of text in which each blank counts."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks for those who ask for them."""
 
@@ -223,4 +230,6 @@ class Details:
     blocks: tuple[Block, ...]
 
 
-Block = Heading | Paragraph | Table | Figure | TimeSeries | KeyValues | Note | Items | Details
+Block = (
+    Heading | Paragraph | Table | Figure | TimeSeries | KeyValues | Note | Items | Lines | Details
+)

@@ -15,6 +15,7 @@ from pgdrag.report.document import (
     Heading,
     Items,
     KeyValues,
+    Lines,
     Note,
     Paragraph,
     Table,
@@ -40,7 +41,7 @@ def render_markdown(findings: Findings) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _paragraphs(block: Block) -> Iterator[str]:
+def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
     match block:
         case Heading(text, aside):
             yield f"### {_escape(' – '.join(filter(None, (text, aside))))}"
@@ -57,6 +58,8 @@ def _paragraphs(block: Block) -> Iterator[str]:
             yield _list(texts) + (f"\n- Source: {_cell(source)}" if source else "")
         case Items(texts):
             yield _list(texts)
+        case Lines(text):
+            yield _verbatim(text)
         case Details(summary, blocks):
             yield f"<details><summary>{_escape(summary)}</summary>"
             for inner in blocks:
@@ -66,8 +69,12 @@ def _paragraphs(block: Block) -> Iterator[str]:
 
 def _figure(caption: str, text: str) -> Iterator[str]:
     if text:  # without one, the table beside the picture says as much
-        yield f"```text\n{text.replace('```', '')}\n```"
+        yield _verbatim(text)
         yield _escape_start(caption)
+
+
+def _verbatim(text: str) -> str:
+    return f"```text\n{text.replace('```', '')}\n```"
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
 from pgdrag.analysis.mechanisms.words import mechanisms_sentence
 from pgdrag.analysis.movement import is_told_apart
+from pgdrag.analysis.plan_diff import plan_sentence
 from pgdrag.analysis.spent_time import spent_sentence
 from pgdrag.analysis.wording import as_sentence, listed, percent_words, slowdown_words
 from pgdrag.errors import UsageError
@@ -43,7 +44,8 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
     lines = [findings.answer]
     for rung in _largest_steps(findings.rungs):
         lines.append(_step_words(rung))
-        if cause := _cause_words(rung):
+        told = (_cause_words(rung), plan_sentence(rung.plan_changes, rung.previous))
+        if cause := " ".join(text for text in told if text):
             lines.append(cause)
     return (*lines, *noise_words(findings))
 
@@ -56,6 +58,7 @@ def _of_rung(rung: RungFinding) -> tuple[str, ...]:
         spent_sentence(rung.spent, rung.previous),
         f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
         rung.sentence,
+        plan_sentence(rung.plan_changes, rung.previous),
         *(as_sentence(move.sentence) for move in _untold(rung)),
         as_sentence(rung.drift) if rung.drift else "",
         *(as_sentence(text) for text in rung.warnings),

@@ -21,6 +21,7 @@ from pgdrag.report.document import (
     Heading,
     Items,
     KeyValues,
+    Lines,
     Note,
     Paragraph,
     Table,
@@ -64,7 +65,9 @@ def terminal_text(findings: Findings, *, width: int = 100) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
+def _renderables(  # noqa: C901 (an arm a kind)
+    block: Block, *, is_roomy: bool
+) -> Iterator[RenderableType]:
     match block:
         case Heading(text, aside):
             yield Text.assemble("\n", (text, "bold"), f" {aside}" if aside else "")
@@ -81,6 +84,8 @@ def _renderables(block: Block, *, is_roomy: bool) -> Iterator[RenderableType]:
             yield from _list([*texts, f"Source: {source.text}"] if source else texts)
         case Items(texts):
             yield from _list(texts)
+        case Lines(text):
+            yield Text(text)
         case Details(summary, blocks):
             yield Text(summary, "bold")
             for inner in blocks:

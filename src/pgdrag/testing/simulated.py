@@ -31,6 +31,7 @@ from pgdrag.plan import (
     WorkloadSpec,
 )
 from pgdrag.testing.simulated_evidence import simulated_evidence
+from pgdrag.testing.simulated_exhibits import simulated_exhibits
 
 EPOCH_UNIX_S = 1_700_000_000.0
 
@@ -160,7 +161,9 @@ class SimulatedBench:
                 ),
                 *evidence,
             ),
-            exhibits=together((exhibits, _profile(trial.treatment))),
+            exhibits=together(
+                (exhibits, _profile(trial.treatment), self._explained(names, measurement))
+            ),
         )
 
     def close(self) -> None:
@@ -178,6 +181,12 @@ class SimulatedBench:
             measured.total.committed,
             random.Random(f"{self.seed}/{trial.number}/evidence"),
         )
+
+    def _explained(self, names: Sequence[str], measured: Measurement | None) -> Exhibits:
+        if not self.truth.is_observed or measured is None:
+            return Exhibits()
+        is_slowed = any(self.truth.slowdowns.get(name, 1.0) > 1 for name in names)
+        return simulated_exhibits(measured, is_slowed=is_slowed)
 
     def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
         rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")

@@ -1,0 +1,158 @@
+"""Is the server doing the same work in another way? Plans that changed, and estimates that are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, PlanChange, RungFinding
+from pgdrag.analysis.plan_diff import plan_sentence
+from pgdrag.analysis.plan_nodes import Misestimate, misestimate
+from pgdrag.exhibits import StatementPlan
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Heading,
+    Items,
+    Lines,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.plan_text import plan_text
+from pgdrag.report.sections import Section
+from pgdrag.units import format_ratio
+
+MOST_SHOWN = 6  # statements of a rung with both plans
+MOST_MISESTIMATES = 10
+TELLING_FACTOR = 10.0
+_STATEMENT_LENGTH = 160
+
+
+class PlansSection(Section):
+    """What changed in the statements' plans, rung by rung, with the plans themselves."""
+
+    name: ClassVar[str] = "plans"
+    summary: ClassVar[str] = (
+        "statements that are planned in another way, and estimates that are off"
+    )
+    title: ClassVar[str] = "Plans"
+    order: ClassVar[int] = 44
+
+    def applies(self, findings: Findings) -> bool:
+        """Some statement was explained."""
+        return any(rung.exhibits.plans for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the rungs with other plans, then estimates, then what could not be explained."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs}
+        changed = [rung for rung in findings.rungs if rung.plan_changes]
+        body = [x for rung in changed for x in _rung_blocks(rung, by_name[rung.previous])]
+        if not changed:
+            body.append(Paragraph("No statement is planned in another way on any rung."))
+        intro = Paragraph(
+            "Each statement of the workload was explained after the window of the trial in the middle by "
+            "throughput, under the trial's own settings. What the settings make a plan cost is no difference.",
+            Tone.MUTED,
+        )
+        return (intro, *body, *_estimates(findings), *_unexplained(findings))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return a sentence for each rung with other plans."""
+        told = [
+            f"{rung.rung.name}: {plan_sentence(rung.plan_changes, rung.previous)}"
+            for rung in findings.rungs
+            if rung.plan_changes
+        ]
+        return (Items(tuple(told)),) if told else ()
+
+
+def statement_words(query: str) -> str:
+    """Return a statement on one line, cut where it is long."""
+    line = " ".join(query.split())
+    return line if len(line) <= _STATEMENT_LENGTH else f"{line[: _STATEMENT_LENGTH - 1]}…"
+
+
+def _rung_blocks(rung: RungFinding, previous: RungFinding) -> Iterator[Block]:
+    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), f"against {rung.previous}")
+    columns = (Column("Statement"), Column("Plan"), Column("How it differs"))
+    rows = tuple(
+        (
+            Cell(statement_words(change.query), change.transaction),
+            Cell(change.kind),
+            Cell(change.words),
+        )
+        for change in rung.plan_changes
+    )
+    yield Table(f"Statements planned in another way than on {rung.previous}", columns, rows)
+    for change in rung.plan_changes[:MOST_SHOWN]:
+        yield _both(change, previous, rung)
+
+
+def _both(change: PlanChange, previous: RungFinding, rung: RungFinding) -> Details:
+    """Return a statement's plans on both rungs, as they ran where they were run."""
+    blocks: list[Block] = []
+    for side in (previous, rung):
+        plan = next(x for x in side.exhibits.plans if x.query == change.query)
+        shown = plan.generic if change.kind == "generic" else plan.analyzed or plan.custom
+        if shown is not None:
+            blocks += [Paragraph(f"On {side.rung.name}:"), Lines(plan_text(shown))]
+    return Details(f"Both plans of: {statement_words(change.query)}", tuple(blocks))
+
+
+def _estimates(findings: Findings) -> tuple[Block, ...]:
+    """Return where far more or fewer rows came than the server expected, the worst first."""
+    found = sorted(
+        (
+            (worst, rung, plan)
+            for rung in findings.rungs
+            for plan in rung.exhibits.plans
+            if (worst := _worst(plan)) is not None and worst.factor >= TELLING_FACTOR
+        ),
+        key=lambda each: -each[0].factor,
+    )[:MOST_MISESTIMATES]
+    if not found:
+        return ()
+    columns = (
+        Column("Rung"),
+        Column("Statement"),
+        Column("Where"),
+        *(Column(title, Align.RIGHT) for title in ("Expected", "Came", "Factor")),
+    )
+    rows = tuple(
+        (
+            Cell(rung.rung.name, is_strong=True),
+            Cell(statement_words(plan.query), plan.transaction),
+            Cell(worst.node),
+            Cell(f"{worst.estimated:,.0f}"),
+            Cell(f"{worst.actual:,.0f}"),
+            Cell(format_ratio(worst.factor)),
+        )
+        for worst, rung, plan in found
+    )
+    table = Table("Rows that a plan expected, and rows that came each time", columns, rows)
+    return (Heading("Estimates that are off"), table)
+
+
+def _worst(plan: StatementPlan) -> Misestimate | None:
+    return misestimate(plan.analyzed) if plan.analyzed is not None else None
+
+
+def _unexplained(findings: Findings) -> tuple[Block, ...]:
+    reasons = {
+        f"{rung.rung.name}: {statement_words(plan.query)}: {plan.missing}"
+        for rung in findings.rungs
+        for plan in rung.exhibits.plans
+        if plan.missing
+    }
+    reasons |= {
+        f"{rung.rung.name}: {rung.exhibits.missing['plans']}"
+        for rung in findings.rungs
+        if "plans" in rung.exhibits.missing
+    }
+    if not reasons:
+        return ()
+    return (Details("What could not be explained", (Items(tuple(sorted(reasons))),)),)

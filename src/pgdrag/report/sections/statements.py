@@ -1,0 +1,90 @@
+"""Which statements take the time? For each transaction, before and after, what added most time first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.statement_diff import StatementChange, StatementShare, statement_changes
+from pgdrag.report.cells import NOTHING
+from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+from pgdrag.report.sections.plans import statement_words
+from pgdrag.units import format_bytes, format_duration, format_number
+
+MOST_SHOWN = 15
+
+
+class StatementsSection(Section):
+    """pg_stat_statements, as differences between rungs."""
+
+    name: ClassVar[str] = "statements"
+    summary: ClassVar[str] = (
+        "time, blocks and WAL of each statement per transaction, against before"
+    )
+    title: ClassVar[str] = "Statements"
+    order: ClassVar[int] = 46
+
+    def applies(self, findings: Findings) -> bool:
+        """pg_stat_statements was loaded somewhere."""
+        return any(rung.exhibits.statements for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return a table a rung."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs}
+        intro = Paragraph(
+            "For each committed transaction, of the trial in the middle by throughput: where two values "
+            "stand in a cell, the first is of the rung that this one is compared with. "
+            "Time is the server's, in executing the statement, and in planning it where that is tracked.",
+            Tone.MUTED,
+        )
+        told = [rung for rung in findings.rungs if rung.exhibits.statements]
+        tables = [x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous))]
+        return (intro, *tables)
+
+
+def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
+    has_before = previous is not None and bool(previous.exhibits.statements)
+    changes = statement_changes(
+        previous.exhibits.statements if previous is not None else (),
+        _committed(findings, previous) if previous is not None else 0,
+        rung.exhibits.statements,
+        _committed(findings, rung),
+    )
+    against = f"against {rung.previous}" if has_before else ""
+    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), against)
+    titles = ("Time", "Added", "Calls", "Blocks", "Blocks read", "WAL")
+    columns = (Column("Statement"), *(Column(title, Align.RIGHT) for title in titles))
+    rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])
+    yield Table(f"Statements on {rung.rung.name}, for each transaction", columns, rows)
+    if len(changes) > MOST_SHOWN:
+        yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements added less.", Tone.MUTED)
+
+
+def _committed(findings: Findings, rung: RungFinding) -> int:
+    """Return the transactions of the trial that the exhibits are of."""
+    for result in findings.run.results:
+        if result.trial.number == rung.middle_trial and result.measurement is not None:
+            return result.measurement.total.committed
+    return 0
+
+
+def _row(change: StatementChange, *, has_before: bool) -> tuple[Cell, ...]:
+    def both(of: str) -> Cell:
+        pair = [change.before, change.after] if has_before else [change.after]
+        return Cell(" → ".join(_value(share, of) for share in pair))
+
+    sign = "−" if change.added_s < 0 else "+"
+    added = Cell(f"{sign}{format_duration(abs(change.added_s))}") if has_before else NOTHING
+    values = (both(of) for of in ("calls", "blocks", "blocks_read", "wal_bytes"))
+    return (Cell(statement_words(change.query)), both("time_s"), added, *values)
+
+
+def _value(share: StatementShare | None, of: str) -> str:
+    if share is None:
+        return "–"
+    value = getattr(share, of)
+    if of == "time_s":
+        return format_duration(value)
+    return format_bytes(value) if of == "wal_bytes" else format_number(value)
