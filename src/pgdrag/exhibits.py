@@ -15,6 +15,8 @@ from typing import Literal
 # and without what is false and buffers that are 0.
 Plan = Mapping[str, object]
 
+SeriesUnit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
+
 
 @dataclass(frozen=True)
 class Series:
@@ -31,7 +33,7 @@ class Series:
 
     name: str
     label: str
-    unit: Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
+    unit: SeriesUnit
     times_s: tuple[float, ...]
     values: tuple[float, ...]
     is_of_machine: bool = False

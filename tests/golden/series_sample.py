@@ -53,7 +53,9 @@ def looked_at(one: Series) -> Series:
     return replace(one, values=tuple(round(value * 5) / 5 for value in one.values))
 
 
-def exhibits(at: int, text: str = "84 % of it for WAL volume") -> Exhibits:
+def exhibits(
+    at: int, text: str = "by WAL volume, 1,969 buffers written, 16.8 kB of WAL"
+) -> Exhibits:
     waits = [
         looked_at(series(name, label, "count", level * (1 + at / 4), at * 100 + place, 0.25))
         for place, (name, (label, level)) in enumerate(WAITS.items())
@@ -70,6 +72,14 @@ def exhibits(at: int, text: str = "84 % of it for WAL volume") -> Exhibits:
         Event("error", 80.25, None, "40P01 deadlock detected", 17),
         Event("vacuum", 118.0, 131.0, "table district: 12 dead tuples are not yet removable"),
     )
+    if at >= 3:  # from here on the server is vacuumed and checkpointed all the time
+        events += tuple(
+            Event(kind, begin_s, begin_s + 0.4, f"public.order_line: {number} {text}")
+            for kind, every_s in (("vacuum", 1.2), ("checkpoint", 4.0), ("lock wait", 1.5))
+            for number in range(int(120 / every_s))
+            for begin_s in [number * every_s]
+        )
+        events = tuple(sorted(events, key=lambda event: event.start_s))
     return Exhibits(series=(*waits, *counters), events=events, missing={"slru": "is not there"})
 
 

@@ -6,12 +6,14 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from report_sample import hostile_findings, large_findings, sample_findings
 from rich.console import Console
+from series_sample import eventful_findings
 
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
@@ -37,6 +39,16 @@ def test_the_sample_reads_as_the_golden_file(name, render):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8"), "if it reads well: make update-goldens"
+
+
+def test_time_series_in_characters_read_as_the_golden_file():
+    found = eventful_findings()
+    text = render_markdown(replace(found, rungs=found.rungs[:2]))
+    section = text.partition("## What happened when\n\n")[2].partition("\n## ")[0]
+    golden = GOLDENS / "time-series.md"
+    if os.environ.get("PGDRAG_UPDATE_GOLDENS"):
+        golden.write_text(section, encoding="utf-8")
+    assert section == golden.read_text(encoding="utf-8"), "if it reads well: make update-goldens"
 
 
 @pytest.mark.parametrize("render", [render_html, render_markdown, render_json])

@@ -80,7 +80,7 @@ def test_every_panel_is_drawn_under_the_policy_of_the_page(tmp_path):
           canvases: [...document.querySelectorAll(".uplot canvas")].map(colours),
           stills: [...document.querySelectorAll(".still")].filter(still => !still.hidden).length,
           titles: [...figure(0).querySelectorAll(".panel-title")].map(title => title.textContent),
-          lanes: [...figure(0).querySelectorAll(".lane > div:first-child")].map(one => one.textContent),
+          lanes: [...figure(0).querySelectorAll(".lane button")].map(one => one.textContent),
         };
         """,
     )
@@ -90,7 +90,7 @@ def test_every_panel_is_drawn_under_the_policy_of_the_page(tmp_path):
     assert len(told["canvases"]) == 7 * len(told["titles"])
     assert all(colours > 10 for colours in told["canvases"])
     assert told["titles"][:3] == ["Throughput", "Latency", "Sessions, by what they do"]
-    assert told["lanes"] == ["checkpoint × 2", "vacuum × 2", "deadlock × 1", "error × 1"]
+    assert told["lanes"] == ["checkpoint × 2", "vacuum × 2", "deadlock × 1", "error × 17"]
 
 
 def test_dragging_over_one_panel_zooms_all_of_them_and_a_double_click_shows_all_again(tmp_path):
@@ -220,6 +220,32 @@ def test_an_event_under_the_cursor_says_what_it_was(tmp_path):
     assert told["after"] is True
 
 
+def test_a_kind_of_event_that_is_everywhere_is_shaded_on_demand_only(tmp_path):
+    told = watched(
+        tmp_path,
+        eventful_findings(),
+        """
+        const button = () => [...figure(3).querySelectorAll(".lane button")].find(
+          one => one.dataset.kind === "vacuum");
+        const canvas = figure(3).querySelector("canvas");
+        const image = () => canvas.toDataURL(), before = image(), pressed = [button().ariaPressed];
+        button().focus();
+        button().click();
+        await wait();
+        const shaded = image();
+        pressed.push(button().ariaPressed);
+        const kept = document.activeElement === button();
+        button().click();
+        await wait();
+        return { name: button().textContent, pressed, kept, changed: before !== shaded, back: before === image() };
+        """,
+    )
+    assert told["wrong"] == []
+    assert told["name"] == "vacuum × 102"
+    assert told["pressed"] == ["false", "true"]
+    assert (told["kept"], told["changed"], told["back"]) == (True, True, True)
+
+
 @pytest.mark.parametrize(
     "name",
     ["<img src=x onerror=document.title='ran'>", "</script><script>document.title='ran'</script>"],
@@ -229,7 +255,7 @@ def test_what_a_log_holds_reaches_the_page_as_text_only(tmp_path, name):
         tmp_path,
         hostile_series(name),
         """
-        const text = figure(0).querySelector(".lane > div").textContent;
+        const text = figure(0).querySelector(".lane button").textContent;
         mouse(0, 0, "mousemove", 32 / 120);
         await wait();
         return { title: document.title, text, images: document.querySelectorAll("img").length };

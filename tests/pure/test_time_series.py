@@ -21,7 +21,7 @@ from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import Event, Exhibits, Series
 from pgdrag.measurement import Sample
 from pgdrag.plan import RunRecord
-from pgdrag.report.document import Details, Mark, Panel, Recording, TimeSeries, Trace
+from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
 from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json, series_of
@@ -51,33 +51,43 @@ def test_a_short_line_is_left_as_it_is():
 
 def test_of_each_stretch_the_lowest_and_the_highest_stay_in_the_order_seen():
     line = thinned(trace(5, 9, 1, 5, 7, 6, 2, 3), 4)
-    assert (line.times_s, line.values) == ((2, 3, 5, 7), (9, 1, 7, 2))
+    assert (line.times_s, line.values) == ((2, 4, 6, 8), (9, 1, 7, 2))
 
 
 def test_a_stretch_without_any_value_stays_a_gap():
     line = thinned(trace(1, 2, 3, None, None, None, 7, 9, 8), 6)
-    assert (line.times_s, line.values) == ((1, 3, 4, 7, 8), (1, 3, None, 7, 9))
+    assert line.values == (1, 3, None, None, 7, 9)
 
 
 @given(st.lists(gaps, max_size=300), st.integers(2, 60))
-def test_thinning_keeps_extremes_points_and_order(found: list[float | None], points: int):
+def test_thinning_keeps_extremes_and_moves_nothing_by_more_than_a_stretch(
+    found: list[float | None], points: int
+):
     whole = trace(*found)
     kept = thinned(whole, points)
-    pairs, left_pairs = (list(zip(x.times_s, x.values, strict=True)) for x in (whole, kept))
-    assert [pair for pair in pairs if pair in left_pairs] == left_pairs
     assert len(kept.times_s) <= points
+    assert list(kept.times_s) == sorted(set(kept.times_s))
     known, left = ([v for v in one.values if v is not None] for one in (whole, kept))
     assert (min(known, default=0), max(known, default=0)) == (
         min(left, default=0),
         max(left, default=0),
     )
+    stretch_s = len(found) / (points // 2) * 1.000001
+    for t_s, value in zip(kept.times_s, kept.values, strict=True):
+        seen = zip(whole.times_s, whole.values, strict=True)
+        assert any(one == value and abs(then_s - t_s) <= stretch_s for then_s, one in seen)
 
 
-@given(st.integers(0, 100_000))
-def test_many_recordings_share_what_a_document_may_hold(recordings: int):
-    points = points_of_each(recordings)
+@given(st.lists(st.integers(0, 5_000), max_size=200))
+def test_lines_share_what_a_document_may_hold(lengths: list[int]):
+    points = points_of_each(lengths, most=600, least=60, in_all=28_000)
     assert 60 <= points <= 600
-    assert points == 60 or points * recordings <= 4_200
+    assert points == 60 or sum(min(length, points) for length in lengths) <= 28_000
+
+
+def test_lines_that_were_read_together_share_their_times_when_thinned():
+    one, two = (thinned(trace(*found), 4) for found in ((1, 9, 3, 4, 5), (5, 4, 3, 2, 1)))
+    assert one.times_s == two.times_s
 
 
 # --- what reaches the page
@@ -88,7 +98,7 @@ def decoded(*figures: TimeSeries) -> Any:
 
 
 @given(st.lists(gaps, min_size=1, max_size=30))
-def test_values_reach_the_page_to_four_digits_and_gaps_as_gaps(found: list[float | None]):
+def test_rates_reach_the_page_to_four_digits_and_gaps_as_gaps(found: list[float | None]):
     recording = Recording("A0", 9.0, (Panel("Throughput", "1/s", (trace(*found),)),))
     sent = decoded(figure(recording))["recordings"][0]["panels"][0]["traces"][0]["values"]
     assert len(sent) == len(found)
@@ -122,7 +132,8 @@ def test_no_text_ends_the_element_that_holds_the_data(text: str):
     sent = series_json([figure(recording)])
     assert not re.search("[<\u2028\u2029]", sent)
     [found] = json.loads(sent)["recordings"]
-    assert (found["name"], found["panels"][0]["title"], found["marks"][0][4]) == (text, text, text)
+    assert (found["name"], found["panels"][0]["title"]) == (text, text)
+    assert (found["kinds"], found["marks"]) == ([[text, 1]], [[0, 1, None, 1, text]])
 
 
 def test_two_recordings_of_one_name_are_our_mistake():
@@ -136,7 +147,7 @@ def test_two_recordings_of_one_name_are_our_mistake():
 
 def test_a_step_holds_for_its_interval_and_a_gap_breaks_the_line():
     recording = Recording("A0", 4.0, (Panel("WAL", "bytes/s", (trace(2, 1, None, 2),)),))
-    drawn = series_picture(recording, None, "title", "description")
+    drawn = series_picture(recording, None, "title", "description", points=60)
     # From the top for a quarter, half way down for the next, nothing, and the top again.
     assert 'd="M0 0h250v28h250M750 0h250"' in drawn
 
@@ -146,7 +157,7 @@ def test_a_line_of_another_recording_is_broken_and_shares_the_scale():
     two = Recording(
         "A1", 4.0, (Panel("WAL", "bytes/s", (trace(2, 2),)), Panel("New", "1/s", (trace(7, 7),)))
     )
-    drawn = series_picture(one, two, "title", "description")
+    drawn = series_picture(one, two, "title", "description", points=60)
     assert '<path class="line line-1" d="M0 28h250v0h250"' in drawn
     assert '<path class="line line-1 beside" d="M0 0h250v0h250"' in drawn
     assert ">New<" in drawn
@@ -160,7 +171,7 @@ def test_text_in_a_picture_is_escaped():
         (Panel(awkward, "s", (trace(1, label=awkward),)),),
         (Mark(awkward, 1.0, 1.5, awkward),),
     )
-    assert "<script>" not in series_picture(recording, None, awkward, awkward)
+    assert "<script>" not in series_picture(recording, None, awkward, awkward, points=60)
 
 
 def test_a_spark_has_a_blank_where_nothing_is_known():
@@ -243,8 +254,8 @@ def test_two_sides_of_a_comparison_share_one_picture():
 def test_a_line_that_was_thinned_says_so():
     long = series("wal_bytes_per_s", *range(1, 1000), unit="bytes/s")
     assert figures(run_with(Exhibits((long,))))[0].caption.endswith(
-        "Lines of more than 600 intervals keep the lowest and the highest interval of each of 300 "
-        "stretches of time."
+        "Of lines of more than 600 intervals the lowest and the highest of each of 300 stretches of "
+        "time are drawn."
     )
     assert "stretches" not in figures(run_with(Exhibits()))[0].caption
 
@@ -255,16 +266,46 @@ def test_events_are_marks_with_words_and_rows_of_a_table():
         Event("error", 4.0, text="40P01", count=17),
     )
     found = run_with(Exhibits(events=events, missing={"host": "not this machine"}))
-    marks = figures(found)[0].recording.marks
-    assert [mark.words for mark in marks] == [
-        "checkpoint at -2 s, 5.5 s long: 84 % of it for WAL volume",
-        "error (17 of them) at 4 s: 40P01",
-    ]
-    [outer] = [one for one in TimeSeriesSection().blocks(found) if isinstance(one, Details)]
-    _, details, missing = outer.blocks
+    assert figures(found)[0].recording.marks == (
+        Mark("checkpoint", -2.0, 3.5, "84 % of it for WAL volume", colour=1),
+        Mark("error", 4.0, None, "40P01", count=17, colour=3),
+    )
+    outer, missing = (x for x in TimeSeriesSection().blocks(found) if isinstance(x, Details))
+    _, details = outer.blocks
     assert isinstance(details, Details)
-    assert details.summary == "2 events"
-    assert missing.texts == ("No host: not this machine.",)  # type: ignore[union-attr]
+    assert details.summary == "18 events"
+    [table] = details.blocks
+    assert isinstance(table, Table)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["-2 s", "5.5 s", "checkpoint", "84 % of it for WAL volume"],
+        ["4 s", "", "error × 17", "40P01"],
+    ]
+    assert missing.blocks == (Items(("No host: not this machine.",)),)
+
+
+def test_more_events_than_can_be_told_apart_are_marks_for_several_and_a_row_a_kind():
+    many = [Event("vacuum", at / 100, at / 100 + 0.02, f"table {at}") for at in range(1000)]
+    many[500] = replace(many[500], end_s=7.0)
+    found = run_with(Exhibits(events=(Event("vacuum", -1.0, -0.5, "first"), *many)))
+    marks = figures(found)[0].recording.marks
+    assert len(marks) <= 100
+    assert sum(mark.count for mark in marks) == 1001
+    assert [(mark.start_s, mark.text) for mark in marks[:2]] == [(-1.0, "first"), (0.0, "table 0")]
+    assert max(mark.end_s or 0.0 for mark in marks) == pytest.approx(10.01)
+    details = next(x for x in TimeSeriesSection().blocks(found) if isinstance(x, Details)).blocks[1]
+    assert isinstance(details, Details)
+    [table] = details.blocks
+    assert isinstance(table, Table)
+    [row] = table.rows
+    assert [cell.text for cell in row] == ["vacuum", "1,001", "2 s", "5 s", "table 500"]
+
+
+def test_what_could_not_be_seen_is_said_once_with_the_rungs_that_lack_it():
+    nowhere, here = {"waits": "too short"}, {"host": "not this machine"}
+    found = run_with(Exhibits(missing=nowhere), Exhibits(missing={**nowhere, **here}))
+    last = TimeSeriesSection().blocks(found)[-1]
+    assert isinstance(last, Details)
+    assert last.blocks == (Items(("No waits: too short.", "No host of A1: not this machine.")),)
 
 
 # --- what is not ours

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
-Unit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
+from pgdrag.exhibits import SeriesUnit
 
 
 class Tone(StrEnum):
@@ -131,7 +130,7 @@ class Panel:
     """Lines of one unit, over the time axis that all panels of a recording share."""
 
     title: str
-    unit: Unit
+    unit: SeriesUnit
     traces: tuple[Trace, ...]
 
 
@@ -140,14 +139,16 @@ class Mark:
     """Something that happened at a moment, or from one moment to another (`end_s` is not None).
 
     Attributes:
-        words: all that is known of it, when and what.
+        text: what else is known of it, or "".
+        count: how many alike it stands for; then the text is that of the first.
         colour: 1 (the server's own upkeep) to 4; marks of one kind have the same.
     """
 
     kind: str
     start_s: float
     end_s: float | None
-    words: str
+    text: str = ""
+    count: int = 1
     colour: int = 1
 
 

@@ -11,17 +11,19 @@ from pgdrag.report.series_words import highest_of, value_words
 from pgdrag.report.thinning import thinned
 from pgdrag.units import format_duration
 
-_POINTS = 60  # of one line: enough for its shape; the whole file is to stay small
 _PLOT, _TITLE, _KEYS, _GAP, _AXIS = 56, 18, 16, 14, 22  # heights
 _KEYS_WIDTH = 52  # characters of one line of a legend: what a phone is wide
 _LANE, _LANE_HEAD = 30, 14
 _LEFT, _RIGHT = 1.5, 98.5  # per cent of the width that the time axis spans
 _WIDE = 1000  # units across a panel
-_THINNED = f"Drawn: the lowest and highest interval of each of {_POINTS // 2} stretches of time."
+_FEW = 12  # marks of one kind whose time is shaded in all panels
+_THINNED = "Drawn: the lowest and highest interval of each of {} stretches of time."
 
 
-def series_picture(here: Recording, beside: Recording | None, title: str, description: str) -> str:
-    """Return all panels, one below the other; the lines of `beside` are broken."""
+def series_picture(
+    here: Recording, beside: Recording | None, title: str, description: str, *, points: int
+) -> str:
+    """Return all panels, one below the other, with so many points a line; those of `beside` are broken."""
     length_s = max(here.length_s, beside.length_s if beside is not None else 0.0) or 1.0
     lanes = list(_lanes(here.marks))
     parts: list[str] = []
@@ -30,14 +32,16 @@ def series_picture(here: Recording, beside: Recording | None, title: str, descri
     top = len(lanes) * _LANE
     pairs = list(_pairs(here, beside))
     below = sum(_height(panel) for panel, _ in pairs) - _GAP
-    parts += [_box(mark, top, below, length_s, "shade") for mark in here.marks]
+    for _, marks in lanes:
+        if len(marks) <= _FEW:  # more would only grey everything
+            parts += [_box(mark, top, below, length_s) for mark in marks]
     for panel, other in pairs:
-        parts += _panel(panel, other, top, length_s)
+        parts += _panel(panel, other, top, length_s, points)
         top += _height(panel)
     parts += _time_axis(top - _GAP, length_s)
     height = top - _GAP + _AXIS
-    if any(len(trace.times_s) > _POINTS for panel, _ in pairs for trace in panel.traces):
-        parts.append(svg.text(0, height + 14, _THINNED, "muted tick"))
+    if any(len(trace.times_s) > points for panel, _ in pairs for trace in panel.traces):
+        parts.append(svg.text(0, height + 14, _THINNED.format(points // 2), "muted tick"))
         height += _AXIS
     name = f"recording-{_identifier(here.name)}"
     return svg.picture(name, title, description, height, parts)
@@ -63,23 +67,33 @@ def _lanes(marks: Sequence[Mark]) -> Iterator[tuple[str, list[Mark]]]:
 
 
 def _lane(kind: str, marks: Sequence[Mark], top: float, length_s: float) -> list[str]:
-    many = f" × {len(marks)}" if len(marks) > 1 else ""
-    parts = [svg.text(0, top + 10, f"{kind}{many}", "muted tick")]
+    many = sum(mark.count for mark in marks)
+    words = kind if many == 1 else f"{kind} × {many:,}"
     y = top + _LANE_HEAD
-    parts.append(svg.line(_LEFT, y + 4, _RIGHT, y + 4, "grid"))
-    return [*parts, *(_mark(mark, y, 8, length_s) for mark in marks)]
+    path = "".join(_stroke(mark, length_s) for mark in marks)
+    drawn = (
+        f'<svg x="{_LEFT}%" y="{y:.0f}" width="{_RIGHT - _LEFT:.0f}%" height="8"'
+        f' viewBox="0 0 {_WIDE} 8" preserveAspectRatio="none">'
+        f'<path class="marks mark-{marks[0].colour}" d="{path}"/></svg>'
+    )
+    return [
+        svg.text(0, top + 10, words, "muted tick"),
+        svg.line(_LEFT, y + 4, _RIGHT, y + 4, "grid"),
+        drawn,
+    ]
 
 
-def _mark(mark: Mark, y: float, height: float, length_s: float) -> str:
-    box = _box(mark, y, height, length_s, "mark")
-    return f"<g><title>{escape(mark.words)}</title>{box}</g>"
+def _stroke(mark: Mark, length_s: float) -> str:
+    """Return a part of a path: a box as long as the mark, and never too short to be seen."""
+    end_s = mark.start_s if mark.end_s is None else mark.end_s
+    left, right = (min(max(at / length_s, 0.0), 1.0) * _WIDE for at in (mark.start_s, end_s))
+    return f"M{round(left)} 0h{max(round(right - left), 2)}v8H{round(left)}"
 
 
-def _box(mark: Mark, y: float, height: float, length_s: float, kind: str) -> str:
+def _box(mark: Mark, y: float, height: float, length_s: float) -> str:
     end_s = mark.start_s if mark.end_s is None else mark.end_s
     left, right = _across(mark.start_s, length_s), _across(end_s, length_s)
-    # Something short must be seen, too.
-    return svg.bar(left, max(right, left + 0.2), y, height, f"{kind} mark-{mark.colour}")
+    return svg.bar(left, max(right, left + 0.2), y, height, f"shade mark-{mark.colour}")
 
 
 def _across(t_s: float, length_s: float) -> float:
@@ -87,7 +101,9 @@ def _across(t_s: float, length_s: float) -> float:
     return _LEFT + (_RIGHT - _LEFT) * inside
 
 
-def _panel(panel: Panel, other: Panel | None, top: float, length_s: float) -> list[str]:
+def _panel(
+    panel: Panel, other: Panel | None, top: float, length_s: float, points: int
+) -> list[str]:
     keys = _keys(panel.traces)
     plot = top + _TITLE + len(keys) * _KEYS
     highest = max(highest_of(panel), highest_of(other) if other is not None else 0.0)
@@ -97,8 +113,10 @@ def _panel(panel: Panel, other: Panel | None, top: float, length_s: float) -> li
         *(_legend(line, top + _TITLE + at * _KEYS + 10) for at, line in enumerate(keys)),
     ]
     parts.append(svg.line(_LEFT, plot + _PLOT, _RIGHT, plot + _PLOT, "grid"))
-    lines = [(trace, "") for trace in panel.traces]
-    lines += [(trace, " beside") for trace in (other.traces if other is not None else ())]
+    lines = [(thinned(trace, points), "") for trace in panel.traces]
+    lines += [
+        (thinned(trace, points), " beside") for trace in (other.traces if other is not None else ())
+    ]
     drawn = "".join(_steps(trace, length_s, highest or 1.0, kind) for trace, kind in lines)
     return [*parts, _plot(drawn, plot)]
 
@@ -136,7 +154,6 @@ def _plot(lines: str, y: float) -> str:
 
 def _steps(trace: Trace, length_s: float, highest: float, kind: str) -> str:
     """Return a line that stays at each value for its whole interval; a gap where there is none."""
-    trace = thinned(trace, _POINTS)
     path: list[str] = []
     x, y = round(trace.begin_s / length_s * _WIDE), -1
     is_drawn = False

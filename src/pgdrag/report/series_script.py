@@ -18,7 +18,9 @@ from itertools import pairwise
 
 from pgdrag.report.document import Block, Details, Mark, Panel, Recording, TimeSeries, Trace
 
-_DIGITS = 4  # a line has some hundred pixels from bottom to top
+# As many as the page tells; a line has some hundred pixels from bottom to top.
+_DIGITS = {"1/s": 4}
+_OTHER_DIGITS = 3
 # Within a script element only "<" could end it; the two line ends are none in older JavaScript.
 _ESCAPES = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -85,30 +87,35 @@ def _recording(recording: Recording) -> str:
     # Most lines of a recording were read at the same moments, which then stand there once.
     times: dict[tuple[int, ...], int] = {}
     panels = [_panel(panel, times) for panel in recording.panels]
+    colours = {mark.kind: mark.colour for mark in recording.marks}
+    kinds = tuple(colours)
     return _object(
         name=json.dumps(recording.name),
-        length=_number(recording.length_s),
+        length=_number(recording.length_s, 6),
         times=_array(_array(map(str, one)) for one in times),
         panels=_array(panels),
-        marks=_array(map(_mark, recording.marks)),
+        kinds=_array(_array((json.dumps(kind), str(colours[kind]))) for kind in kinds),
+        marks=_array(_mark(mark, kinds) for mark in recording.marks),
     )
 
 
 def _panel(panel: Panel, times: dict[tuple[int, ...], int]) -> str:
+    digits = _DIGITS.get(panel.unit, _OTHER_DIGITS)
     traces = [
-        _trace(trace, times.setdefault(_edges_ms(trace), len(times))) for trace in panel.traces
+        _trace(trace, times.setdefault(_edges_ms(trace), len(times)), digits)
+        for trace in panel.traces
     ]
     return _object(
         title=json.dumps(panel.title), unit=json.dumps(panel.unit), traces=_array(traces)
     )
 
 
-def _trace(trace: Trace, times: int) -> str:
+def _trace(trace: Trace, times: int, digits: int) -> str:
     return _object(
         label=json.dumps(trace.label),
         colour=str(trace.colour),
         times=str(times),
-        values=_array(map(_number, trace.values)),
+        values=_array(_number(value, digits) for value in trace.values),
     )
 
 
@@ -118,19 +125,13 @@ def _edges_ms(trace: Trace) -> tuple[int, ...]:
     return (edges[0], *(later - earlier for earlier, later in pairwise(edges)))
 
 
-def _mark(mark: Mark) -> str:
-    return _array(
-        (
-            json.dumps(mark.kind),
-            str(mark.colour),
-            _number(mark.start_s, digits=7),
-            _number(mark.end_s, digits=7),
-            json.dumps(mark.words),
-        )
-    )
+def _mark(mark: Mark, kinds: Sequence[str]) -> str:
+    place = kinds.index(mark.kind)
+    times = (_number(at, 6) for at in (mark.start_s, mark.end_s))
+    return _array((str(place), *times, str(mark.count), json.dumps(mark.text, ensure_ascii=False)))
 
 
-def _number(value: float | None, *, digits: int = _DIGITS) -> str:
+def _number(value: float | None, digits: int) -> str:
     """Return a number in as few characters as its digits need: `12340000` is `1234e4`."""
     if value is None:
         return "null"

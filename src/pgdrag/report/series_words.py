@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pgdrag.report.document import Panel, Trace, Unit
+from pgdrag.exhibits import SeriesUnit
+from pgdrag.report.document import Panel, Trace
 from pgdrag.report.sparks import SPARK_WIDTH, spark
 from pgdrag.units import format_bytes, format_duration, format_number, format_rate
 
 
-def value_words(value: float, unit: Unit) -> str:
+def value_words(value: float, unit: SeriesUnit) -> str:
     """Return a value with its unit."""
     match unit:
         case "ratio":
@@ -32,7 +33,7 @@ def highest_of(panel: Panel) -> float:
     )
 
 
-def span_words(trace: Trace, unit: Unit) -> str:
+def span_words(trace: Trace, unit: SeriesUnit) -> str:
     """Return the lowest and the highest value: `12 to 1,187/s`."""
     known = [value for value in trace.values if value is not None]
     if not known:

@@ -7,51 +7,71 @@ appear to move together. What is left out is what a picture could not show besid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pgdrag.report.document import Trace
-
-_MOST = 600  # points of one line: about two for each pixel of a phone
-_IN_ALL = 4_200  # points of the same line in all recordings of a document
-_LEAST = 60
+from pgdrag.report.document import Recording, Trace
 
 
-def points_of_each(recordings: int) -> int:
-    """Return how many points a line may have so that a document of so many recordings stays small."""
-    return max(_LEAST, min(_MOST, _IN_ALL // max(recordings, 1)))
+def points_of_each(lengths: Sequence[int], *, most: int, least: int, in_all: int) -> int:
+    """Return how many points each line may have, so that a document does not grow with its lines.
+
+    Args:
+        lengths: points of every line of the document.
+        most, least: bounds of what is returned; the lower one is kept even if `in_all` is not.
+        in_all: points of all lines together.
+    """
+    points = most
+    while points > least and sum(min(length, points) for length in lengths) > in_all:
+        points -= 2
+    return max(points, least)
+
+
+def thinned_recording(recording: Recording, points: int) -> Recording:
+    """Return a recording with each of its lines thinned."""
+    panels = tuple(
+        replace(panel, traces=tuple(thinned(trace, points) for trace in panel.traces))
+        for panel in recording.panels
+    )
+    return replace(recording, panels=panels)
 
 
 def thinned(trace: Trace, points: int) -> Trace:
     """Return a trace of at most that many points: the lowest and the highest of each stretch of time.
 
-    A trace that is short enough is returned as it is; a stretch without any value stays a gap.
+    The two stand in the order seen, each for a half of the stretch, so that lines that were read at
+    the same moments still share theirs. A trace that is short enough is returned as it is; a stretch
+    in which no value is known stays a gap.
     """
     assert points >= 2, points
     if len(trace.times_s) <= points:
         return trace
-    kept = list(_kept(trace, points // 2))
+    kept = list(_stretches(trace, points // 2))
     return replace(
         trace,
-        times_s=tuple(trace.times_s[at] for at in kept),
-        values=tuple(trace.values[at] for at in kept),
+        times_s=tuple(t_s for t_s, _ in kept),
+        values=tuple(value for _, value in kept),
     )
 
 
-def _kept(trace: Trace, stretches: int) -> Iterator[int]:
-    first_s, last_s = trace.times_s[0], trace.times_s[-1]
-    step_s = (last_s - first_s) / stretches
+def _stretches(trace: Trace, count: int) -> Iterator[tuple[float, float | None]]:
+    step_s = (trace.times_s[-1] - trace.begin_s) / count
 
     def stretch(at: int) -> int:
-        return min(int((trace.times_s[at] - first_s) / step_s), stretches - 1)
+        return min(max(math.ceil((trace.times_s[at] - trace.begin_s) / step_s), 1), count) - 1
 
-    for _, places in groupby(range(len(trace.times_s)), stretch):
-        yield from _extremes(trace.values, tuple(places))
+    for number, places in groupby(range(len(trace.times_s)), stretch):
+        first, second = _extremes([trace.values[at] for at in places])
+        begin_s = trace.begin_s + number * step_s
+        yield begin_s + step_s / 2, first
+        yield begin_s + step_s, second
 
 
-def _extremes(values: Sequence[float | None], places: Sequence[int]) -> list[int]:
-    known = [(value, at) for at in places if (value := values[at]) is not None]
+def _extremes(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    known = [(value, at) for at, value in enumerate(values) if value is not None]
     if not known:
-        return [places[0]]
-    return sorted({min(known)[1], max(known)[1]})
+        return None, None
+    first, second = sorted((min(known), max(known)), key=lambda pair: pair[1])
+    return first[0], second[0]

@@ -4,7 +4,14 @@
   "use strict";
   const GUTTER = 64, RIGHT = 16, HEIGHT = 96, TALL = 150, AXIS = 26; // pixels; the gutter holds a scale
   const NEAREST_ZOOM = 1 / 500; // of the window
+  const FEW = 12; // marks of one kind whose time is shaded in all panels unless the reader asks for it
   const { recordings, figures } = JSON.parse(document.getElementById("series-data").textContent);
+
+  // A mark comes as the place of its kind, from, to (or null), how many it stands for, and its text.
+  for (const recording of recordings) {
+    recording.marks = recording.marks.map(([place, start, end, count, text]) =>
+      ({ kind: recording.kinds[place][0], colour: recording.kinds[place][1], start, end: end ?? start, count, text }));
+  }
 
   // Times come as where the first interval begins and how long each is, in milliseconds.
   for (const recording of recordings) {
@@ -17,7 +24,7 @@
   // --- what a value reads like, as in the rest of the report
 
   function number(value) {
-    if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en");
+    if (Math.abs(value) >= 100) return Math.round(Number(value.toPrecision(4))).toLocaleString("en");
     return String(Number(value.toPrecision(3)));
   }
   function scaled(value, steps) {
@@ -26,6 +33,7 @@
   }
   const BYTES = ["TB", "GB", "MB", "kB", "B"].map((unit, at) => [unit, 1024 ** (4 - at)]);
   const SECONDS = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]];
+  const moment = value => String(Number(value.toFixed(value < 100 ? 2 : 1)));
   const bytes = value => value === 0 ? "0 B" : scaled(value, BYTES);
   const seconds = value => value === 0 ? "0 s" : scaled(value, SECONDS);
   const WORDS = {
@@ -37,6 +45,11 @@
     "count": number,
   };
   const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
+  function markWords({ kind, start, end, count, text }) {
+    const many = count > 1 ? ` (${number(count)} of them)` : "", lasted = end > start ? `, ${seconds(end - start)} long` : "";
+    return `${kind}${many} at ${seconds(start)}${lasted}${text && ": "}${text}`;
+  }
 
   const make = (tag, kind, text) => {
     const made = document.createElement(tag);
@@ -118,6 +131,8 @@
       this.tip = make("div", "tip");
       this.tip.hidden = true;
       this.plots = [];
+      this.shaded = new Set(this.here.kinds.map(([kind]) => kind).filter(
+        kind => this.here.marks.filter(mark => mark.kind === kind).length <= FEW));
       this.controls = this.makeControls();
       this.body = make("div");
       this.live.append(this.controls, this.body);
@@ -256,7 +271,7 @@
     }
 
     afterZoom() {
-      this.shown.value = `${number(this.from)} to ${number(this.to)} s`;
+      this.shown.value = `${moment(this.from)} to ${moment(this.to)} s`;
       this.drawLanes();
     }
 
@@ -269,42 +284,66 @@
     // --- what happened
 
     drawLanes() {
+      const focused = document.activeElement?.dataset.kind;
       const lanes = [];
       for (const recording of this.beside ? [this.here, this.beside] : [this.here]) {
-        for (const kind of new Set(recording.marks.map(mark => mark[0]))) {
-          lanes.push(this.lane(recording, kind, recording.marks.filter(mark => mark[0] === kind)));
-        }
+        for (const [kind] of recording.kinds) lanes.push(this.lane(recording, kind));
       }
       this.lanes.replaceChildren(...lanes);
+      if (focused !== undefined) {
+        [...this.lanes.querySelectorAll("button")].find(one => one.dataset.kind === focused)?.focus();
+      }
     }
 
-    lane(recording, kind, marks) {
-      const isBeside = recording === this.beside;
+    lane(recording, kind) {
+      const marks = recording.marks.filter(mark => mark.kind === kind);
+      const isBeside = recording === this.beside, many = marks.reduce((sum, mark) => sum + mark.count, 0);
       const lane = make("div", isBeside ? "lane beside" : "lane"), track = make("div", "track");
-      lane.append(make("div", "", `${this.beside ? `${recording.name}: ` : ""}${kind} × ${marks.length}`), track);
+      const name = `${this.beside ? `${recording.name}: ` : ""}${kind} × ${number(many)}`;
+      lane.append(isBeside ? make("div", "", name) : this.shadeButton(kind, name), track);
       const span = this.to - this.from;
-      for (const [, number, start, end, words] of marks) {
-        if ((end ?? start) < this.from || start > this.to) continue;
-        const mark = make("i", `mark-${number}`);
-        mark.style.left = `${(start - this.from) / span * 100}%`;
-        mark.style.width = `${((end ?? start) - start) / span * 100}%`;
-        mark.title = words;
-        track.append(mark);
+      for (const mark of marks) {
+        if (mark.end < this.from || mark.start > this.to) continue;
+        const box = make("i", `mark-${mark.colour}`);
+        box.style.left = `${(mark.start - this.from) / span * 100}%`;
+        box.style.width = `${(mark.end - mark.start) / span * 100}%`;
+        box.title = markWords(mark);
+        track.append(box);
       }
       return lane;
     }
 
+    shadeButton(kind, name) {
+      const button = make("button", "", name);
+      button.type = "button";
+      button.title = "Shade its time in all panels, or don't";
+      button.dataset.kind = kind;
+      button.setAttribute("aria-pressed", String(this.shaded.has(kind)));
+      button.addEventListener("click", () => {
+        if (!this.shaded.delete(kind)) this.shaded.add(kind);
+        for (const plot of this.plots) plot.redraw(false);
+        this.drawLanes();
+      });
+      return button;
+    }
+
+    // Marks of one kind that overlap are one shade, not a darker one.
     shade(plot) {
       const { ctx, bbox } = plot;
       ctx.save();
       ctx.beginPath();
       ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
       ctx.clip();
-      for (const [, number, start, end] of this.here.marks) {
-        const left = plot.valToPos(start, "x", true), right = plot.valToPos(end ?? start, "x", true);
+      for (const [kind, number] of this.here.kinds) {
+        if (!this.shaded.has(kind)) continue;
+        ctx.beginPath();
+        for (const { start, end } of this.here.marks.filter(mark => mark.kind === kind)) {
+          const left = plot.valToPos(start, "x", true), right = plot.valToPos(end, "x", true);
+          ctx.rect(left, bbox.top, Math.max(right - left, 2 * devicePixelRatio), bbox.height);
+        }
         ctx.fillStyle = colour(`--mark-${number}`);
-        ctx.globalAlpha = end === null ? 0.6 : 0.13;
-        ctx.fillRect(left, bbox.top, Math.max(right - left, devicePixelRatio), bbox.height);
+        ctx.globalAlpha = 0.15;
+        ctx.fill();
       }
       ctx.restore();
     }
@@ -312,10 +351,11 @@
     point(plot, event) {
       const near = 4 * (this.to - this.from) / plot.over.clientWidth; // pixels, as seconds
       const time = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
-      const told = this.here.marks.filter(([, , start, end]) => start - near <= time && time <= (end ?? start) + near);
+      const told = this.here.marks.filter(
+        mark => this.shaded.has(mark.kind) && mark.start - near <= time && time <= mark.end + near);
       this.tip.hidden = told.length === 0;
       if (!told.length) return;
-      const most = 5, words = told.slice(0, most).map(mark => mark[4]);
+      const most = 5, words = told.slice(0, most).map(markWords);
       if (told.length > most) words.push(`and ${told.length - most} more`);
       this.tip.textContent = words.join("\n");
       const frame = this.root.getBoundingClientRect();

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from pgdrag.analysis.findings import RungFinding
 from pgdrag.exhibits import Event, Series
 from pgdrag.measurement import Sample
 from pgdrag.report.document import Mark, Panel, Recording, Trace
-from pgdrag.report.thinning import thinned
-from pgdrag.units import format_duration
 
-MOST_MARKS = 200  # of one recording: more could not be told apart
+_MARK_TEXT = 80  # characters: the table of events has the whole text
 _COLOURS = 6
 # The panels in their order, with the names of their series; any other series has a panel of its own.
 _PANELS = (
@@ -50,26 +49,32 @@ _MARK_COLOURS: Mapping[str, int] = {
 _OTHER_MARK = 4
 
 
-def recording_of(rung: RungFinding, points: int) -> Recording:
-    """Return all panels of a rung that show anything, each line with at most so many points."""
-    panels = [
-        Panel(panel.title, panel.unit, tuple(thinned(trace, points) for trace in panel.traces))
-        for panel in _panels(rung)
-    ]
+def recording_of(rung: RungFinding, marks_of_kind: int) -> Recording:
+    """Return all panels of a rung that show anything, and at most so many marks of each kind."""
     ends = [rung.samples[-1].t_s] if rung.samples else []
-    ends += [series.times_s[-1] for series in rung.exhibits.series if series.times_s]
-    marks = tuple(_mark(event) for event in rung.exhibits.events[:MOST_MARKS])
-    return Recording(rung.rung.name, max(ends, default=0.0), tuple(panels), marks)
+    ends += sorted((one.times_s[-1] for one in rung.exhibits.series if one.times_s), reverse=True)
+    # The driver's window is the window; others were still looking when it had ended.
+    length_s = ends[0] if ends else 0.0
+    marks = [
+        mark
+        for events in events_by_kind(rung.exhibits.events).values()
+        for mark in _marks(events, length_s, marks_of_kind)
+    ]
+    marks.sort(key=lambda mark: mark.start_s)
+    return Recording(rung.rung.name, length_s, tuple(_panels(rung)), tuple(marks))
+
+
+def events_by_kind(events: Sequence[Event]) -> dict[str, list[Event]]:
+    """Return events by kind, the kinds in the order in which they first happened."""
+    kinds: dict[str, list[Event]] = {}
+    for event in events:
+        kinds.setdefault(event.kind, []).append(event)
+    return kinds
 
 
 def has_recording(rung: RungFinding) -> bool:
     """Tell whether a rung has anything that a line can be drawn of."""
     return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.exhibits.series)
-
-
-def longest_trace(rung: RungFinding) -> int:
-    """Return how many points the longest line has before any is left out."""
-    return max((len(trace.times_s) for panel in _panels(rung) for trace in panel.traces), default=0)
 
 
 def _panels(rung: RungFinding) -> Iterator[Panel]:
@@ -127,13 +132,26 @@ def _of_machine(title: str, series: Series) -> str:
     return f"{title} (whole machine)" if series.is_of_machine else title
 
 
-def _mark(event: Event) -> Mark:
-    colour = _MARK_COLOURS.get(event.kind, _OTHER_MARK)
-    return Mark(event.kind, event.start_s, event.end_s, _mark_words(event), colour)
+def _marks(events: Sequence[Event], length_s: float, most: int) -> Iterator[Mark]:
+    """Yield a mark an event; where they are too many, one for all that began in one stretch."""
+    if len(events) <= most:
+        yield from (_mark([event]) for event in events)
+        return
+    step_s = (length_s or 1.0) / (most - 1)  # one more for those that began before the window
+
+    def stretch(event: Event) -> int:
+        return max(min(int(event.start_s // step_s), most - 2), -1)
+
+    ordered = sorted(events, key=lambda event: event.start_s)
+    yield from (_mark(list(group)) for _, group in groupby(ordered, stretch))
 
 
-def _mark_words(event: Event) -> str:
-    many = f" ({event.count:,} of them)" if event.count > 1 else ""
-    lasted = "" if event.end_s is None else f", {format_duration(event.end_s - event.start_s)} long"
-    told = f": {event.text}" if event.text else ""
-    return f"{event.kind}{many} at {format_duration(event.start_s)}{lasted}{told}"
+def _mark(events: Sequence[Event]) -> Mark:
+    first = events[0]
+    ends = [one.end_s for one in events if one.end_s is not None]
+    if len(events) > 1:
+        ends.append(events[-1].start_s)
+    text = first.text if len(first.text) <= _MARK_TEXT else f"{first.text[: _MARK_TEXT - 1]}…"
+    colour = _MARK_COLOURS.get(first.kind, _OTHER_MARK)
+    count = sum(one.count for one in events)
+    return Mark(first.kind, first.start_s, max(ends, default=None), text, count, colour)

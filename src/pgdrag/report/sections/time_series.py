@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import LADDER, Findings, RungFinding
-from pgdrag.analysis.wording import as_sentence, counted
+from pgdrag.analysis.wording import as_sentence, counted, listed
 from pgdrag.exhibits import Event
 from pgdrag.report.document import (
     Align,
@@ -22,15 +22,10 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._recording import (
-    MOST_MARKS,
-    has_recording,
-    longest_trace,
-    recording_of,
-)
+from pgdrag.report.sections._recording import events_by_kind, has_recording, recording_of
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_words import panels_text
-from pgdrag.report.thinning import points_of_each
+from pgdrag.report.thinning import points_of_each, thinned_recording
 from pgdrag.units import format_duration
 
 # Trailing means and medians would make waves of noise, and of two unrelated lines two related ones.
@@ -38,6 +33,7 @@ _HOW_TO_READ = (
     "Seconds from the start of each window. A step is one interval as it was counted: nothing is "
     "smoothed. Every scale begins at 0; what stayed at 0 throughout is left out."
 )
+_FEW = 20  # events that a table lists one by one
 
 
 class TimeSeriesSection(Section):
@@ -57,15 +53,13 @@ class TimeSeriesSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one picture a rung; of two sides that are compared, one picture of both."""
         rungs = [rung for rung in findings.rungs if has_recording(rung)]
-        points = points_of_each(len(rungs))
-        recordings = {rung.rung.name: recording_of(rung, points) for rung in rungs}
+        drawing = _Drawing(rungs)
         intro = Paragraph(_HOW_TO_READ, Tone.MUTED)
         if _is_pair(findings) and len(rungs) == 2:
-            return (intro, *_rung_blocks(rungs[1], recordings, points, overlay=rungs[0]))
-        details = (
-            Details(_summary(rung), _rung_blocks(rung, recordings, points)) for rung in rungs
-        )
-        return (intro, *details)
+            pictures = drawing.of(rungs[1], overlay=rungs[0])
+        else:
+            pictures = tuple(Details(_summary(rung), drawing.of(rung)) for rung in rungs)
+        return (intro, *pictures, *_missing(rungs))
 
 
 def _is_pair(findings: Findings) -> bool:
@@ -77,56 +71,67 @@ def _summary(rung: RungFinding) -> str:
     return f"{rung.rung.name} {rung.rung.title}".strip()
 
 
-def _rung_blocks(
-    rung: RungFinding,
-    recordings: dict[str, Recording],
-    points: int,
-    overlay: RungFinding | None = None,
-) -> tuple[Block, ...]:
-    here = recordings[rung.rung.name]
-    # What the rung is measured by comes first among those that can be laid over it.
-    others = sorted(
-        (one for one in recordings.values() if one is not here),
-        key=lambda one: one.name != rung.previous,
-    )
-    beside = recordings[overlay.rung.name] if overlay is not None else None
-    shown = [rung] if overlay is None else [rung, overlay]
-    words = "; ".join(f"{panel.title}" for panel in here.panels)
-    title = f"{rung.rung.name} over time"
-    series = TimeSeries(
-        here,
-        tuple(others),
-        overlay.rung.name if overlay is not None else "",
-        series_picture(here, beside, title, words),
-        _caption(shown, points),
-        _text(here, beside),
-    )
-    return (series, *_events(shown), *_missing(rung))
+class _Drawing:
+    """The pictures of several recordings, as fine as leaves the whole file small."""
 
+    def __init__(self, rungs: Sequence[RungFinding]) -> None:
+        numbers = [len(x) for one in rungs for x in events_by_kind(one.exhibits.events).values()]
+        marks = points_of_each(numbers, most=100, least=10, in_all=400)
+        self.whole = {one.rung.name: recording_of(one, marks) for one in rungs}
+        lengths = [
+            len(trace.times_s)
+            for recording in self.whole.values()
+            for panel in recording.panels
+            for trace in panel.traces
+        ]
+        self.points = points_of_each(lengths, most=600, least=60, in_all=28_000)
+        # A picture that cannot be zoomed has its shape from fewer.
+        self.still_points = points_of_each(lengths, most=44, least=20, in_all=6_500)
+        self.longest = max(lengths, default=0)
+        self.thinned = {
+            name: thinned_recording(one, self.points) for name, one in self.whole.items()
+        }
 
-def _text(here: Recording, beside: Recording | None) -> str:
-    if beside is None:
-        return panels_text(here.panels)
-    return "\n\n".join(f"{one.name}\n{panels_text(one.panels)}" for one in (here, beside))
-
-
-def _caption(shown: Sequence[RungFinding], points: int) -> str:
-    trials = " and ".join(
-        f"trial {rung.middle_trial} of {rung.rung.name}" for rung in shown if rung.middle_trial
-    )
-    parts = [
-        f"{trials[:1].upper()}{trials[1:]}, in the middle by throughput."
-        if trials
-        else "The trial in the middle by throughput.",
-    ]
-    if len(shown) == 2:
-        parts.append(f" Broken lines: {shown[1].rung.name}.")
-    if any(longest_trace(rung) > points for rung in shown):
-        parts.append(
-            f" Lines of more than {points} intervals keep the lowest and the highest interval of each "
-            f"of {points // 2} stretches of time."
+    def of(self, rung: RungFinding, overlay: RungFinding | None = None) -> tuple[Block, ...]:
+        here, name = self.thinned[rung.rung.name], overlay.rung.name if overlay else ""
+        beside = self.thinned[name] if overlay else None
+        # What the rung is measured by comes first among those that can be laid over it.
+        others = sorted(
+            (one for one in self.thinned.values() if one is not here),
+            key=lambda one: one.name != rung.previous,
         )
-    return "".join(parts)
+        shown = [rung, overlay] if overlay else [rung]
+        still = series_picture(
+            here,
+            beside,
+            f"{rung.rung.name} over time",
+            "; ".join(panel.title for panel in here.panels),
+            points=self.still_points,
+        )
+        text = _text([self.whole[one.rung.name] for one in shown])
+        series = TimeSeries(here, tuple(others), name, still, self._caption(shown), text)
+        return (series, *_events(shown))
+
+    def _caption(self, shown: Sequence[RungFinding]) -> str:
+        trials = " and ".join(
+            f"trial {rung.middle_trial} of {rung.rung.name}" for rung in shown if rung.middle_trial
+        )
+        words = f"{trials or 'the trial'}, in the middle by throughput."
+        parts = [f"{words[:1].upper()}{words[1:]}"]
+        if len(shown) == 2:
+            parts.append(f"Broken lines: {shown[1].rung.name}.")
+        if self.longest > self.points:
+            parts.append(
+                f"Of lines of more than {self.points} intervals the lowest and the highest of each "
+                f"of {self.points // 2} stretches of time are drawn."
+            )
+        return " ".join(parts)
+
+
+def _text(recordings: Sequence[Recording]) -> str:
+    if len(recordings) == 1:
+        return panels_text(recordings[0].panels)
+    return "\n\n".join(f"{one.name}\n{panels_text(one.panels)}" for one in recordings)
 
 
 def _events(shown: Sequence[RungFinding]) -> list[Block]:
@@ -134,14 +139,13 @@ def _events(shown: Sequence[RungFinding]) -> list[Block]:
     for rung in shown:
         if events := rung.exhibits.events:
             of = f" of {rung.rung.name}" if len(shown) > 1 else ""
-            blocks.append(Details(f"{counted(len(events), 'event')}{of}", (_table(events, of),)))
-            if len(events) > MOST_MARKS:
-                cut = f"The picture and the table have the first {MOST_MARKS} events{of}."
-                blocks.append(Items((cut,)))
+            table = _each(events, of) if len(events) <= _FEW else _by_kind(events, of)
+            words = f"{counted(sum(one.count for one in events), 'event')}{of}"
+            blocks.append(Details(words, (table,)))
     return blocks
 
 
-def _table(events: Sequence[Event], of: str) -> Table:
+def _each(events: Sequence[Event], of: str) -> Table:
     columns = (
         Column("From", Align.RIGHT),
         Column("Lasted", Align.RIGHT),
@@ -151,17 +155,52 @@ def _table(events: Sequence[Event], of: str) -> Table:
     rows = tuple(
         (
             Cell(format_duration(one.start_s)),
-            Cell("" if one.end_s is None else format_duration(one.end_s - one.start_s)),
+            Cell(format_duration(_lasted_s(one)) if _lasted_s(one) else ""),
             Cell(one.kind if one.count == 1 else f"{one.kind} × {one.count:,}", is_strong=True),
             Cell(one.text),
         )
-        for one in events[:MOST_MARKS]
+        for one in events
     )
     return Table(f"Events{of} within the window", columns, rows)
 
 
-def _missing(rung: RungFinding) -> list[Block]:
-    missing = rung.exhibits.missing
-    if not missing:
+def _by_kind(events: Sequence[Event], of: str) -> Table:
+    columns = (
+        Column("Event"),
+        Column("How many", Align.RIGHT),
+        Column("Longest", Align.RIGHT),
+        Column("From", Align.RIGHT),
+        Column("What is known of the longest"),
+    )
+    rows = []
+    for kind, alike in events_by_kind(events).items():
+        longest = max(alike, key=_lasted_s)
+        rows.append(
+            (
+                Cell(kind, is_strong=True),
+                Cell(f"{sum(one.count for one in alike):,}"),
+                Cell(format_duration(_lasted_s(longest)) if _lasted_s(longest) else ""),
+                Cell(format_duration(longest.start_s)),
+                Cell(longest.text if longest.count == 1 else f"{longest.count:,}: {longest.text}"),
+            )
+        )
+    return Table(f"Events{of} within the window, by kind", columns, tuple(rows))
+
+
+def _lasted_s(event: Event) -> float:
+    return 0.0 if event.end_s is None else event.end_s - event.start_s
+
+
+def _missing(rungs: Sequence[RungFinding]) -> list[Block]:
+    """Return once what collectors could not bring, and of which rungs where not of all."""
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for rung in rungs:
+        for one in rung.exhibits.missing.items():
+            lacking.setdefault(one, []).append(rung.rung.name)
+    if not lacking:
         return []
-    return [Items(tuple(as_sentence(f"no {name}: {why}") for name, why in missing.items()))]
+    sentences = (
+        as_sentence(f"no {name}{'' if len(of) == len(rungs) else f' of {listed(of)}'}: {why}")
+        for (name, why), of in lacking.items()
+    )
+    return [Details("What could not be seen", (Items(tuple(sentences)),))]
