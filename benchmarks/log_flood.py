@@ -115,6 +115,7 @@ def _watched(cluster: Cluster, window_s: int) -> tuple[Done, Read]:
         reading_s = time.monotonic()
         for collector in looking:
             collector.after(observer)
+            collector.afterwards(observer)
         reading_s = time.monotonic() - reading_s
     found = collectors[0].reading
     assert isinstance(found, LogReading), found

@@ -409,6 +409,8 @@ def test_a_server_that_dies_in_the_window_leaves_reasons_and_its_log(cluster: Cl
         cluster.stop(fast_timeout_s=0)
         for collector in pairs:
             collector.after(observer)
+        for collector in pairs:
+            collector.afterwards(observer)
     now = time.time()
     window = Window(10, 1, now - 10, now)
     seen = {each.name: each for collector in pairs for each in collector.observations(window)}

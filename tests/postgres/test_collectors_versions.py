@@ -49,6 +49,7 @@ def test_every_version_is_observed(
         )
         collector.sample(observer)
         collector.after(observer)
+        collector.afterwards(observer)
     seen = collector.observations(window(committed=10))
     check_form(seen)
     assert names(seen) == names(collector_class().observations(window(committed=1)))

@@ -120,6 +120,8 @@ def json_server(tmp_path: Path) -> LoggingServer:
 def reading(server: LoggingServer, *keepers: Keeper) -> None:
     for keeper in keepers:
         keeper.after(server.observer)
+    for keeper in keepers:
+        keeper.afterwards(server.observer)
 
 
 def begun(server: LoggingServer, keeper: Keeper) -> Keeper:

@@ -265,9 +265,8 @@ class LogCollector(CounterCollector):
             self._reader.add(self)
         super().before(observer)
 
-    def after(self, observer: Observer) -> None:
-        """Read the counters again, and the log since the first mark."""
-        super().after(observer)
+    def afterwards(self, observer: Observer) -> None:
+        """Read the log since the mark: in a flood that takes a second, which no other reading must see."""
         reader = self._reader
         if isinstance(reader, Unseen):
             self.reading = reader

@@ -118,9 +118,9 @@ class Messages(LogCollector):
         self._sizes.append((time.time(), size))
         return {"log_bytes": size}
 
-    def after(self, observer: Observer) -> None:
+    def afterwards(self, observer: Observer) -> None:
         """Read the log, which is then known to have come to its end, and look at its size."""
-        super().after(observer)
+        super().afterwards(observer)
         attempt(lambda: self.read(observer))
 
     def take(self, line: LogLine) -> None:
