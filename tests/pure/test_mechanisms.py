@@ -234,6 +234,25 @@ def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
     assert "cache misses" in [one.name for one in found.found if one.is_shown]
 
 
+def test_each_movement_says_whether_chance_could_bring_it_about():
+    def seen(hit, queue):
+        return [observation("buffer_hit_ratio", hit, "ratio"), observation("queue_length", queue)]
+
+    results = []
+    for number, wavering in enumerate((2.0, 30.0, 9.0), start=1):
+        hits = 0.001 * number
+        results.append(
+            result("A0", 60_000, evidence=seen(0.99 + hits, wavering), number=2 * number - 1)
+        )
+        results.append(
+            result("A1", 20_000, evidence=seen(0.5 + hits, 3 * wavering), number=2 * number)
+        )
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1]
+    chances = {move.name: move.could_be_chance for move in found.movements}
+    assert chances == {"buffer_hit_ratio": False, "queue_length": True}
+    assert "queue" not in found.sentence
+
+
 def test_without_a_repeat_none_is_named_and_the_reason_is():
     results = [
         trial("A0", 1, 60_000, hit=0.99, read=1, read_s=1e-4),

@@ -12,6 +12,7 @@ from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
 from pgdrag.plan import Applied, Observation, Outcome, Rung, RunRecord
 
 NOT_RUN = "not run yet"
+FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is called moved
 LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
 
 
@@ -90,6 +91,8 @@ class Movement:
         direction: "up", "down" or "unmoved".
         expected: what the claimed mechanism said, or None where it said nothing.
         sentence: "buffer hit ratio fell from 99.9 % to 70.5 %".
+        chance: rate of false discoveries if this is believed to have moved at all, and all others of
+            the step that are as sure; None where no treatment was repeated, so that nobody knows.
     """
 
     name: str
@@ -99,6 +102,12 @@ class Movement:
     direction: str
     expected: str | None
     sentence: str
+    chance: float | None = None
+
+    @property
+    def could_be_chance(self) -> bool:
+        """What trials of one treatment differ by could bring it about."""
+        return self.chance is not None and self.chance > FALSE_DISCOVERIES
 
 
 @dataclass(frozen=True)

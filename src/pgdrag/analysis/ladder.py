@@ -100,6 +100,7 @@ def _find_rung(
     # With no number on either side the claim still speaks of the rung just before.
     reference = before if before is not None else max(at - 1, 0)
     moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()
+    moved = seen.with_chances(moved, trials[reference].rung.name, rung.name)
     applied = here.applied
     earlier = _applied_before(run, trials, at)
     tps = combined_rate(here.rates) if here.rates else None

@@ -66,7 +66,7 @@ def sentence(
     """
     by_name = {move.name: move for move in moves}
     claimed = [by_name[name] for name in expects if name in by_name]
-    as_claimed = [move.sentence for move in claimed if move.direction == move.expected]
+    as_claimed = [_claim_kept(move) for move in claimed if move.direction == move.expected]
     parts = [f"as claimed, {listed(as_claimed)}"] if as_claimed else []
     parts += [_broken_claim(move) for move in claimed if move.direction != move.expected]
     unseen = [_unseen(name, missing or {}) for name in expects if name not in by_name]
@@ -144,6 +144,10 @@ def _movement_words(before: Observation, after: Observation, direction: str, rat
     )
 
 
+def _claim_kept(move: Movement) -> str:
+    return f"{move.sentence} (could be chance)" if move.could_be_chance else move.sentence
+
+
 def _broken_claim(move: Movement) -> str:
     claimed = "claimed to rise" if move.expected == "up" else "claimed to fall"
     return f"{claimed}, but {move.sentence}"
@@ -155,8 +159,8 @@ def _unseen(name: str, missing: Mapping[str, str]) -> str:
 
 
 def is_told_apart(move: Movement) -> bool:
-    """Tell what moved, is the server's own, and has no sentence of its own as sessions' time has."""
-    is_moved = move.direction != "unmoved"
+    """Tell what moved beyond chance, is the server's own, and has no sentence of its own as sessions' time has."""
+    is_moved = move.direction != "unmoved" and not move.could_be_chance
     return is_moved and not move.after.is_of_machine and move.name not in PLACES
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from pgdrag.analysis.findings import Comparison, Verdict
+from pgdrag.analysis.findings import FALSE_DISCOVERIES, Comparison, Verdict
 from pgdrag.analysis.mechanisms.catalogue import CATALOGUE, Claim, Mechanism, Sign
 from pgdrag.analysis.mechanisms.findings import MechanismFinding, MechanismsFinding, SignFinding
 from pgdrag.analysis.mechanisms.ledger import Part, added, pooled
@@ -14,8 +14,6 @@ from pgdrag.analysis.mechanisms.signs import Test, adjusted
 from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import moved
 from pgdrag.analysis.wording import in_sentence
-
-FALSE_DISCOVERIES = 0.05
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.special import stdtr
 
 from pgdrag.analysis.mechanisms.findings import Direction
 from pgdrag.analysis.movement import UNMOVED_BELOW, scaled
@@ -126,7 +127,7 @@ def _chance(
     )
     # What chance in counting does is known, and not estimated: degrees of freedom by Satterthwaite.
     dof = noise.dof * ((between + counting) / between) ** 2
-    return float(stats.t.sf(distance / math.sqrt(between + counting), dof))
+    return float(stdtr(dof, -distance / math.sqrt(between + counting)))
 
 
 def adjusted(values: Mapping[str, float]) -> dict[str, float]:

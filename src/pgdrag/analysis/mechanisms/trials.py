@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.analysis.combine import RungTrials
+from pgdrag.analysis.findings import Movement
 from pgdrag.analysis.mechanisms.catalogue import (
     LWLOCK_WAIT,
     PARALLEL_WAIT,
@@ -15,7 +16,15 @@ from pgdrag.analysis.mechanisms.catalogue import (
     Sign,
 )
 from pgdrag.analysis.mechanisms.ledger import READ, WAL_BYTES, Ledger, ledger
-from pgdrag.analysis.mechanisms.signs import Reading, Spread, Test, reading, spread, tested
+from pgdrag.analysis.mechanisms.signs import (
+    Reading,
+    Spread,
+    Test,
+    adjusted,
+    reading,
+    spread,
+    tested,
+)
 from pgdrag.measurement import Measurement
 from pgdrag.plan import Observation, Result
 
@@ -72,6 +81,19 @@ class Trials:
         if not then or not now or seen is None:
             return None
         return tested(seen.unit, sign.direction, then, now, self._spread(name))
+
+    def with_chances(
+        self, moves: Sequence[Movement], before: str, after: str
+    ) -> tuple[Movement, ...]:
+        """Return movements with the rate of false discoveries among all of them, either way each."""
+        tests = {move.name: self.test(Sign(move.name, "up"), before, after) for move in moves}
+        sure = {
+            name: 2 * min(test.p, 1 - test.p)
+            for name, test in tests.items()
+            if test is not None and test.p is not None
+        }
+        rates = adjusted(sure)
+        return tuple(replace(move, chance=rates.get(move.name)) for move in moves)
 
     def _readings(self, rung: str, name: str, resolution: float) -> list[Reading]:
         found = (trial.reading(name, resolution) for trial in self._seen[rung])

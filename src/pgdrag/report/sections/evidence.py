@@ -127,6 +127,7 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
         Column(rung.previous, Align.RIGHT),
         Column(rung.rung.name, Align.RIGHT),
         Column("Moved"),
+        Column("Chance", Align.RIGHT),
         Column("Claimed"),
     )
     rows = tuple(
@@ -135,6 +136,7 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
             Cell(_value(move.before.value, move)),
             Cell(_value(move.after.value, move)),
             Cell(f"{_ARROWS[move.direction]} {move.direction}".strip()),
+            _chance(move),
             _claimed(move),
         )
         for move in moves
@@ -169,9 +171,19 @@ def _value(value: float | None, move: Movement) -> str:
     return "–" if value is None else value_words(move.after, value)
 
 
+def _chance(move: Movement) -> Cell:
+    """Return the rate of false discoveries that calling it moved comes with."""
+    if move.chance is None or move.direction == "unmoved":
+        return Cell("–", tone=Tone.MUTED)
+    shown = "< 0.001" if move.chance < 0.001 else f"{move.chance:.2g}"
+    return Cell(shown, tone=Tone.DOUBT if move.could_be_chance else Tone.PLAIN)
+
+
 def _claimed(move: Movement) -> Cell:
     if move.expected is None:
         return Cell("")
+    if move.direction == move.expected and move.could_be_chance:
+        return Cell(f"? {move.expected}, as claimed, but could be chance", tone=Tone.DOUBT)
     if move.direction == move.expected:
         return Cell(f"✓ {move.expected}, as claimed", tone=Tone.GOOD)
     return Cell(f"✗ claimed {move.expected}", tone=Tone.BAD)
