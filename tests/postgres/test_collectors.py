@@ -20,6 +20,7 @@ from pgdrag.collectors.autovacuum import Autovacuum, parse_analyze, parse_vacuum
 from pgdrag.collectors.buffers import Buffers
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.cpu import Cpu
+from pgdrag.collectors.database import Database
 from pgdrag.collectors.reads import Reads
 from pgdrag.collectors.scans import Scans
 from pgdrag.collectors.wal import Wal
@@ -293,27 +294,36 @@ def test_without_index_scans_each_lookup_reads_the_table(any_cluster: Cluster) -
 
 
 def test_an_update_writes_wal_and_its_page_after_a_checkpoint(any_cluster: Cluster) -> None:
-    start(any_cluster)
+    start(any_cluster, track_wal_io_timing="on")
     make_table(any_cluster)  # which ends with a checkpoint
     with watching(Wal(), any_cluster) as watch:
         run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id = 1")
     assert watch["full_page_images_per_transaction"] >= 1
     assert watch["wal_records_per_transaction"] >= 2  # the update, and the commit
     assert watch["wal_bytes_per_transaction"] > 100
+    assert watch["wal_syncs_per_transaction"] >= 1  # at the commit
+    assert watch["wal_sync_s_per_transaction"] > 0
+
+
+def test_wal_syncs_that_nobody_times_took_an_unknown_time(shared_cluster: Cluster) -> None:
+    with watching(Wal(), shared_cluster) as watch:
+        pass
+    assert watch.missing("wal_sync_s_per_transaction") == "track_wal_io_timing is off"
 
 
 # switched off counters
 
-# From which version on the server counts nevertheless: pg_stat_io (since 16) and the position and records
-# of the WAL do not depend on track_counts.
-COUNTED_ANYHOW_SINCE: dict[type[Collector], int] = {Wal: 0, Buffers: 160000}
+# From which version on the server counts nevertheless: pg_stat_io, and since 15 pg_stat_wal, do not depend on
+# track_counts.
+COUNTED_ANYHOW_SINCE: dict[type[Collector], int] = {Wal: 150000, Buffers: 160000}
 
 
-@pytest.mark.parametrize("collector_class", [Scans, Buffers, Wal])
+@pytest.mark.parametrize("collector_class", [Scans, Buffers, Wal, Database])
 def test_counters_that_are_switched_off_are_missing_and_not_zero(
     any_cluster: Cluster, collector_class: type[Collector]
 ) -> None:
-    start(any_cluster, track_counts="off", shared_buffers="256kB")
+    settings = {"track_wal_io_timing": "on", "shared_buffers": "256kB"}
+    start(any_cluster, track_counts="off", **settings)
     make_table(any_cluster)
     with watching(collector_class(), any_cluster) as watch:
         run_in_session(

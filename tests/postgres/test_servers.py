@@ -81,9 +81,9 @@ def fake_installation(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def test_a_version_before_15_is_refused(fake_installation: Callable[[str], Path]) -> None:
-    bin_dir = fake_installation("14.9")
-    with pytest.raises(ServerError, match=r"PostgreSQL 14\.9 .* is too old"):
+def test_a_version_before_14_is_refused(fake_installation: Callable[[str], Path]) -> None:
+    bin_dir = fake_installation("13.9")
+    with pytest.raises(ServerError, match=r"PostgreSQL 13\.9 .* is too old"):
         find_binaries(str(bin_dir))
 
 

@@ -15,7 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
 from pgdrag.exhibits import Exhibits
@@ -71,6 +72,8 @@ class Observer:
         backend_pid: the process that serves the connection, on the server's host.
         log: the server's log, which is read once for all collectors that want something of it.
         examples: tells what the workload sends; raises DriverError where the driver cannot tell.
+        moments: when collectors began and the window's sessions had ended, by the server's clock, where
+            somebody had to know.
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
     """
 
@@ -88,6 +91,7 @@ class Observer:
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid
         self.log: LogReader | Unseen | None = None
+        self.moments: dict[Literal["began", "ended"], datetime] = {}
         self.programs: set[int] = set()
         self._is_prepared = False
         self._postmaster: int | None = None

@@ -24,6 +24,9 @@ Counters = Mapping[str, int]
 _NAMED = 3  # of the largest counts
 _FLUSH_TIMEOUT_S = 1.5
 _POLL_S = 0.025
+# Before, a process of its own wrote the statistics into a file, and not again for half a second.
+SHARED_STATISTICS_SINCE = 150000
+_FILE_TIMEOUT_S = 3.0
 _NO_READING = "no reading was taken"
 
 
@@ -92,6 +95,7 @@ class CounterCollector(Collector):
     def before(self, observer: Observer) -> None:
         """Take the first reading."""
         self._sessions = attempt(lambda: _other_sessions(observer))
+        attempt(lambda: _wait_for_statistics(observer, "began"))
         self._before = attempt(lambda: self.read(observer))
         self._read_at_s = time.monotonic()
 
@@ -123,6 +127,7 @@ class CounterCollector(Collector):
         """Wait until the window's sessions have handed in their counters; take the second reading."""
         if isinstance(self._sessions, frozenset):
             self.unfinished_sessions = _wait_for_end(observer, self._sessions)
+            attempt(lambda: _wait_for_statistics(observer, "ended"))
         self._after = attempt(lambda: self.read(observer))
         self.observed_s = time.monotonic() - self._read_at_s
 
@@ -284,4 +289,18 @@ def _wait_for_end(observer: Observer, known: frozenset[int]) -> int:
         left = 0 if isinstance(sessions, Unseen) else len(sessions - known)
         if not left or time.monotonic() >= deadline:
             return left
+        time.sleep(_POLL_S)
+
+
+def _wait_for_statistics(observer: Observer, moment: Literal["began", "ended"]) -> None:
+    """Wait until the server's statistics are no older than that; once for all collectors."""
+    if observer.server_version_num >= SHARED_STATISTICS_SINCE:
+        return
+    if moment not in observer.moments:
+        [(observer.moments[moment],)] = observer.query("SELECT clock_timestamp()")
+    deadline = time.monotonic() + _FILE_TIMEOUT_S
+    is_old = "SELECT pg_stat_get_snapshot_timestamp() < %s"
+    while observer.query(is_old, observer.moments[moment]) == [(True,)]:
+        if time.monotonic() >= deadline:
+            return
         time.sleep(_POLL_S)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.collectors import Observer, Window
-from pgdrag.collectors._counters import CounterCollector, Counters, per_transaction, pick
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    per_transaction,
+    pick,
+    require_track_counts,
+)
 from pgdrag.plan import Observation
 
 _DATABASE = """
@@ -24,6 +30,8 @@ class Database(CounterCollector):
 
     def read(self, observer: Observer) -> Counters:
         """Rollbacks, deadlocks and bytes of temporary files so far."""
+        # Rollbacks are counted without it, the others are not.
+        require_track_counts(observer)
         [(rollbacks, deadlocks, temporary)] = observer.query(_DATABASE)
         return {"rollbacks": rollbacks, "deadlocks": deadlocks, "temporary": temporary}
 

@@ -22,7 +22,7 @@ from pgdrag.servers.scratch import (
 )
 from pgdrag.servers.spawn import run
 
-OLDEST_MAJOR = 15  # the first with a log in JSON, which the collectors read
+OLDEST_MAJOR = 14  # the oldest that is there as a wheel, and the first with pg_stat_wal
 _PROBE_TIMEOUT_S = 20.0
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)")
 _WANTED_VERSION = re.compile(r"(\d+)(\.\d+)?")

@@ -5,7 +5,7 @@ that is thrown away has no next start, so the same is done here: its System V se
 control segment of its dynamic shared memory, and that one names all the others.
 
 Layouts: PGShmemHeader (storage/pg_shmem.h) and dsm_control_header (storage/ipc/dsm.c), unchanged
-in versions 15 to 18. Both begin with a magic number; what does not match is left alone.
+in versions 14 to 18. Both begin with a magic number; what does not match is left alone.
 """
 
 from __future__ import annotations
