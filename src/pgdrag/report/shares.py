@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pgdrag.report import svg
 
-_ROW, _GAP = 24, 8  # heights
-_LEFT, _RIGHT = 34.0, 84.0  # per cent of the width that 0 to 100 % span
+_ROW, _GAP = 34, 10  # heights
+_LABEL_Y, _BAR_Y, _BAR = 14, 20, 8  # within a row
 _WIDTH = 30  # characters
 
 
@@ -37,14 +37,16 @@ def shares_chart(rows: Sequence[ShareRow], title: str, description: str) -> str:
     for row in rows:
         if row.group != group:
             top += _GAP if parts else 0
-            group = row.group
-            parts.append(svg.text(0, top + 15, group, "strong"))
-        end = _LEFT + (_RIGHT - _LEFT) * min(max(row.share, 0.0), 1.0)
-        kind = "muted" if row.is_rest else "label"
-        parts.append(svg.text(_LEFT - 1, top + 15, row.label, kind, "end"))
-        parts.append(svg.bar(_LEFT, _RIGHT, top + 5, 12, "track"))
-        parts.append(svg.bar(_LEFT, end, top + 5, 12, "earlier" if row.is_rest else "step"))
-        parts.append(svg.text(_RIGHT + 1, top + 15, row.words, kind))
+        shown = row.group if row.group != group else ""
+        label = f"\u2002{row.label}" if shown else row.label
+        group = row.group
+        parts.append(svg.two_texts(0, top + _LABEL_Y, shown, label, kinds=("strong", "label")))
+        parts.append(
+            svg.text(100, top + _LABEL_Y, row.words, "muted" if row.is_rest else "", "end")
+        )
+        end = 100 * min(max(row.share, 0.0), 1.0)
+        parts.append(svg.bar(0, 100, top + _BAR_Y, _BAR, "track"))
+        parts.append(svg.bar(0, end, top + _BAR_Y, _BAR, "earlier" if row.is_rest else "step"))
         top += _ROW
     return svg.picture("shares-chart", title, description, top + _GAP, parts)
 

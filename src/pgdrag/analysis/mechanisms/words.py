@@ -42,4 +42,4 @@ def share_words(one: MechanismFinding) -> str:
     if one.share_low is None or one.share_high is None:
         return percent_words(one.share)
     low, high = percent_words(one.share_low), percent_words(one.share_high)
-    return f"{percent_words(one.share)} ({low} to {high})"
+    return percent_words(one.share) + (f" ({low} to {high})" if low != high else "")
