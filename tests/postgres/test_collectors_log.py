@@ -15,6 +15,8 @@ from pgdrag.collectors import Observer
 from pgdrag.collectors.autovacuum import Autovacuum
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.messages import Messages
+from pgdrag.collectors.waits import WaitProfile
+from pgdrag.driver import WATCH_NAME
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 
@@ -209,3 +211,21 @@ def test_a_flood_of_100_mb_a_minute_hides_no_event(any_cluster: Cluster) -> None
     of_rows = [x for x in autovacuum.events if x.text.startswith("public.rows:")]
     assert [x.kind for x in of_rows].count("vacuum") == counted
     assert "may be missing" not in messages.detail("errors_per_transaction")
+
+
+def test_the_watch_of_waits_is_not_logged_look_by_look(cluster: Cluster) -> None:
+    start(cluster, log_statement="all", log_min_duration_statement="0")
+    with watching(WaitProfile(), cluster), cluster.connect() as client:
+        began = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = %s AND state = 'idle' AND query LIKE '%%wait_event%%'"
+        )
+        assert wait_until(lambda: client.execute(began, (WATCH_NAME,)).fetchone() == (1,), 20)
+        before = watch_lines(cluster)
+        client.execute("SELECT pg_sleep(0.5)")  # some ten looks
+        after = watch_lines(cluster)
+    assert after == before
+
+
+def watch_lines(cluster: Cluster) -> int:
+    return sum(path.read_text().count(WATCH_NAME) for path in cluster.log_files())

@@ -27,11 +27,16 @@ const PREPARE: &str = "\
     SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
     SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
-/// Keeps what the session does out of the workload's account, where the server keeps one and this
-/// session may say so.
+/// Keeps what the session does out of the workload's account and out of the log, where the server keeps
+/// the one and writes the other, and this session may say so.
 const UNTRACKED: &str = "\
-    SELECT set_config('pg_stat_statements.track', 'none', false)
-        WHERE current_setting('pg_stat_statements.track', true) IS NOT NULL
+    SELECT set_config(name, value, false)
+        FROM (VALUES ('pg_stat_statements.track', 'none'), ('log_statement', 'none'),
+            ('log_min_duration_statement', '-1'), ('log_duration', 'off')) AS own (name, value)
+        WHERE current_setting(name, true) IS NOT NULL AND current_setting('is_superuser') = 'on'
+    UNION ALL
+    SELECT set_config(name, 'warning', false) FROM pg_settings
+        WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
             AND current_setting('is_superuser') = 'on'";
 
 /// Makes a session independent of how the server was set up.
