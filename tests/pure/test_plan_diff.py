@@ -58,7 +58,7 @@ def test_a_lost_index_is_told_with_cost_and_rows() -> None:
         (STOCK, {**STOCK, "JIT": {"Functions": 3}}, "compiled (JIT)"),
         ({**STOCK, "JIT": {}}, STOCK, "no longer compiled (JIT)"),
         (node("Aggregate", STOCK, Strategy="Sorted"), node("Aggregate", STOCK, Strategy="Hashed"), "aggregate sorted → hashed"),
-        (WHOLE_STOCK, node("Gather", WHOLE_STOCK, **{"Workers Planned": 2}), "with parallel workers; parallel workers 0 → 2"),
+        (WHOLE_STOCK, node("Gather", WHOLE_STOCK, **{"Workers Planned": 2}), "parallel workers 0 → 2"),
         (node("Append", STOCK, ITEM), STOCK, "no index scan by item_pkey of item any more; without an append"),
         (node("ModifyTable", STOCK), node("ModifyTable", STOCK, node("Odd")), 'with a node "Odd"'),
     ],

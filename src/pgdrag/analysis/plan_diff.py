@@ -26,15 +26,13 @@ from pgdrag.exhibits import Plan, StatementPlan
 
 _NAMED = 4  # differences of one statement
 _TOLD = 2  # differences of all statements, in a sentence
-# What else a plan may do, as something that it does. Of what is not here no word is lost.
+# What else a plan may do, for people; other kinds of nodes keep their own names.
 _WORK = {
     "Sort": "a sort",
     "Incremental Sort": "an incremental sort",
     "Hash": "a hash table",
     "Materialize": "a materialization",
     "Memoize": "a cache of inner rows",
-    "Gather": "parallel workers",
-    "Gather Merge": "parallel workers",
     "WindowAgg": "a window",
     "Unique": "a removal of duplicates",
     "LockRows": "row locks",
@@ -44,6 +42,9 @@ _WORK = {
     "CTE Scan": "a common table expression",
     "Function Scan": "a function's rows",
 }
+
+
+_TOLD_ELSEWHERE = frozenset({"Aggregate", "Gather", "Gather Merge"})
 
 
 def plan_diff(before: Plan, after: Plan, analyzed: Plan | None = None) -> str:
@@ -223,7 +224,7 @@ def _aggregate_differences(before: Sequence[str], after: Sequence[str]) -> Itera
 def _work(plan: Plan) -> Counter[str]:
     """Count the nodes of other kinds."""
     kinds = (text_of(node, "Node Type") for node in nodes(plan) if not is_scan(node))
-    told = Counter(kind for kind in kinds if kind not in JOINS and kind != "Aggregate")
+    told = Counter(kind for kind in kinds if kind not in JOINS and kind not in _TOLD_ELSEWHERE)
     return Counter({kind: n for kind, n in told.items() if not kind.startswith("Bitmap")})
 
 

@@ -28,7 +28,7 @@ def _node_lines(node: Plan, depth: int) -> Iterator[str]:
     head, below = _INDENT * 2 * depth, _INDENT * (2 * depth + 1)
     yield f"{head}{_title(node)}  ({_estimates(node)}){_actual(node)}"
     for key in _SAID:
-        if key in node:
+        if node.get(key, 0) != 0:
             yield f"{below}{key}: {_value(node[key])}"
     buffers = [f"{key.lower()} {number_of(node, key):,.0f}" for key in _BUFFERS if key in node]
     if buffers:

@@ -48,6 +48,15 @@ class WorkloadConformance:
         assert isinstance(dataset["data_version"], int)
         assert workload.dataset_bytes() >= 0
 
+    def test_what_it_sends_belongs_to_its_transactions(
+        self, workload_class: type[Workload], bench: ServerBench
+    ) -> None:
+        """A seed gives the same statements and values each time; saying nothing is allowed."""
+        workload = workload_class.example()
+        sent = workload.sends(bench.driver, seed=1)
+        assert {one.transaction for one in sent} <= set(workload.transactions)
+        assert sent == workload.sends(bench.driver, seed=1)
+
     def test_it_runs_and_leaves_its_dataset_consistent(
         self, workload_class: type[Workload], bench: ServerBench
     ) -> None:

@@ -90,6 +90,8 @@ def _rung_blocks(rung: RungFinding, previous: RungFinding) -> Iterator[Block]:
     yield Table(f"Statements planned in another way than on {rung.previous}", columns, rows)
     for change in rung.plan_changes[:MOST_SHOWN]:
         yield _both(change, previous, rung)
+    if (rest := len(rung.plan_changes) - MOST_SHOWN) > 0:
+        yield Paragraph(f"The plans of {rest} more are in the report as JSON.", Tone.MUTED)
 
 
 def _both(change: PlanChange, previous: RungFinding, rung: RungFinding) -> Details:

@@ -59,7 +59,8 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
     rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])
     yield Table(f"Statements on {rung.rung.name}, for each transaction", columns, rows)
     if len(changes) > MOST_SHOWN:
-        yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements added less.", Tone.MUTED)
+        verb = "added" if has_before else "took"
+        yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements {verb} less.", Tone.MUTED)
 
 
 def _committed(findings: Findings, rung: RungFinding) -> int:
