@@ -20,18 +20,20 @@ from pgdrag.plan import Observation
 
 # The position is exact and counts every process; the views' counters are handed in later.
 _SINCE_18 = """
-SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, syncs, sync_us
+SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, writes, syncs,
+       sync_us
   FROM pg_stat_wal,
-       (SELECT coalesce(sum(fsyncs), 0)::bigint, (1000 * coalesce(sum(fsync_time), 0))::bigint
+       (SELECT coalesce(sum(writes), 0)::bigint, coalesce(sum(fsyncs), 0)::bigint,
+               (1000 * coalesce(sum(fsync_time), 0))::bigint
           FROM pg_stat_io
-         WHERE object = 'wal' AND context = 'normal') AS io (syncs, sync_us)
+         WHERE object = 'wal' AND context = 'normal') AS io (writes, syncs, sync_us)
 """
 _BEFORE_18 = """
 SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi,
-       wal_sync, (1000 * wal_sync_time)::bigint
+       wal_write, wal_sync, (1000 * wal_sync_time)::bigint
   FROM pg_stat_wal
 """
-_COUNTERS = ("bytes", "records", "images", "syncs", "sync_us")
+_COUNTERS = ("bytes", "records", "images", "writes", "syncs", "sync_us")
 _IS_TIMED = "SELECT current_setting('track_wal_io_timing')"
 _US = 1e-6
 _SYNC_DETAIL = (
@@ -59,7 +61,7 @@ class Wal(CounterCollector):
         super().before(observer)
 
     def read(self, observer: Observer) -> Counters:
-        """Bytes, records, full-page images and syncs since the cluster was made or counters reset."""
+        """Bytes, records, full-page images, writes and syncs since the cluster was made or counters reset."""
         version = observer.server_version_num
         if version < SHARED_STATISTICS_SINCE:
             # Without it none of these reached the process that kept them.
@@ -68,7 +70,7 @@ class Wal(CounterCollector):
         return dict(zip(_COUNTERS, values, strict=True))
 
     def observations(self, window: Window) -> Sequence[Observation]:
-        """Bytes, records, full-page images and syncs per transaction."""
+        """Bytes, records, full-page images, writes and syncs per transaction."""
         moved = self.moved()
         sync_us = pick(moved, "sync_us")
         sync_s = sync_us if isinstance(sync_us, Unseen) else sync_us * _US
@@ -102,6 +104,12 @@ class Wal(CounterCollector):
                 pick(moved, "images"),
                 window,
                 detail=detail,
+            ),
+            per_transaction(
+                "wal_writes_per_transaction",
+                "writes of the WAL per transaction",
+                pick(moved, "writes"),
+                window,
             ),
             per_transaction(
                 "wal_syncs_per_transaction",

@@ -17,6 +17,7 @@ from pgdrag.analysis.mechanisms.ledger import (
     READ,
     REST,
     WAL_BYTES,
+    WAL_WRITES,
     WRITTEN,
 )
 
@@ -111,7 +112,7 @@ CATALOGUE = (
             Claim("write", WRITTEN, given=_up(WRITTEN)),
             Claim("write", rank=1, given=_up(WRITTEN)),
             # The WAL is flushed up to a dirty block before that is written.
-            Claim("wal", given=_up(WRITTEN)),
+            Claim("wal", WAL_WRITES, given=_up(WRITTEN)),
         ),
     ),
     Mechanism(
@@ -160,7 +161,7 @@ CATALOGUE = (
         "WAL sync",
         "Commits wait longer until their WAL is on storage.",
         (_up(WAL_WAIT),),
-        (Claim("wal"),),
+        (Claim("wal"), Claim("wal", WAL_WRITES, rank=1)),
     ),
     Mechanism(
         "futile vacuum",

@@ -42,6 +42,7 @@ NEEDED = "blocks_needed_per_transaction"
 READ = "blocks_read_per_transaction"
 WRITTEN = "session_writes_per_transaction"
 WAL_BYTES = "wal_bytes_per_transaction"
+WAL_WRITES = "wal_writes_per_transaction"
 
 COMPONENTS = (
     Component(
@@ -58,7 +59,7 @@ COMPONENTS = (
         "wal",
         "in writes of the WAL",
         ("IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*"),
-        (WAL_BYTES,),
+        (WAL_BYTES, WAL_WRITES),
     ),
     Component(
         "status",

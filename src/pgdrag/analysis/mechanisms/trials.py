@@ -15,7 +15,7 @@ from pgdrag.analysis.mechanisms.catalogue import (
     WAL_WAIT,
     Sign,
 )
-from pgdrag.analysis.mechanisms.ledger import READ, WAL_BYTES, Ledger, ledger
+from pgdrag.analysis.mechanisms.ledger import READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
 from pgdrag.analysis.mechanisms.signs import (
     Reading,
     Spread,
@@ -120,9 +120,10 @@ def _seen(result: Result, measured: Measurement) -> Seen:
 
 def _made_of(book: Ledger) -> Iterator[Observation]:
     """Yield the observations that only a ledger has."""
+    writes = book.counts.get(WAL_WRITES) or book.counts.get(WAL_BYTES)
     for name, label, component, count in (
         (READ_WAIT, "mean wait for a block that is read", "read", book.counts.get(READ)),
-        (WAL_WAIT, "mean wait for a byte of the WAL", "wal", book.counts.get(WAL_BYTES)),
+        (WAL_WAIT, "mean wait for a write of the WAL", "wal", writes),
     ):
         if count:
             value_s, least_s = book.seconds[component] / count, book.least_s / count
