@@ -10,6 +10,7 @@ from watching import make_table, run_in_session, start, watching
 
 from pgdrag.collectors.database import Database
 from pgdrag.collectors.horizon import Horizon
+from pgdrag.collectors.indexes import Indexes
 from pgdrag.collectors.io import Io
 from pgdrag.collectors.slru import Slru
 from pgdrag.collectors.tables import Tables
@@ -62,6 +63,26 @@ def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:
     with watching(Tables(), cluster) as watch:
         run_in_session(cluster, "VACUUM rows")
     assert watch["database_growth_bytes_per_transaction"] == 0
+
+
+# indexes
+
+
+def test_an_index_that_no_plan_takes_any_more_is_named(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    run_in_session(any_cluster, "CREATE INDEX by_filler ON rows (filler)")
+    with watching(Indexes(), any_cluster) as watch:
+        run_in_session(any_cluster, *["SELECT filler FROM rows WHERE id = 7"] * 10)
+        watch.committed = 10
+    assert watch["indexes_used"] == 1
+    detail = watch.detail("indexes_used")
+    assert detail == "Scans by index: public.rows_pkey 10. Not scanned: public.by_filler."
+    assert watch["index_entries_read_per_transaction"] == 1
+    run_in_session(any_cluster, "DROP INDEX by_filler")
+    with watching(Indexes(), any_cluster) as watch:
+        run_in_session(any_cluster, "SET enable_indexscan = off", "SELECT count(*) FROM rows")
+    assert watch["indexes_used"] == 0
 
 
 # horizon
