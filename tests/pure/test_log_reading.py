@@ -54,6 +54,8 @@ class Keeper(LogCollector):
 class LoggingServer:
     """Stands in for an observer and its server: the log's file, and answers to the few questions."""
 
+    server_version_num = 180006
+
     def __init__(
         self, directory: Path, *, zone: str = "UTC", language: str = "C", suffix: str = ".json"
     ) -> None:
