@@ -83,6 +83,7 @@ class StatementUse:
         query: its text, constants replaced by parameters.
         plan_s: None where planning is not tracked.
         io_s: of `exec_s` in I/O of tables and indexes; None where that is not timed.
+        jit_s: in compiling it; None before PostgreSQL 15.
     """
 
     query: str
@@ -96,6 +97,7 @@ class StatementUse:
     temp_blocks_written: int
     wal_bytes: int
     io_s: float | None = None
+    jit_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,20 @@ class Statements(Collector):
         plan_s = _total(uses, lambda use: use.plan_s or 0.0)
         if not isinstance(uses, Unseen) and not self._is_planning_tracked and window.committed:
             plan_s = Unseen("pg_stat_statements.track_planning is off")
+        jit_s = _total(uses, lambda use: use.jit_s or 0.0)
+        is_jit_counted = isinstance(uses, Unseen) or all(use.jit_s is not None for use in uses)
+        if not is_jit_counted and window.committed:
+            jit_s = Unseen("pg_stat_statements counts JIT compilation since PostgreSQL 15")
         step_s = 1e-6
         return (
+            per_transaction(
+                "jit_s_per_transaction",
+                "time in JIT compilation of statements per transaction",
+                jit_s,
+                window,
+                unit="s/transaction",
+                step=step_s,
+            ),
             per_transaction(
                 "planning_s_per_transaction",
                 "time in planning statements per transaction",
@@ -172,7 +184,9 @@ class Statements(Collector):
 
     def _use(self, is_timed: bool) -> Callable[..., StatementUse]:
         def use(query: str, *counted: Any) -> StatementUse:
-            calls, rows, exec_ms, plan_ms, hit, read, dirtied, temp, wal_bytes, io_ms = counted
+            calls, rows, exec_ms, plan_ms, hit, read, dirtied, temp, wal_bytes, io_ms, jit_ms = (
+                counted
+            )
             return StatementUse(
                 query=query,
                 calls=calls,
@@ -185,6 +199,7 @@ class Statements(Collector):
                 temp_blocks_written=temp,
                 wal_bytes=wal_bytes,
                 io_s=io_ms / _MS_PER_S if is_timed else None,
+                jit_s=None if jit_ms is None else jit_ms / _MS_PER_S,
             )
 
         return use
@@ -241,11 +256,12 @@ def _reading(
     columns = {name for (name,) in reader.query(_COLUMNS, view)}
     # Those of tables and indexes have had this name since PostgreSQL 17.
     kind = "shared_" if "shared_blk_read_time" in columns else ""
+    jit = " + ".join(sorted(_JIT)) if columns >= _JIT else "NULL::double precision"
     rows = reader.query(
         f"""
         SELECT userid, queryid, query, calls, rows, total_exec_time, total_plan_time,
                shared_blks_hit, shared_blks_read, shared_blks_dirtied, temp_blks_written,
-               wal_bytes::bigint, {kind}blk_read_time + {kind}blk_write_time
+               wal_bytes::bigint, {kind}blk_read_time + {kind}blk_write_time, {jit}
           FROM {view}
          WHERE dbid = %s AND queryid IS NOT NULL AND toplevel
         """,
@@ -260,6 +276,11 @@ def _reading(
     return _Reading(uses, evicted)
 
 
+# Since PostgreSQL 15; each in milliseconds.
+_JIT = {
+    *("jit_generation_time", "jit_inlining_time"),
+    *("jit_optimization_time", "jit_emission_time"),
+}
 _COUNTED = tuple(one.name for one in fields(StatementUse) if one.name != "query")
 
 

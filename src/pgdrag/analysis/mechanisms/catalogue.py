@@ -188,6 +188,18 @@ CATALOGUE = (
         (Claim("cpu"), Claim("other")),
     ),
     Mechanism(
+        "JIT compilation",
+        "Statements are compiled before they run.",
+        (_up("jit_s_per_transaction"),),
+        (Claim("cpu"),),
+    ),
+    Mechanism(
+        "planning",
+        "Statements take longer to plan.",
+        (_up("planning_s_per_transaction"),),
+        (Claim("cpu"),),
+    ),
+    Mechanism(
         "parallel workers",
         "Statements start parallel workers, and wait for them.",
         (_up(PARALLEL_WAIT),),
