@@ -144,3 +144,18 @@ def test_planning_that_is_not_tracked_is_not_zero(running_or_not: Cluster) -> No
         run_in_session(running_or_not, "SELECT 1")
     reason = "pg_stat_statements.track_planning is off"
     assert watch.missing("planning_s_per_transaction") == reason
+
+
+def test_compiling_is_counted_where_the_server_can(any_cluster: Cluster) -> None:
+    skip_without_extension(any_cluster)
+    if any_cluster.binaries.version_num < 150000:
+        pytest.skip("pg_stat_statements counts JIT compilation since PostgreSQL 15")
+    start(any_cluster, **LOADED, jit="on", jit_above_cost="0", jit_inline_above_cost="0")
+    with any_cluster.connect() as client:
+        (is_there,) = client.execute("SELECT pg_jit_available()").fetchone() or (False,)
+    if not is_there:
+        pytest.skip("this PostgreSQL was built without LLVM")
+    make_table(any_cluster)
+    with watching(Statements(), any_cluster) as watch:
+        run_in_session(any_cluster, "SELECT sum(id) FROM rows WHERE id % 3 = 1")
+    assert watch["jit_s_per_transaction"] > 0.001

@@ -9,6 +9,7 @@ import pytest
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
 
 from pgdrag.analysis.ladder import find
+from pgdrag.exhibits import Exhibits, WaitTime
 from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
 from pgdrag.measurement import Arrivals, Latency, Sample
 from pgdrag.plan import Applied, Outcome, RestoreCost, Result, RunRecord
@@ -168,3 +169,17 @@ def test_the_report_says_what_restoring_the_dataset_took():
 
 def test_a_run_that_restored_nothing_does_not_speak_of_it():
     assert "restored before" not in render_markdown(find(run_of([rung("A0")], [result("A0", 10)])))
+
+
+def test_waits_stand_by_type_of_process_beside_those_of_the_rung_before():
+    def waiting(name, time_s, number):
+        waits = (
+            WaitTime("client backend", "IO:WalSync", time_s),
+            WaitTime("checkpointer", "IO:DataFileWrite", 6.0),
+        )
+        return replace(result(name, 60_000, number=number), exhibits=Exhibits(waits=waits))
+
+    run = run_of([rung("A0"), rung("A1")], [waiting("A0", 6.0, 1), waiting("A1", 60.0, 2)])
+    text = render_markdown(find(run))
+    assert "| client backend | IO:WalSync | 100 µs | 1 ms | 100 % |" in text
+    assert "| checkpointer | IO:DataFileWrite | 100 µs | 100 µs | 100 % |" in text

@@ -1,0 +1,85 @@
+"""In what did which of the server's processes wait, rung by rung? Each wait by type of process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.wording import percent_words
+from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+from pgdrag.units import format_duration
+
+_LEAST_SHARE = 0.005  # of all that a type of process did, for a line of its own
+_MOST_LINES = 20
+_READING = (
+    "Of the trial in the middle by throughput: sampled twenty times a second. Seconds of all processes of a "
+    "type together, for each transaction committed; “on a processor” is also waiting for one. A process of the "
+    "server's own that waits for work is in no line."
+)
+
+Waits = Mapping[tuple[str, str], float]
+
+
+class WaitsSection(Section):
+    """A table a rung of waits by type of process, beside the rung before."""
+
+    name: ClassVar[str] = "waits"
+    summary: ClassVar[str] = "wait events of each rung by type of process, per transaction"
+    title: ClassVar[str] = "Wait events"
+    order: ClassVar[int] = 52
+
+    def applies(self, findings: Findings) -> bool:
+        """There are tables where anybody watched."""
+        return findings.has_rungs and any(_per_transaction(rung) for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return a table a rung, the longest waits first."""
+        by_name = {rung.rung.name: _per_transaction(rung) for rung in findings.rungs}
+        blocks: list[Block] = []
+        for rung in findings.rungs:
+            waits = by_name[rung.rung.name]
+            if waits:
+                before = by_name.get(rung.previous, {})
+                blocks += [_heading(rung, before), _table(rung, waits, before)]
+        return (*blocks, Paragraph(_READING, Tone.MUTED))
+
+
+def _per_transaction(rung: RungFinding) -> Waits:
+    """Return seconds per transaction by type of process and wait, in the middle trial."""
+    committed = sum(sample.committed for sample in rung.samples)
+    if not committed:
+        return {}
+    return {(one.backend_type, one.wait): one.time_s / committed for one in rung.exhibits.waits}
+
+
+def _heading(rung: RungFinding, before: Waits) -> Heading:
+    beside = f"beside {rung.previous}" if before else ""
+    return Heading(f"{rung.rung.name} {rung.rung.title}".strip(), beside)
+
+
+def _table(rung: RungFinding, waits: Waits, before: Waits) -> Table:
+    columns = (
+        Column("Process"),
+        Column("Wait"),
+        Column(rung.previous or "before", Align.RIGHT),
+        Column(rung.rung.name, Align.RIGHT),
+        Column("Of its type's time", Align.RIGHT),
+    )
+    whole: dict[str, float] = {}
+    for (backend, _), time_s in waits.items():
+        whole[backend] = whole.get(backend, 0.0) + time_s
+    told = [key for key, time_s in waits.items() if time_s >= _LEAST_SHARE * whole[key[0]]]
+    ranked = sorted(told, key=lambda key: -waits[key])[:_MOST_LINES]
+    rows = tuple(
+        (
+            Cell(backend),
+            Cell(wait or "on a processor"),
+            Cell(format_duration(before[backend, wait]) if (backend, wait) in before else "–"),
+            Cell(format_duration(waits[backend, wait])),
+            Cell(percent_words(waits[backend, wait] / whole[backend])),
+        )
+        for backend, wait in ranked
+    )
+    return Table(f"Wait events on {rung.rung.name}", columns, rows)
