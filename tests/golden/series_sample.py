@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from report_sample import RUNGS, hostile_findings, large_findings
+from report_sample import RUNGS, hostile_findings, large_findings, slower
 
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.exhibits import Event, Exhibits, Series
@@ -109,6 +109,27 @@ def eventful_findings() -> Findings:
         for at, found in enumerate(findings.rungs)
     )
     return replace(findings, rungs=rungs)
+
+
+def long_findings(count: int) -> Findings:
+    """As many rungs of 120 s with everything; each third changed throughput, the others hardly."""
+    findings = large_findings()
+    rungs = []
+    for at in range(count):
+        found = findings.rungs[1]
+        rung = replace(found.rung, name=f"B{at}")
+        center = 1.02 + at / 1e4 if at % 3 else 2.0 + at / 100
+        to_previous = slower(center / 1.01, center, center * 1.01) if at else None
+        rungs.append(
+            replace(
+                eventful(found, at, 1_187 / (1 + at / 4)),
+                rung=rung,
+                previous=f"B{max(at - 1, 0)}",
+                to_previous=to_previous,
+            )
+        )
+    study = replace(findings.run.study, rungs=tuple(one.rung for one in rungs))
+    return replace(findings, run=replace(findings.run, study=study), rungs=tuple(rungs))
 
 
 def compared_findings() -> Findings:

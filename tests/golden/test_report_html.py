@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from report_sample import hostile_findings, large_findings, sample_findings
-from series_sample import eventful_findings, hostile_series, without_series
+from series_sample import eventful_findings, hostile_series, long_findings, without_series
 
 from pgdrag.report.html import render_html
 
@@ -152,6 +152,20 @@ def test_seven_rungs_with_every_series_of_two_minutes_stay_under_500_kb():
     html = render_html(eventful_findings())
     assert html.count('<figure class="series"') == 7
     assert len(html.encode()) < 500_000
+
+
+@pytest.mark.parametrize("count", [15, 24, 30])
+def test_a_long_run_stays_under_500_kb_and_names_whose_series_are_left_out(count):
+    html = render_html(long_findings(count))
+    assert len(html.encode()) < 500_000
+    drawn = set(re.findall(r'<figure class="series" [^>]*aria-label="(B\d+) over time"', html))
+    words = re.search("the series of (.*) are left out", html)
+    left_out = set(re.findall(r"B\d+", words[1])) if words else set()
+    assert drawn | left_out == {f"B{at}" for at in range(count)}
+    assert not drawn & left_out
+    # What changed much is never left out for what hardly did.
+    much = {f"B{at}" for at in range(0, count, 3)}
+    assert much <= drawn or drawn <= much
 
 
 def test_every_tag_is_closed_and_every_name_is_used_once():

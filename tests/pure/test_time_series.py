@@ -22,6 +22,7 @@ from pgdrag.exhibits import Event, Exhibits, Series
 from pgdrag.measurement import Sample
 from pgdrag.plan import RunRecord
 from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
+from pgdrag.report.sections._fitting import fitted
 from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json, series_of
@@ -306,6 +307,40 @@ def test_what_could_not_be_seen_is_said_once_with_the_rungs_that_lack_it():
     last = TimeSeriesSection().blocks(found)[-1]
     assert isinstance(last, Details)
     assert last.blocks == (Items(("No waits: too short.", "No host of A1: not this machine.")),)
+
+
+# --- what a long report can hold
+
+
+def recordings(count: int, points: int = 100) -> dict[str, Recording]:
+    line = trace(*(1.0 + at * 7 % 13 for at in range(points)))
+    panels = tuple(Panel(title, "1/s", (line,)) for title in "ABCDEFGH")
+    return {f"R{at}": Recording(f"R{at}", 100.0, panels) for at in range(count)}
+
+
+@given(
+    st.integers(1, 9), st.lists(st.floats(0, 9), min_size=9, max_size=9), st.integers(0, 200_000)
+)
+def test_rungs_are_left_out_only_at_the_coarsest_and_those_first_that_changed_least(
+    count: int, changes: list[float], room: int
+):
+    found = recordings(count)
+    by_name = dict(zip(found, changes, strict=False))
+    detail, kept = fitted(found, by_name, room_bytes=room)
+    assert list(kept) == [name for name in found if name in kept]
+    assert len(kept) >= min(2, count)
+    if len(kept) < count:
+        assert (detail.points, detail.still_panels) == (40, 3)
+        least = min(by_name[name] for name in kept)
+        assert all(by_name[name] <= least for name in found if name not in kept)
+
+
+def test_where_there_is_room_nothing_is_thinned_and_where_there_is_none_two_are_left():
+    found = recordings(5, points=600)
+    detail, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=10_000_000)
+    assert (detail.points, len(kept)) == (600, 5)
+    detail, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=0)
+    assert (detail.points, kept) == (40, ("R0", "R1"))
 
 
 # --- what is not ours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import count
 
@@ -9,9 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from pgdrag.analysis.findings import Findings
-from pgdrag.report.sections import sections_for
+from pgdrag.report.document import Block
+from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.series_script import series_assets, series_of
 
+MOST_BYTES = 500_000  # what a mail takes, and a phone opens at once
+SCRIPTS_BYTES = 80_000  # with their styles
 _SAFE_SCHEMES = ("https://", "http://")
 
 
@@ -20,8 +24,22 @@ def render_html(findings: Findings) -> str:
 
     A Content-Security-Policy forbids all but its own style and, only where there are time series, the
     scripts that draw them, named by their hashes; without scripts a picture stands in their place.
+    Time series take what all else leaves of `MOST_BYTES`.
     """
-    sections = [(section, section.blocks(findings)) for section in sections_for(findings)]
+    sections = sections_for(findings)
+    others = [(one, one.blocks(findings)) for one in sections if not one.takes_what_is_left]
+    room_bytes = MOST_BYTES - len(_page(findings, others).encode())
+    if len(others) < len(sections):
+        room_bytes -= SCRIPTS_BYTES
+    while True:
+        page = _page(findings, [(one, one.blocks_within(findings, room_bytes)) for one in sections])
+        excess = len(page.encode()) - MOST_BYTES
+        if excess <= 0 or room_bytes <= 0:
+            return page
+        room_bytes -= max(excess, MOST_BYTES // 100)
+
+
+def _page(findings: Findings, sections: Sequence[tuple[Section, Sequence[Block]]]) -> str:
     series = list(series_of(block for _, blocks in sections for block in blocks))
     return _template().render(
         findings=findings,

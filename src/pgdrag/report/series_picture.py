@@ -16,7 +16,7 @@ _KEYS_WIDTH = 52  # characters of one line of a legend: what a phone is wide
 _LANE, _LANE_HEAD = 30, 14
 _LEFT, _RIGHT = 1.5, 98.5  # per cent of the width that the time axis spans
 _WIDE = 1000  # units across a panel
-_FEW = 12  # marks of one kind whose time is shaded in all panels
+_FEW = 12  # events of one kind whose time is shaded in all panels
 _THINNED = "Drawn: the lowest and highest interval of each of {} stretches of time."
 
 
@@ -33,7 +33,7 @@ def series_picture(
     pairs = list(_pairs(here, beside))
     below = sum(_height(panel) for panel, _ in pairs) - _GAP
     for _, marks in lanes:
-        if len(marks) <= _FEW:  # more would only grey everything
+        if sum(mark.count for mark in marks) <= _FEW:  # more would only grey everything
             parts += [_box(mark, top, below, length_s) for mark in marks]
     for panel, other in pairs:
         parts += _panel(panel, other, top, length_s, points)

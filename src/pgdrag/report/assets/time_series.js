@@ -4,7 +4,7 @@
   "use strict";
   const GUTTER = 64, RIGHT = 16, HEIGHT = 96, TALL = 150, AXIS = 26; // pixels; the gutter holds a scale
   const NEAREST_ZOOM = 1 / 500; // of the window
-  const FEW = 12; // marks of one kind whose time is shaded in all panels unless the reader asks for it
+  const FEW = 12; // events of one kind whose time is shaded in all panels unless the reader asks for it
   const { recordings, figures } = JSON.parse(document.getElementById("series-data").textContent);
 
   // A mark comes as the place of its kind, from, to (or null), how many it stands for, and its text.
@@ -132,7 +132,7 @@
       this.tip.hidden = true;
       this.plots = [];
       this.shaded = new Set(this.here.kinds.map(([kind]) => kind).filter(
-        kind => this.here.marks.filter(mark => mark.kind === kind).length <= FEW));
+        kind => this.here.marks.reduce((sum, mark) => sum + (mark.kind === kind ? mark.count : 0), 0) <= FEW));
       this.controls = this.makeControls();
       this.body = make("div");
       this.live.append(this.controls, this.body);

@@ -20,6 +20,7 @@ class Section(ABC):
         title: its heading.
         order: where it stands; the lowest comes first.
         is_folded: closed until the reader opens it, where the medium can.
+        takes_what_is_left: it is as detailed as a page has room for beside all other sections.
     """
 
     name: ClassVar[str]
@@ -27,6 +28,7 @@ class Section(ABC):
     title: ClassVar[str]
     order: ClassVar[int]
     is_folded: ClassVar[bool] = True
+    takes_what_is_left: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
         """Tell whether there is anything to say; by default there is when there are rungs."""
@@ -35,6 +37,10 @@ class Section(ABC):
     @abstractmethod
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the whole section, without its heading."""
+
+    def blocks_within(self, findings: Findings, room_bytes: float) -> Sequence[Block]:
+        """Return the section for a page with so much room for it; by default it is always the same."""
+        return self.blocks(findings)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return what the terminal shows of it: by default nothing."""

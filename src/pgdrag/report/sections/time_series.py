@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -22,8 +23,8 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section
+from pgdrag.report.sections._fitting import change_of, fitted, still_picture
 from pgdrag.report.sections._recording import events_by_kind, has_recording, recording_of
-from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_words import panels_text
 from pgdrag.report.thinning import points_of_each, thinned_recording
 from pgdrag.units import format_duration
@@ -45,6 +46,7 @@ class TimeSeriesSection(Section):
     )
     title: ClassVar[str] = "What happened when"
     order: ClassVar[int] = 55
+    takes_what_is_left: ClassVar[bool] = True
 
     def applies(self, findings: Findings) -> bool:
         """There is a line once a trial brought two points of anything."""
@@ -52,19 +54,38 @@ class TimeSeriesSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one picture a rung; of two sides that are compared, one picture of both."""
+        return self.blocks_within(findings, math.inf)
+
+    def blocks_within(self, findings: Findings, room_bytes: float) -> Sequence[Block]:
+        """Return the pictures as fine as there is room for; beyond that, not of all rungs."""
         rungs = [rung for rung in findings.rungs if has_recording(rung)]
-        drawing = _Drawing(rungs)
+        is_pair = _is_pair(findings) and len(rungs) == 2
+        drawing = _Drawing(rungs, room_bytes=room_bytes)
         intro = Paragraph(_HOW_TO_READ, Tone.MUTED)
-        if _is_pair(findings) and len(rungs) == 2:
+        if is_pair:
             pictures = drawing.of(rungs[1], overlay=rungs[0])
         else:
-            pictures = tuple(Details(_summary(rung), drawing.of(rung)) for rung in rungs)
-        return (intro, *pictures, *_missing(rungs))
+            pictures = tuple(
+                Details(_summary(rung), drawing.of(rung))
+                for rung in rungs
+                if rung.rung.name in drawing.whole
+            )
+        return (intro, *_left_out(drawing.left_out), *pictures, *_missing(rungs))
 
 
 def _is_pair(findings: Findings) -> bool:
     """Tell whether the run asks what one side is beside another: then both are in one picture."""
     return len(findings.rungs) == 2 and findings.run.study.design != LADDER
+
+
+def _left_out(names: Sequence[str]) -> list[Block]:
+    if not names:
+        return []
+    text = (
+        f"To keep this file small, the series of {listed(names)} are left out: throughput changed "
+        "least there, against the rung that each is compared with. JSON has all of them."
+    )
+    return [Paragraph(text, Tone.MUTED)]
 
 
 def _summary(rung: RungFinding) -> str:
@@ -74,22 +95,26 @@ def _summary(rung: RungFinding) -> str:
 class _Drawing:
     """The pictures of several recordings, as fine as leaves the whole file small."""
 
-    def __init__(self, rungs: Sequence[RungFinding]) -> None:
+    def __init__(self, rungs: Sequence[RungFinding], *, room_bytes: float) -> None:
         numbers = [len(x) for one in rungs for x in events_by_kind(one.exhibits.events).values()]
         marks = points_of_each(numbers, most=100, least=10, in_all=400)
-        self.whole = {one.rung.name: recording_of(one, marks) for one in rungs}
-        lengths = [
-            len(trace.times_s)
-            for recording in self.whole.values()
-            for panel in recording.panels
-            for trace in panel.traces
-        ]
-        self.points = points_of_each(lengths, most=600, least=60, in_all=28_000)
-        # A picture that cannot be zoomed has its shape from fewer.
-        self.still_points = points_of_each(lengths, most=44, least=20, in_all=6_500)
-        self.longest = max(lengths, default=0)
+        whole = {one.rung.name: recording_of(one, marks) for one in rungs}
+        self.detail, names = fitted(
+            whole, {one.rung.name: change_of(one) for one in rungs}, room_bytes=room_bytes
+        )
+        self.whole = {name: whole[name] for name in names}
+        self.left_out = [name for name in whole if name not in self.whole]
+        self.longest = max(
+            (
+                len(trace.times_s)
+                for recording in self.whole.values()
+                for panel in recording.panels
+                for trace in panel.traces
+            ),
+            default=0,
+        )
         self.thinned = {
-            name: thinned_recording(one, self.points) for name, one in self.whole.items()
+            name: thinned_recording(one, self.detail.points) for name, one in self.whole.items()
         }
 
     def of(self, rung: RungFinding, overlay: RungFinding | None = None) -> tuple[Block, ...]:
@@ -101,13 +126,7 @@ class _Drawing:
             key=lambda one: one.name != rung.previous,
         )
         shown = [rung, overlay] if overlay else [rung]
-        still = series_picture(
-            here,
-            beside,
-            f"{rung.rung.name} over time",
-            "; ".join(panel.title for panel in here.panels),
-            points=self.still_points,
-        )
+        still = still_picture(here, beside, self.detail)
         text = _text([self.whole[one.rung.name] for one in shown])
         series = TimeSeries(here, tuple(others), name, still, self._caption(shown), text)
         return (series, *_events(shown))
@@ -120,11 +139,14 @@ class _Drawing:
         parts = [f"{words[:1].upper()}{words[1:]}"]
         if len(shown) == 2:
             parts.append(f"Broken lines: {shown[1].rung.name}.")
-        if self.longest > self.points:
+        points, panels = self.detail.points, self.detail.still_panels
+        if self.longest > points:
             parts.append(
-                f"Of lines of more than {self.points} intervals the lowest and the highest of each "
-                f"of {self.points // 2} stretches of time are drawn."
+                f"Of lines of more than {points} intervals the lowest and the highest of each "
+                f"of {points // 2} stretches of time are drawn."
             )
+        if any(len(self.whole[one.rung.name].panels) > panels for one in shown):
+            parts.append(f"Where no script runs, only the first {panels} panels are; JSON has all.")
         return " ".join(parts)
 
 
