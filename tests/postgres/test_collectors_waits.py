@@ -10,6 +10,7 @@ import pytest
 from watching import make_table, start, watching
 
 import pgdrag.collectors.waits as waits_module
+from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.collectors import Observer
 from pgdrag.collectors.tables import Tables
 from pgdrag.collectors.waits import WaitProfile
@@ -55,6 +56,21 @@ def test_a_session_that_works_is_on_a_processor(cluster: Cluster) -> None:
     on_cpu, others = watch["on_cpu_s_per_transaction"], watch["lock_wait_s_per_transaction"]
     assert on_cpu > others == 0
     assert "looks." in watch.detail("on_cpu_s_per_transaction")
+
+
+def test_a_type_among_the_other_waits_is_a_series_of_its_own_where_it_was_seen(
+    cluster: Cluster,
+) -> None:
+    start(cluster)
+    with watching(WaitProfile(), cluster) as watch, cluster.connect() as client:
+        client.execute("SELECT pg_sleep(%s)", (LENGTH_S,))
+    series = {one.name: one for one in watch.series}
+    asleep = series[WAIT_SERIES["Timeout"]]
+    assert asleep.times_s == series["other_wait_sessions"].times_s
+    assert max(asleep.values) == 1
+    assert WAIT_SERIES["BufferPin"] not in series
+    # Every trial has these, whether or not anybody waited.
+    assert {WAIT_SERIES[kind] for kind in ("IO", "Lock", "LWLock")} <= series.keys()
 
 
 def test_a_server_that_goes_away_is_named(cluster: Cluster) -> None:

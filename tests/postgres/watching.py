@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pgdrag.collectors import Collector, Observer, Window
-from pgdrag.exhibits import Event
+from pgdrag.exhibits import Event, Series
 from pgdrag.plan import Observation
 from pgdrag.servers.cluster import Cluster
 
@@ -31,6 +31,7 @@ class Watch:
     committed: int = 1
     seen: dict[str, Observation] | None = None
     events: tuple[Event, ...] = ()
+    series: tuple[Series, ...] = ()
     length_s: float = 0.0
 
     def __getitem__(self, name: str) -> float:
@@ -72,7 +73,8 @@ def watching_all(collectors: Sequence[Collector], cluster: Cluster) -> Iterator[
     for watch, collector in zip(watches, collectors, strict=True):
         window = Window(elapsed_s, watch.committed, started_unix_s, ended_unix_s)
         watch.length_s = window.length_s
-        watch.events = collector.exhibits(window).events
+        exhibits = collector.exhibits(window)
+        watch.events, watch.series = exhibits.events, exhibits.series
         watch.seen = {each.name: each for each in collector.observations(window)}
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from pgdrag.analysis.expecto.findings import ExpectoFinding
 from pgdrag.analysis.mechanisms.findings import MechanismsFinding
 from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
@@ -210,6 +211,7 @@ class RungFinding:
         spent: the parts of the sessions' time on a transaction, against the rung of `previous`; none
             where that was not watched.
         mechanisms: what the step from the rung of `previous` is made of.
+        expecto: pg_expecto's view of the trial in the middle; None where waits were not seen over time.
         evidence: the median over the trials with a number.
         tps: committed transactions/s; None where no trial of it was measured.
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
@@ -260,6 +262,7 @@ class RungFinding:
     middle_trial: int | None = None
     plan_changes: tuple[PlanChange, ...] = ()
     mechanisms: MechanismsFinding = field(default_factory=MechanismsFinding)
+    expecto: ExpectoFinding | None = None
 
     @property
     def state(self) -> str:

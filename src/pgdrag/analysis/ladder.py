@@ -15,6 +15,7 @@ from pgdrag.analysis.answer import answer_sentence, run_warnings
 from pgdrag.analysis.by_design import find_of_design
 from pgdrag.analysis.claims import answer_step, answer_total, untestable_words
 from pgdrag.analysis.combine import RungTrials, group
+from pgdrag.analysis.expecto.view import expecto_finding
 from pgdrag.analysis.findings import (
     LADDER,
     NOT_RUN,
@@ -133,6 +134,7 @@ def _find_rung(
         driver=here.driver,
         steps=step_findings(here.numbered),
         exhibits=here.exhibits,
+        expecto=expecto_finding(here.samples, here.exhibits),
         middle_trial=here.middle_trial,
         plan_changes=plan_changes(trials[before].exhibits.plans, here.exhibits.plans)
         if before is not None

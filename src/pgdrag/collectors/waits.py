@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import ClassVar
 
+from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.analysis.spent_time import PLACES
 from pgdrag.analysis.wording import percent_words
 from pgdrag.collectors import Collector, Observer, Unseen, Window
@@ -188,12 +189,30 @@ def _series(seen: Sequence[Waits], window: Window) -> Iterator[Series]:
         yield Series(
             f"{name}_sessions", PLACES[f"{name}_s_per_transaction"], "count", times_s, values
         )
+    yield from _other_series(seen, times_s)
+
+
+def _other_series(seen: Sequence[Waits], times_s: tuple[float, ...]) -> Iterator[Series]:
+    """Yield the types among the other waits that were seen at all, each under its own name."""
+    for wait_type, name in WAIT_SERIES.items():
+        if _kind(wait_type) is not None:
+            continue
+        values = tuple(
+            sum(n for wait, n in _sessions([x]).items() if _type(wait) == wait_type) / x.looks
+            for x in seen
+        )
+        if any(values):
+            yield Series(name, f"waits of type {wait_type}", "count", times_s, values)
 
 
 def _kind(wait: str) -> str | None:
     """Return the type of a wait that is told apart; None for all others."""
-    kind = wait.partition(":")[0]
+    kind = _type(wait)
     return kind if kind in {known for known, _ in _KINDS.values()} else None
+
+
+def _type(wait: str) -> str:
+    return wait.partition(":")[0]
 
 
 def _sessions(seen: Sequence[Waits]) -> Counter[str]:

@@ -180,6 +180,7 @@ class SimulatedBench:
             sessions / self.truth.base_tps,
             measured.total.committed,
             random.Random(f"{self.seed}/{trial.number}/evidence"),
+            measured.samples,
         )
 
     def _explained(self, names: Sequence[str], measured: Measurement | None) -> Exhibits:

@@ -6,10 +6,13 @@ Every other counter of the mechanisms is there, too, and does nothing but noise.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
 from pgdrag.analysis.mechanisms.ledger import NEEDED, READ
-from pgdrag.exhibits import Exhibits, WaitTime
+from pgdrag.exhibits import Exhibits, Series, WaitTime
+from pgdrag.measurement import Sample
 from pgdrag.plan import Observation, Unit
 
 NOISE = 0.03  # standard deviation of the logarithm of each counter between trials
@@ -17,10 +20,16 @@ _NEEDED = 100_000.0  # blocks per transaction
 _READ_S = 1e-6  # to wait for a block
 _CPU_SHARE = 0.5  # of the untouched server's time on a transaction
 _LOOK_S = 0.05
+_LWLOCK_SHARE = 0.05  # of sessions, all the time
+_PARTS, _LOOKS = 4, 5  # series are told four times a second, of five looks each
 
 
 def simulated_evidence(
-    time_s: float, base_s: float, committed: int, rng: random.Random
+    time_s: float,
+    base_s: float,
+    committed: int,
+    rng: random.Random,
+    samples: Sequence[Sample] = (),
 ) -> tuple[tuple[Observation, ...], Exhibits]:
     """Return observations and waits of a trial.
 
@@ -28,6 +37,7 @@ def simulated_evidence(
         time_s: of all sessions on one transaction, in seconds.
         base_s: the same of the untouched server.
         committed: transactions in the window; at least one.
+        samples: of the window, over which waits are seen as series.
     """
     cpu_s = min(base_s * _CPU_SHARE, time_s * 0.9)
     read_s = time_s - cpu_s
@@ -63,4 +73,18 @@ def simulated_evidence(
         WaitTime("client backend", "IO:DataFileRead", read_s * committed),
         WaitTime("client backend", "", cpu_s * committed),
     )
-    return (*told.values(), *others), Exhibits(waits=waits)
+    shares = {"IO": read_s / time_s * 0.95, "LWLock": _LWLOCK_SHARE}
+    series = tuple(_series(kind, share, samples, rng) for kind, share in shares.items())
+    return (*told.values(), *others), Exhibits(waits=waits, series=series if samples else ())
+
+
+def _series(wait_type: str, share: float, samples: Sequence[Sample], rng: random.Random) -> Series:
+    """Return how many sessions were in a wait, four times a second, whatever throughput did."""
+    times_s, values = [], []
+    for sample in samples:
+        for part in range(1, _PARTS + 1):
+            times_s.append(sample.t_s - sample.duration_s * (1 - part / _PARTS))
+            seats = (sample.sessions or 1) * _LOOKS
+            values.append(sum(rng.random() < share for _ in range(seats)) / _LOOKS)
+    name = WAIT_SERIES[wait_type]
+    return Series(name, f"waits of type {wait_type}", "count", tuple(times_s), tuple(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.analysis.findings import RungFinding
 from pgdrag.exhibits import Event, Series
 from pgdrag.measurement import Sample
@@ -13,18 +14,17 @@ from pgdrag.report.document import Mark, Panel, Recording, Trace
 _MARK_TEXT = 80  # characters: the table of events has the whole text
 _COLOURS = 6
 # The panels in their order, with the names of their series; any other series has a panel of its own.
+_SESSIONS = (
+    "on_cpu_sessions",
+    "io_wait_sessions",
+    "lwlock_wait_sessions",
+    "lock_wait_sessions",
+    "client_wait_sessions",
+    "other_wait_sessions",
+)
 _PANELS = (
-    (
-        "Sessions, by what they do",
-        (
-            "on_cpu_sessions",
-            "io_wait_sessions",
-            "lwlock_wait_sessions",
-            "lock_wait_sessions",
-            "client_wait_sessions",
-            "other_wait_sessions",
-        ),
-    ),
+    ("Sessions, by what they do", _SESSIONS),
+    ("Sessions in other waits", tuple(x for x in WAIT_SERIES.values() if x not in _SESSIONS)),
     ("Device: bytes", ("disk_read_bytes_per_s", "disk_written_bytes_per_s")),
     ("Device: requests", ("disk_reads_per_s", "disk_writes_per_s")),
     ("Device: requests under way", ("disk_queue_length",)),

@@ -1,0 +1,220 @@
+"""How would pg_expecto read each rung, and what of that can be told from chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.expecto.findings import (
+    WAIT_SERIES,
+    Correlation,
+    ExpectoFinding,
+    SmoothedCorrelation,
+    WaitTypeFinding,
+)
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.wording import counted, listed, percent_words
+from pgdrag.report.cells import NOTHING, slowdown_cell
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Heading,
+    Items,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.sections import Section
+from pgdrag.units import format_duration, format_number
+
+TOLD = 0.05  # rate of false discovery up to which a relation is told, and p that passes for one
+_HOW_TO_READ = (
+    "pg_expecto's formulas on each rung's trial in the middle by throughput, for those who know them, and "
+    "beside them what the same intervals say without smoothing. No other number of this report rests on "
+    "the former."
+)
+_LIMITS = (
+    "Trailing medians resemble their neighbours, so that waits that have nothing to do with throughput "
+    "look correlated with it: in a simulation of trials of a minute more than half of them pass for "
+    "significant. The p below them takes each median as independent, which none is.",
+    "Operational speed adds calls and rows: it is not throughput, and changes with what a statement returns. "
+    "Here committed transactions a minute stand in for calls, since calls are not counted over time; rows are "
+    "not, either, and are left out.",
+    "The weighted correlation says which wait types share the ups and downs of one trial. It does not say what "
+    "a change added, and a wait that slows all of a trial evenly has none. A type that is seen in fewer than "
+    "half of the intervals has the median 0, and vanishes. The limits of its bands are pgdrag's own, not the "
+    "published ones.",
+    "Its angle is bounded by 45°, reached by any series that only rises, however little.",
+    "The correlation interval by interval reckons with noise that lasts (Pyper and Peterman's effective number "
+    "of intervals, Benjamini and Yekutieli over the wait types). It cannot say what causes what, nor see what "
+    "does not change within the window; sessions that wait for one thing do not wait for another, so that "
+    "types depend on each other.",
+    "What a change added to a transaction, by place, is the share of added time; types without a place "
+    "of their own are among the other waits there. Whether its cause is shown is under Mechanisms.",
+)
+
+
+class ExpectoSection(Section):
+    """Operational speed, waits by type and their correlations, as published and soundly."""
+
+    name: ClassVar[str] = "pg-expecto"
+    summary: ClassVar[str] = (
+        "operational speed and weighted wait correlation as pg_expecto has them, beside sound ones"
+    )
+    title: ClassVar[str] = "The view of pg_expecto"
+    order: ClassVar[int] = 57
+
+    def applies(self, findings: Findings) -> bool:
+        """There is such a view where waits were seen over time on some rung."""
+        return any(rung.expecto is not None for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return speed and waits of all rungs, each rung's wait types, and what none of it can tell."""
+        found = {
+            rung.rung.name: (rung, rung.expecto)
+            for rung in findings.rungs
+            if rung.expecto is not None
+        }
+        types = [_types(rung, expecto) for rung, expecto in found.values()]
+        return (
+            Paragraph(_HOW_TO_READ, Tone.MUTED),
+            _overview(found),
+            *types,
+            Heading("What these cannot tell"),
+            Items((*_LIMITS, *_of_steps(findings))),
+        )
+
+
+def _overview(found: dict[str, tuple[RungFinding, ExpectoFinding]]) -> Table:
+    columns = (
+        Column("Rung"),
+        Column("Operational speed", Align.RIGHT),
+        Column("Change", Align.RIGHT),
+        Column("× slower, soundly", Align.RIGHT),
+        Column("Waiting sessions", Align.RIGHT),
+        Column("Trend of speed", Align.RIGHT),
+        Column("Trend of waits", Align.RIGHT),
+        Column("r of the two", Align.RIGHT),
+    )
+    rows = tuple(
+        (
+            Cell(name, rung.rung.title, is_strong=True),
+            Cell(f"{format_number(one.speed_per_min)}/min", _counted_words(one)),
+            _gain_cell(rung.previous, one, found),
+            slowdown_cell(rung.to_previous),
+            Cell(format_number(one.waitings)),
+            Cell(f"{one.speed_angle_deg:+.0f}°"),
+            Cell(f"{one.waitings_angle_deg:+.0f}°"),
+            _smoothed_cell(one.published),
+        )
+        for name, (rung, one) in found.items()
+    )
+    return Table("Operational speed and waits of each rung, as published", columns, rows)
+
+
+def _counted_words(one: ExpectoFinding) -> str:
+    if one.calls_per_min is None or one.rows_per_min is None:
+        return "commits"
+    calls, rows = format_number(one.calls_per_min), format_number(one.rows_per_min)
+    return f"commits; over the window {calls} calls and {rows} rows a minute"
+
+
+def _gain_cell(
+    previous: str, one: ExpectoFinding, found: dict[str, tuple[RungFinding, ExpectoFinding]]
+) -> Cell:
+    if previous not in found or not found[previous][1].speed_per_min:
+        return NOTHING
+    gain = one.speed_per_min / found[previous][1].speed_per_min - 1
+    return Cell(f"{gain * 100:+.1f} %", f"against {previous}; no interval")
+
+
+def _types(rung: RungFinding, found: ExpectoFinding) -> Details:
+    columns = (
+        Column("Wait type"),
+        Column("Share", Align.RIGHT),
+        Column("r, as published", Align.RIGHT),
+        Column("Weighted", Align.RIGHT),
+        Column("Band"),
+        Column("r, interval by interval", Align.RIGHT),
+        Column("Share of added time", Align.RIGHT),
+        Column("In words"),
+    )
+    rows = tuple(
+        (
+            Cell(one.wait_type, f"{format_number(one.sessions)} sessions", is_strong=True),
+            Cell(percent_words(one.share)),
+            _smoothed_cell(one.published),
+            NOTHING if one.weighted is None else Cell(f"{one.weighted:+.3f}"),
+            NOTHING if one.band is None else Cell(one.band),
+            _sound_cell(one.sound),
+            _added_cell(rung, one),
+            Cell(_verdict_words(one)),
+        )
+        for one in found.wait_types
+    )
+    title = f"Wait types on {rung.rung.name}"
+    body: list[Block] = [Table(title, columns, rows)] if rows else []
+    return Details(title, (*body, Items((_window_words(found), *_unseen(found)))))
+
+
+def _smoothed_cell(found: SmoothedCorrelation | None) -> Cell:
+    return NOTHING if found is None else Cell(f"{found.r:+.2f}", _p_words(found.p))
+
+
+def _p_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _sound_cell(found: Correlation | None) -> Cell:
+    if found is None:
+        return NOTHING
+    return Cell(f"{found.r:+.2f}", f"{found.low:+.2f} to {found.high:+.2f}")
+
+
+def _added_cell(rung: RungFinding, one: WaitTypeFinding) -> Cell:
+    place = WAIT_SERIES[one.wait_type].replace("_sessions", "_s_per_transaction")
+    share = next((part.share for part in rung.spent if part.name == place), None)
+    return NOTHING if share is None else Cell(percent_words(share))
+
+
+def _verdict_words(one: WaitTypeFinding) -> str:
+    """Say what the intervals tell, and where the published formulas would have said more."""
+    if one.sound is None or one.q is None:
+        return "never changes: no relation to throughput can be told"
+    if one.q <= TOLD:
+        goes = "more of it where throughput is " + ("high" if one.sound.r > 0 else "low")
+        return f"{goes}; {_size_words(one.sound)}"
+    doubt = "no relation to throughput is told from chance"
+    if one.published is not None and one.published.p <= TOLD:
+        return f"{doubt}, though the smoothed one would pass for significant"
+    return doubt
+
+
+def _size_words(sound: Correlation) -> str:
+    return f"{percent_words(sound.r**2)} of the variance of one go with the other"
+
+
+def _window_words(found: ExpectoFinding) -> str:
+    length = format_duration(found.window * found.interval_s)
+    return (
+        f"{counted(found.intervals, 'interval')} of {format_duration(found.interval_s)}; medians trail over "
+        f"{length} (published: an hour of one value a minute)."
+    )
+
+
+def _unseen(found: ExpectoFinding) -> tuple[str, ...]:
+    seen = {one.wait_type for one in found.wait_types}
+    unseen = [kind for kind in WAIT_SERIES if kind not in seen]
+    return (f"Wait types in which no session was seen: {listed(unseen)}.",) if unseen else ()
+
+
+def _of_steps(findings: Findings) -> tuple[str, ...]:
+    if not any(rung.steps for rung in findings.rungs):
+        return ()
+    return (
+        "The load changed within the window by design, and with it throughput and waits: what goes together here "
+        "may be no more than that.",
+    )

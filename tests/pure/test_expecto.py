@@ -1,0 +1,237 @@
+"""pg_expecto's formulas are as published, and what is sound of them stands beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysis_runs import observation, result, run_of, rung
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.analysis.expecto.findings import WAIT_SERIES, ExpectoFinding
+from pgdrag.analysis.expecto.published import (
+    angle_deg,
+    band,
+    pearson,
+    smoothed_correlation,
+    trailing_medians,
+)
+from pgdrag.analysis.expecto.sound import correlation, effective_n
+from pgdrag.analysis.expecto.view import expecto_finding
+from pgdrag.analysis.ladder import find
+from pgdrag.analysis.spent_time import PLACES
+from pgdrag.exhibits import Exhibits, Series, StatementUse
+from pgdrag.measurement import Sample
+from pgdrag.report.markdown import render_markdown
+
+
+def seconds(*committed: int) -> tuple[Sample, ...]:
+    return tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate(committed))
+
+
+def waiting(wait_type: str, *sessions: float, per_second: int = 1) -> Series:
+    times = tuple((at + 1) / per_second for at in range(len(sessions)))
+    return Series(WAIT_SERIES[wait_type], wait_type, "count", times, sessions)
+
+
+def view(samples: tuple[Sample, ...], *series: Series, **rest: float) -> ExpectoFinding:
+    found = expecto_finding(samples, Exhibits(series=series), **rest)
+    assert found is not None
+    return found
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=float)
+
+
+def test_a_trailing_median_is_of_a_value_and_those_before_it() -> None:
+    assert trailing_medians(array(5, 1, 9, 2, 2), 3).tolist() == [5, 2, 2]
+    assert trailing_medians(array(4, 3, 8), 1).tolist() == [4, 3, 8]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "r"),
+    [
+        ((1, 2, 3), (2, 4, 6), 1.0),
+        ((1, 2, 3), (6, 4, 2), -1.0),
+        ((1, 2, 3), (1, 3, 2), 0.5),
+        ((1, 2, 3), (7, 7, 7), None),
+        ((0.1 + 0.2, 0.3, 0.3), (1, 2, 3), None),  # rounding is no change
+    ],
+)
+def test_pearsons_r(one: tuple[float, ...], other: tuple[float, ...], r: float | None) -> None:
+    assert pearson(array(*one), array(*other)) == (None if r is None else pytest.approx(r))
+
+
+def test_the_p_of_smoothed_series_is_students_as_if_medians_were_independent() -> None:
+    found = smoothed_correlation(array(1, 2, 3), array(1, 3, 2))
+    # r of 0.5 with one degree of freedom: t is 1/√3, and Cauchy's law gives 2/3.
+    assert found is not None
+    assert found.p == pytest.approx(2 / 3)
+
+
+def test_whatever_only_rises_has_the_steepest_angle_however_little_it_rises() -> None:
+    assert angle_deg(array(1, 2, 3)) == pytest.approx(45)
+    assert angle_deg(array(1000, 1001, 1002)) == pytest.approx(45)
+    assert angle_deg(array(3, 2, 1)) == pytest.approx(-45)
+    assert angle_deg(array(1, 3, 2)) == pytest.approx(math.degrees(math.atan(0.5)))
+    assert angle_deg(array(2, 2, 2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("weighted", "name"),
+    [
+        (0.0, "negligible"),
+        (-0.009, "negligible"),
+        (0.01, "low"),
+        (-0.04, "medium"),
+        (0.1, "high"),
+        (-0.2, "critical"),
+        (-1.0, "critical"),
+    ],
+)
+def test_a_band_goes_by_the_size_of_the_weighted_correlation(weighted: float, name: str) -> None:
+    assert band(weighted) == name
+
+
+def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them() -> None:
+    rates = [100, 90] * 6
+    found = view(
+        seconds(*rates),
+        waiting("IO", *[3.0, 6.0] * 6),
+        waiting("Lock", *[1.0] * 12),
+        window_share=0.01,  # windows of one interval: medians are the values
+    )
+    assert found.window == 1
+    assert found.speed_per_min == pytest.approx(95 * 60)
+    assert found.waitings == pytest.approx(4.5 + 1)
+    io, lock = found.wait_types
+    assert (io.wait_type, lock.wait_type) == ("IO", "Lock")
+    assert io.share == pytest.approx(4.5 / 5.5)
+    assert io.published is not None
+    assert io.published.r == pytest.approx(-1)
+    assert io.weighted == pytest.approx(-4.5 / 5.5)
+    assert io.band == "critical"
+    # What never changes goes with nothing.
+    assert (lock.published, lock.weighted, lock.band, lock.sound, lock.q) == (None,) * 5
+
+
+def test_the_window_is_a_third_of_the_trial_unless_asked_otherwise() -> None:
+    rates, sessions = seconds(*range(100, 130)), waiting("IO", *range(30))
+    assert view(rates, sessions).window == 10
+    assert view(rates, sessions, window_share=0.5).window == 15
+
+
+def test_a_type_seen_in_fewer_than_half_of_the_intervals_vanishes_from_the_published_view() -> None:
+    rare = [0.0, 0.0, 5.0] * 10
+    found = view(seconds(*range(100, 130)), waiting("IO", *range(30)), waiting("Lock", *rare))
+    lock = found.wait_types[-1]
+    assert (lock.wait_type, lock.share, lock.weighted) == ("Lock", 0.0, None)
+    assert lock.sessions == pytest.approx(5 / 3)
+    assert lock.sound is not None
+
+
+def test_types_that_nobody_waited_in_are_left_out() -> None:
+    found = view(seconds(*[100] * 12), waiting("IO", *[0.0] * 12))
+    assert found.wait_types == ()
+    assert found.waitings == 0
+    assert found.published is None
+
+
+def test_waits_are_averaged_over_the_drivers_intervals() -> None:
+    quarters = [0.0, 1.0, 2.0, 5.0] * 12
+    found = view(seconds(*[100, 101] * 6), waiting("IO", *quarters, per_second=4))
+    assert found.intervals == 12
+    assert found.wait_types[0].sessions == pytest.approx(2)
+
+
+def test_intervals_without_a_look_and_the_short_rest_of_a_window_are_left_out() -> None:
+    samples = (*seconds(*[100, 110] * 7), Sample(14.01, 0.01, 50))
+    found = view(samples, waiting("IO", *[1.0, 2.0] * 6))
+    assert found.intervals == 12
+    assert found.speed_per_min == pytest.approx(105 * 60)
+
+
+def test_without_waits_over_time_or_with_too_few_intervals_there_is_no_view() -> None:
+    assert expecto_finding(seconds(*[100] * 12), Exhibits()) is None
+    assert expecto_finding((), Exhibits(series=(waiting("IO", 1.0),))) is None
+    few = Exhibits(series=(waiting("IO", *[1.0] * 9),))
+    assert expecto_finding(seconds(*[100] * 9), few) is None
+
+
+def test_calls_and_rows_a_minute_are_those_of_the_statements() -> None:
+    use = StatementUse("SELECT 1", 240, 480, 1.0, None, 0, 0, 0, 0, 0)
+    exhibits = Exhibits(series=(waiting("IO", *[1.0, 2.0] * 6),), statements=(use, use))
+    found = expecto_finding(seconds(*[100] * 12), exhibits)
+    assert found is not None
+    assert (found.calls_per_min, found.rows_per_min) == (2400, 4800)
+
+
+def test_the_effective_number_of_independent_intervals_is_what_there_are() -> None:
+    # One lag (a fifth of five), whose autocorrelation is -1 × 5/4 · 4/5: products of opposite signs.
+    falling, steady = array(1, -1, 1, -1, 1), array(1, 2, 3, 4, 5)
+    assert effective_n(falling, steady) == 5
+    # Lag one of 1 … 5: products 2, 0, 0, 2 of deviations over 10, without bias × 5/4: 0.5.
+    assert effective_n(steady, steady) == pytest.approx(5 / (1 + 2 * 4 / 5 * 0.5**2))
+
+
+def test_of_three_effective_intervals_or_fewer_nothing_is_told() -> None:
+    found = correlation(array(1, 2, 3), array(1, 2, 3))
+    assert found is not None
+    assert (found.low, found.high, found.p) == (-1, 1, 1)
+    assert found.r == pytest.approx(1)
+
+
+@given(st.integers(0, 10_000), st.integers(10, 200))
+def test_the_interval_holds_r_and_r_knows_no_order_of_the_two(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other = rng.standard_normal((2, n))
+    found, turned = correlation(one, other), correlation(other, one)
+    assert found is not None
+    assert turned is not None
+    assert -1 <= found.low <= found.r <= found.high <= 1
+    assert turned.r == pytest.approx(found.r)
+    assert (found.p <= 0.05) == (found.low > 0 or found.high < 0)
+
+
+def text_of(*series: Series, rates: tuple[int, ...]) -> str:
+    """The report of one rung whose trial had these waits."""
+    one = result("A0", sum(rates))
+    assert one.measurement is not None
+    window = replace(one.measurement, samples=seconds(*rates), elapsed_s=float(len(rates)))
+    run = run_of([rung("A0")], [replace(one, measurement=window, exhibits=Exhibits(series=series))])
+    return render_markdown(find(run)).partition("The view of pg_expecto")[2]
+
+
+def test_a_planted_relation_is_told_and_noise_beside_it_is_not() -> None:
+    rng = np.random.default_rng(4)
+    io = rng.uniform(2, 6, 60)
+    rates = tuple(round(2000 - 100 * x + 20 * rng.standard_normal()) for x in io)
+    noise = np.convolve(rng.uniform(0, 1, 79), np.ones(20) / 20, mode="valid")
+    text = text_of(waiting("IO", *io), waiting("LWLock", *noise), rates=rates)
+    assert "more of it where throughput is low" in text
+    assert "no relation to throughput is told from chance" in text
+    assert "60 intervals of 1 s; medians trail over 20 s" in text
+    assert "no session was seen: BufferPin, Extension, IPC, Lock and Timeout." in text
+
+
+def test_a_report_without_waits_over_time_has_no_such_section() -> None:
+    assert text_of(rates=(100,) * 60) == ""
+
+
+def test_what_a_change_added_in_a_place_stands_beside_the_waits_of_that_type() -> None:
+    spent = {"A0": (0.006, 0.002), "A1": (0.006, 0.012)}
+    results = []
+    for at, (name, (on_cpu_s, io_s)) in enumerate(spent.items()):
+        seconds_of = {"on_cpu_s_per_transaction": on_cpu_s, "io_wait_s_per_transaction": io_s}
+        evidence = [observation(x, seconds_of.get(x, 0.0), "s/transaction") for x in PLACES]
+        one = result(name, 60_000 if at == 0 else 6_000, evidence=evidence, number=at + 1)
+        waits = Exhibits(series=(waiting("IO", *[1.0, 2.0] * 30),))
+        results.append(replace(one, exhibits=waits))
+    text = render_markdown(find(run_of([rung("A0"), rung("A1")], results)))
+    shown = text.partition("Wait types on A1")[2]
+    assert "| **IO** (1.5 sessions) | 100 % | – | – | – | – | 100 % |" in shown
+    assert "-90.0 % (against A0; no interval)" in text
