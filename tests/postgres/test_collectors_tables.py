@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import psycopg
 import pytest
-from watching import make_table, run_in_session, start, watching
+from watching import ROWS, make_table, run_in_session, start, watching
 
 from pgdrag.collectors.database import Database
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.indexes import Indexes
 from pgdrag.collectors.io import Io
+from pgdrag.collectors.relations import Relations, stored_bytes
 from pgdrag.collectors.slru import Slru
 from pgdrag.collectors.tables import Tables
 from pgdrag.servers.cluster import Cluster
@@ -63,6 +65,78 @@ def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:
     with watching(Tables(), cluster) as watch:
         run_in_session(cluster, "VACUUM rows")
     assert watch["database_growth_bytes_per_transaction"] == 0
+
+
+# relations
+
+
+def test_the_relations_that_grew_are_named_with_their_bytes(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    run_in_session(any_cluster, "CREATE TABLE other (a int)", "CREATE INDEX ON rows (filler)")
+    with watching(Relations(), any_cluster) as watch:
+        run_in_session(
+            any_cluster, "INSERT INTO rows SELECT n, n FROM generate_series(100001, 140000) AS n"
+        )
+        watch.committed = 4
+    assert watch["table_growth_bytes_per_transaction"] > 40_000 * 100 / 4
+    assert watch["index_growth_bytes_per_transaction"] > 40_000 * 80 / 4
+    grown = watch.detail("table_growth_bytes_per_transaction")
+    assert grown.startswith("Grew most: public.rows ")
+    assert "other" not in grown
+    indexes = watch.detail("index_growth_bytes_per_transaction")
+    assert indexes.index("public.rows_filler_idx") < indexes.index("public.rows_pkey")
+
+
+def test_sizes_are_those_that_the_server_tells(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    run_in_session(
+        any_cluster,
+        "CREATE TABLE long_rows (a text)",
+        "ALTER TABLE long_rows ALTER a SET STORAGE EXTERNAL",
+        "INSERT INTO long_rows SELECT repeat('x', 20000) FROM generate_series(1, 100)",
+    )
+    with watching(Relations(), any_cluster) as watch:
+        pass
+    with any_cluster.connect() as client:
+        row = client.execute(
+            "SELECT sum(pg_table_size(oid)), sum(pg_indexes_size(oid)) FROM pg_class"
+            " WHERE relname IN ('rows', 'long_rows')"
+        ).fetchone()
+    assert row == (watch["tables_bytes"], watch["indexes_bytes"])
+    assert watch.detail("tables_bytes").startswith("Of 2, with what is stored outside of rows. ")
+
+
+def test_sizes_are_read_beside_a_table_that_is_locked_against_everybody(cluster: Cluster) -> None:
+    start(cluster)
+    make_table(cluster)
+    with cluster.connect(autocommit=False) as holder:
+        holder.execute("LOCK TABLE rows IN ACCESS EXCLUSIVE MODE")
+        with watching(Relations(), cluster) as watch:
+            pass
+    assert watch["tables_bytes"] > ROWS * 80
+
+
+def test_a_table_that_is_emptied_has_not_grown_nor_hides_one_that_has(cluster: Cluster) -> None:
+    start(cluster)
+    make_table(cluster)
+    with watching(Relations(), cluster) as watch:
+        run_in_session(
+            cluster,
+            "CREATE TABLE young AS SELECT n FROM generate_series(1, 10000) AS n",
+            "TRUNCATE rows",
+        )
+    assert watch.detail("table_growth_bytes_per_transaction").startswith("Grew most: public.young ")
+    assert "public.rows" not in watch.detail("table_growth_bytes_per_transaction")
+    assert watch["tables_bytes"] < ROWS * 80
+
+
+def test_all_segments_of_a_large_relation_count(tmp_path: Path) -> None:
+    for name, size in (("7", 4), ("7.1", 3), ("7.2", 2), ("7.4", 64), ("7_vm", 1), ("77", 64)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert stored_bytes(tmp_path / "7") == 4 + 3 + 2 + 1
+    assert stored_bytes(tmp_path / "8") == 0
 
 
 # indexes

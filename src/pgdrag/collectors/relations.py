@@ -1,0 +1,133 @@
+"""By how much did each of the workload's tables and indexes grow? `tables` has the whole database's growth.
+
+Sizes are those of the files in the data directory. The server's own pg_relation_size() opens the relation
+and so waits for whoever holds it in ACCESS EXCLUSIVE mode; pg_relation_filepath() only reads the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors._counters import (
+    CounterCollector,
+    Counters,
+    missing,
+    of_kind,
+    per_transaction,
+    total_of_kind,
+)
+from pgdrag.plan import Observation
+from pgdrag.units import format_bytes
+
+# A table's overflow table and its index are stored for the table, and go under its name. What only
+# another session may see is not the workload's to keep.
+_FILES = """
+SELECT CASE WHEN relation.relkind = 'i' AND owner.oid IS NULL THEN 'index' ELSE 'table' END,
+       coalesce(owner.oid, relation.oid)::text,
+       coalesce(owner.relnamespace, relation.relnamespace)::regnamespace
+       || '.' || quote_ident(coalesce(owner.relname, relation.relname)),
+       pg_relation_filepath(relation.oid)
+  FROM pg_class AS relation
+  LEFT JOIN pg_index AS of_overflow ON of_overflow.indexrelid = relation.oid
+  LEFT JOIN pg_class AS owner
+         ON owner.reltoastrelid = coalesce(of_overflow.indrelid, relation.oid)
+  JOIN pg_namespace AS space ON space.oid = coalesce(owner.relnamespace, relation.relnamespace)
+ WHERE relation.relkind IN ('r', 't', 'm', 'i')
+   AND relation.relpersistence <> 't'
+   AND space.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
+"""
+_FORKS = ("_fsm", "_vm")
+_NAMED = 3
+_KINDS = (("table", "tables", "with what is stored outside of rows"), ("index", "indexes", ""))
+
+
+class Relations(CounterCollector):
+    """Sizes of the files of each table and index of the workload's database, at both ends."""
+
+    name: ClassVar[str] = "relations"
+    summary: ClassVar[str] = "sizes of the workload's tables and indexes, and what grew most"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._most: dict[str, int] = {}
+
+    def read(self, observer: Observer) -> Counters:
+        """Counters named "KIND OID": bytes of each relation that exists now, the most that it ever had."""
+        observer.postmaster()  # without it the files are not on this host
+        sizes: dict[str, int] = {}
+        for kind, oid, name, path in observer.query(_FILES):
+            self._names[oid] = name
+            size = stored_bytes(observer.cluster.data_directory / path) if path else 0
+            sizes[f"{kind} {oid}"] = sizes.get(f"{kind} {oid}", 0) + size
+        self._sizes = sizes
+        # What vacuum or TRUNCATE gave back is no growth, and does not count against that of others.
+        self._most = {name: max(size, self._most.get(name, 0)) for name, size in sizes.items()}
+        return self._most
+
+    def observations(self, window: Window) -> Sequence[Observation]:
+        """Growth per transaction and size at the end, of tables and of indexes."""
+        moved = self.moved()
+        return tuple(
+            one
+            for kind, kinds, note in _KINDS
+            for one in (
+                per_transaction(
+                    f"{kind}_growth_bytes_per_transaction",
+                    f"growth of the workload's {kinds} per transaction",
+                    total_of_kind(moved, kind),
+                    window,
+                    unit="bytes/transaction",
+                    detail=self._largest("Grew most", of_kind(moved, kind)),
+                ),
+                self._size(kind, kinds, note, moved),
+            )
+        )
+
+    def _size(self, kind: str, kinds: str, note: str, moved: Counters | Unseen) -> Observation:
+        words = f"{kinds}_bytes", f"size of the workload's {kinds} at the window's end"
+        if isinstance(moved, Unseen):
+            return missing(*words, "bytes", moved)
+        sizes = of_kind(self._sizes, kind)
+        of_all = f"Of {len(sizes):,}{f', {note}' if note else ''}."
+        detail = " ".join(filter(None, (of_all, self._largest("The largest", sizes))))
+        return Observation(*words, sum(sizes.values()), "bytes", 8192, detail=detail)
+
+    def _largest(self, heading: str, sizes: Counters) -> str:
+        ranked = sorted(sizes.items(), key=lambda each: (-each[1], self._names[each[0]]))
+        named = [
+            f"{self._names[oid]} {format_bytes(size)}" for oid, size in ranked[:_NAMED] if size
+        ]
+        return f"{heading}: {', '.join(named)}." if named else ""
+
+
+def stored_bytes(first: Path) -> int:
+    """Return the bytes of a relation's files: all segments of its rows, and the maps of free and visible space.
+
+    Args:
+        first: the first segment, as pg_relation_filepath() names it; others have .1, .2 … after it.
+
+    Raises:
+        Unseen: this user may not look.
+    """
+    return sum(_fork_bytes(first.with_name(first.name + fork)) for fork in ("", *_FORKS))
+
+
+def _fork_bytes(first: Path) -> int:
+    total = 0
+    for number in count():
+        segment = first.with_name(f"{first.name}.{number}") if number else first
+        try:
+            total += segment.stat().st_size
+        except FileNotFoundError:
+            # Past the last segment, a fork that was not needed, or a relation dropped meanwhile.
+            return total
+        except OSError as error:
+            text = f"the files in the data directory cannot be looked at: {error.strerror}"
+            raise Unseen(text) from error
+    raise AssertionError("count() does not end")
