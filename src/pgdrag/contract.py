@@ -351,12 +351,14 @@ def _check_intervals(
 
 
 def _sample(line: IntervalLine, start_s: float) -> Sample:
-    p99s = [t.latency.p99_us for t in line.transactions.values() if t.latency is not None]
+    seen = [t.latency for t in line.transactions.values() if t.latency is not None]
     return Sample(
         t_s=round(line.t_s - start_s, 6),
         duration_s=line.duration_s,
         committed=line.committed,
         failed=sum(t.failed for t in line.transactions.values()),
-        p99_us=max(p99s) if p99s else None,
+        p99_us=max((one.p99_us for one in seen), default=None),
         sessions=line.sessions,
+        p50_us=max((one.p50_us for one in seen), default=None),
+        p95_us=max((one.p95_us for one in seen), default=None),
     )

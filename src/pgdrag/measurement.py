@@ -78,14 +78,22 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Sample:
-    """One interval of the measured window: `t_s` is its end, in seconds from the window's start."""
+    """One interval of the measured window: `t_s` is its end, in seconds from the window's start.
+
+    Attributes:
+        p50_us, p95_us, p99_us: latency of that percentile, of the type of transaction that has the
+            highest; None where nothing committed, and where an older version did not keep it.
+        sessions: clients that worked at its end.
+    """
 
     t_s: float
     duration_s: float
     committed: int
     failed: int = 0
-    p99_us: float | None = None  # over all types, the worst of them; None: nothing committed
-    sessions: int | None = None  # clients that worked at its end
+    p99_us: float | None = None
+    sessions: int | None = None
+    p50_us: float | None = None
+    p95_us: float | None = None
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,8 @@ def seconds(rate: float, salt: int) -> tuple[Sample, ...]:
             failed=int(t % 13 == 0),
             p99_us=None if t % 41 == 40 else 9e6 / (rate + 1) * swing(t, salt + 1),
             sessions=8,
+            p50_us=None if t % 41 == 40 else 2e6 / (rate + 1) * swing(t, salt + 2),
+            p95_us=None if t % 41 == 40 else 3.5e6 / (rate + 1) * swing(t, salt + 1),
         )
         for t in range(120)
     )

@@ -13,7 +13,7 @@ from pgdrag.contract import Line
 from pgdrag.driver import Driver, Target
 from pgdrag.errors import DriverError
 from pgdrag.load import LoadProfile, Open, Step
-from pgdrag.measurement import Measurement
+from pgdrag.measurement import Measurement, Sample
 
 LOAD = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=1)
 TARGET = Target("/nowhere", 5432, "me", "db", password="secret")
@@ -107,7 +107,9 @@ def run_fake(tmp_path: Path, *lines: object, load: LoadProfile = LOAD, **more: A
 def test_a_measurement_has_counts_samples_and_cost(tmp_path: Path) -> None:
     found = run_fake(tmp_path, interval(3, scheduled=4), done(**counts(3, in_flight=1)))
     assert (found.total.committed, found.total.in_flight, found.committed_per_s) == (3, 1, 3.0)
-    assert [(x.t_s, x.committed, x.p99_us, x.sessions) for x in found.samples] == [(1.0, 3, 6.0, 2)]
+    assert found.samples == (
+        Sample(1.0, 1.0, 3, 0, p99_us=6.0, sessions=2, p50_us=5.0, p95_us=6.0),
+    )
     assert found.latency["payment"].p50_us == 5.0
     assert (found.driver.busiest_thread_cpu_s, found.driver.lateness_us_p99) == (0.2, None)
     assert (found.warm_up_s, found.arrivals) == (1.0, None)

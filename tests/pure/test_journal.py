@@ -52,12 +52,15 @@ def test_a_result_comes_back_as_it_was_given_samples_and_exhibits_included(
     )
     journal.plan_trials(run_id, trials)
     given = SimulatedBench(Truth(noise=0.1)).run(trials[0], lambda event: None)
-    given = replace(given, exhibits=EXHIBITS)
+    assert given.measurement is not None
+    first, *others = given.measurement.samples
+    first = replace(first, p50_us=1.5, p95_us=2.5, p99_us=3.5)
+    measurement = replace(given.measurement, samples=(first, *others))
+    given = replace(given, exhibits=EXHIBITS, measurement=measurement)
     journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), given)
     reopened = Journal(journal.path).run(run_id)
     assert reopened.results == (given,)
-    assert given.measurement is not None
-    assert len(given.measurement.samples) == 20
+    assert len(measurement.samples) == 20
     assert (reopened.study, reopened.host, reopened.seed) == (STUDY, HOST, 5)
 
 

@@ -228,10 +228,19 @@ def test_a_series_that_no_panel_knows_has_one_of_its_own():
 
 
 def test_throughput_stays_where_nothing_was_committed_and_failures_join_it():
-    found = run_with(Exhibits(), failed=2, p99_us=1500.0)
+    found = run_with(Exhibits(), failed=2, p50_us=500.0, p95_us=1000.0, p99_us=1500.0)
     panels = figures(found)[0].recording.panels
     assert [trace.label for trace in panels[0].traces] == ["committed", "failed"]
-    assert panels[1].traces[0].values == (0.0015,) * 10
+    assert [(trace.label, trace.values[0]) for trace in panels[1].traces] == [
+        ("50th percentile", 0.0005),
+        ("95th percentile", 0.001),
+        ("99th percentile", 0.0015),
+    ]
+
+
+def test_of_a_run_that_kept_one_percentile_that_one_is_drawn():
+    panels = figures(run_with(Exhibits(), p99_us=1500.0))[0].recording.panels
+    assert [trace.label for trace in panels[1].traces] == ["99th percentile"]
 
 
 def test_each_picture_names_its_trial_and_offers_the_rung_before_first():

@@ -10,7 +10,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 
+_SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
 _study = TypeAdapter(Study)
 _host = TypeAdapter(Host)
 _trial = TypeAdapter(Trial)
@@ -185,10 +186,11 @@ class Journal:
                 ),
             )
             db.executemany(
-                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO sample (run_id, number, attempt, sample, {_SAMPLE}) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (*key, number, s.t_s, s.duration_s, s.committed, s.failed, s.p99_us, s.sessions)
-                    for number, s in enumerate(samples, start=1)
+                    (*key, number, *astuple(sample))
+                    for number, sample in enumerate(samples, start=1)
                 ],
             )
             if result.exhibits:
@@ -324,7 +326,7 @@ class Journal:
         if result.measurement is None:
             return result
         rows = self._file.rows(
-            "SELECT t_s, duration_s, committed, failed, p99_us, sessions FROM sample "
+            f"SELECT {_SAMPLE} FROM sample "
             "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
             key,
         )

@@ -104,12 +104,21 @@ def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
     if any(one.failed for one in samples):
         ended.append(trace("failed", 3, (one.failed / one.duration_s for one in samples)))
     yield Panel("Throughput", "1/s", tuple(ended))
-    latencies = [None if one.p99_us is None else one.p99_us / 1e6 for one in samples]
-    if any(value is not None for value in latencies):
-        yield Panel("Latency", "s", (trace("99th percentile", 1, latencies),))
+    percentiles = (
+        trace("50th percentile", 2, (_seconds(one.p50_us) for one in samples)),
+        trace("95th percentile", 4, (_seconds(one.p95_us) for one in samples)),
+        trace("99th percentile", 1, (_seconds(one.p99_us) for one in samples)),
+    )
+    known = tuple(one for one in percentiles if any(value is not None for value in one.values))
+    if known:
+        yield Panel("Latency", "s", known)
     sessions = [None if one.sessions is None else float(one.sessions) for one in samples]
     if len(set(sessions)) > 1:
         yield Panel("Sessions with work", "count", (trace("sessions", 1, sessions),))
+
+
+def _seconds(us: float | None) -> float | None:
+    return None if us is None else us / 1e6
 
 
 def _traces(drawn: Mapping[str, Series], names: Sequence[str]) -> Iterator[Trace]:

@@ -32,7 +32,7 @@ from pgdrag.units import format_duration
 # Trailing means and medians would make waves of noise, and of two unrelated lines two related ones.
 _HOW_TO_READ = (
     "Seconds from the start of each window. A step is one interval as it was counted: nothing is "
-    "smoothed. Every scale begins at 0; what stayed at 0 throughout is left out."
+    "smoothed. A percentile of latency is that of the type of transaction with the highest. Every scale begins at 0; what stayed at 0 throughout is left out."
 )
 _FEW = 20  # events that a table lists one by one
 
