@@ -36,7 +36,10 @@ def book(counts=None, **parts):
     return Ledger({name: parts.get(name, 0.0) for name in NAMES}, counts or {}, 1e-9, 1000)
 
 
-@given(st.lists(seconds, min_size=12, max_size=12), st.lists(seconds, min_size=12, max_size=12))
+TIMES = st.lists(seconds, min_size=len(NAMES), max_size=len(NAMES))
+
+
+@given(TIMES, TIMES)
 def test_the_parts_add_up_to_what_the_components_grew_by(then, now):
     before, after = (
         book({NEEDED: side[0] * 1e3, READ: side[1] * 1e2}, **dict(zip(NAMES, side, strict=True)))
@@ -88,7 +91,7 @@ def test_a_ledger_knows_sessions_alone_and_each_wait_once():
         WaitTime("client backend", "IO:DataFileRead", 2.0),
         WaitTime("parallel worker", "IO:AioIoCompletion", 1.0),
         WaitTime("client backend", "IO:DataFileWrite", 0.5),
-        WaitTime("client backend", "LWLock:BufferContent", 0.25),
+        WaitTime("client backend", "Lock:transactionid", 0.25),
         WaitTime("client backend", "Extension:Extension", 0.125),
         WaitTime("client backend", "", 4.0),
         WaitTime("checkpointer", "IO:DataFileWrite", 99.0),
@@ -138,6 +141,18 @@ def test_the_same_movement_is_chance_where_trials_differ_as_much():
     test = signs.tested("1/transaction", "up", readings(10, 10.1), readings(20, 20.2), unsteady)
     assert test.p is not None
     assert test.p > 0.05
+
+
+@pytest.mark.parametrize(("events", "is_sure"), [((0, 0, 5, 5), True), ((0, 0, 1, 0), False)])
+def test_few_events_are_counted_and_not_taken_for_logarithms(events, is_sure):
+    seen = [replace(observation("x", n / 10, "1/s"), resolution=0.1) for n in events]
+    found = [reading(one, 10_000, 0.1) for one in seen]
+    noise = spread([found[:2], found[2:]])
+    test = signs.tested("1/s", "up", found[:2], found[2:], noise)
+    assert test.p is not None
+    assert (test.p < 0.001) == is_sure
+    if is_sure:
+        assert test.p == pytest.approx(2**-10)
 
 
 def test_without_any_repeat_nobody_knows():
@@ -277,6 +292,7 @@ def test_the_catalogue_claims_components_and_factors_that_exist_and_signs_that_a
     made_here = {"mean_read_wait_s", "mean_wal_wait_s"} | {
         "other_lwlock_wait_s_per_transaction",
         "parallel_wait_s_per_transaction",
+        "buffer_wait_s_per_transaction",
     }
     known = observation_names() | made_here
     factors = {(one.name, factor) for one in COMPONENTS for factor in (*one.counts, "")}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pgdrag.analysis.mechanisms.findings import Direction
 from pgdrag.analysis.mechanisms.ledger import (
+    BUFFER,
     HELD,
     NEEDED,
     READ,
@@ -26,6 +27,7 @@ READ_WAIT = "mean_read_wait_s"
 WAL_WAIT = "mean_wal_wait_s"
 LWLOCK_WAIT = "other_lwlock_wait_s_per_transaction"
 PARALLEL_WAIT = "parallel_wait_s_per_transaction"
+BUFFER_WAIT = "buffer_wait_s_per_transaction"
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,12 @@ CATALOGUE = (
         "Statements start parallel workers, and wait for them.",
         (_up(PARALLEL_WAIT),),
         (Claim("parallel", rank=1),),
+    ),
+    Mechanism(
+        "buffer contention",
+        "Sessions wait for blocks that others are changing, beyond what all of them take longer.",
+        (_up(BUFFER_WAIT),),
+        (Claim(BUFFER),),
     ),
     Mechanism(
         "lock contention",

@@ -18,7 +18,9 @@ from pgdrag.plan import Observation
 
 SESSIONS = ("client backend", "parallel worker")
 REST = ""  # the last factor of each component: what the others leave
-HELD = "held"
+# They last as long as what others do meanwhile, the first ones first.
+BUFFER, HELD = "buffer", "held"
+_OF_OTHERS = (BUFFER, HELD)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,10 @@ COMPONENTS = (
             *("LWLock:Xact*", "LWLock:Subtrans*", "LWLock:MultiXact*"),
         ),
     ),
-    Component(HELD, "waiting for others", ("Lock:*", "LWLock:BufferContent", "BufferPin:*")),
+    Component(
+        BUFFER, "waiting for blocks that others change", ("LWLock:BufferContent", "BufferPin:*")
+    ),
+    Component(HELD, "waiting for transactions of others", ("Lock:*",)),
     Component("lwlock", "in the server's other locks", ("LWLock:*",)),
     Component(
         "parallel",
@@ -198,18 +203,38 @@ def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
     parts = [
         part
         for component in COMPONENTS
-        if component.name != HELD
+        if component.name not in _OF_OTHERS
         for part in _net(_factors(component, before, after, least_s))
     ]
-    held_s = max(after.seconds[HELD] - before.seconds[HELD], 0.0)
+    for number, name in enumerate(_OF_OTHERS):
+        parts = _with_waits_for_others(parts, name, _OF_OTHERS[number:], before, after, least_s)
+    return tuple(parts)
+
+
+def _with_waits_for_others(
+    parts: Sequence[Part],
+    name: str,
+    left_out: Sequence[str],
+    before: Ledger,
+    after: Ledger,
+    least_s: float,
+) -> list[Part]:
+    """Spread what a wait for others grew by as they did over what they do, and add the rest as its own."""
+    grown_s = max(after.seconds[name] - before.seconds[name], 0.0)
     whole_s = sum(part.added_s for part in parts)
-    with_others_s = min(_grown_with_others(before, after, least_s), held_s) if whole_s else 0.0
-    if with_others_s:
-        parts = [
-            replace(part, added_s=part.added_s * (1 + with_others_s / whole_s)) for part in parts
-        ]
-    own_s = held_s - with_others_s
-    return (*parts, *([Part(HELD, REST, own_s)] if own_s > 0 else []))
+    (others_then, then), (others_now, now) = (
+        (
+            max(x.whole_s - sum(x.seconds[one] for one in left_out), least_s),
+            max(x.seconds[name], least_s),
+        )
+        for x in (before, after)
+    )
+    as_they_did_s = _logarithmic_mean(then, now) * math.log(others_now / others_then)
+    spread_s = min(max(as_they_did_s, 0.0), grown_s) if whole_s else 0.0
+    if spread_s:
+        parts = [replace(part, added_s=part.added_s * (1 + spread_s / whole_s)) for part in parts]
+    own_s = grown_s - spread_s
+    return [*parts, *([Part(name, REST, own_s)] if own_s > 0 else [])]
 
 
 def _net(parts: Sequence[Part]) -> list[Part]:
@@ -237,13 +262,6 @@ def _factors(component: Component, before: Ledger, after: Ledger, least_s: float
     rest = parts[-1]
     slip_s = (now_s - then_s) - sum(part.added_s for part in parts)
     return [*parts[:-1], Part(name, REST, rest.added_s + slip_s)]
-
-
-def _grown_with_others(before: Ledger, after: Ledger, least_s: float) -> float:
-    """Return what waiting for others would have grown by if it had grown as all else did."""
-    then, now = (max(x.seconds[HELD], least_s) for x in (before, after))
-    others_then, others_now = (max(x.whole_s - x.seconds[HELD], least_s) for x in (before, after))
-    return max(_logarithmic_mean(then, now) * math.log(others_now / others_then), 0.0)
 
 
 def _logarithmic_mean(a: float, b: float) -> float:

@@ -20,6 +20,8 @@ from pgdrag.analysis.mechanisms.findings import Direction
 from pgdrag.analysis.movement import UNMOVED_BELOW, scaled
 from pgdrag.plan import Observation
 
+_OF_EVENTS = ("1/s", "1/transaction")
+_FEW_EVENTS = 30  # on both sides together; of so few chance in counting is what matters
 _LEAST_SD = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
 
 
@@ -30,10 +32,14 @@ class Reading:
     Attributes:
         value: a logarithm, of a share that of its odds.
         counting_variance: of that, by chance in counting the events behind it.
+        events: how many there were; None where it is no count of events.
+        exposure: seconds or transactions in which they were counted.
     """
 
     value: float
     counting_variance: float
+    events: int | None = None
+    exposure: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ def reading(seen: Observation, committed: int, resolution: float) -> Reading | N
     per_commit = 1 / max(committed - 0.5, 0.5) if seen.unit.endswith("/transaction") else 0.0
     whole = 1 / seen.resolution
     if seen.unit != "ratio":
-        return Reading(value, 1 / max(seen.value * whole, 1.0) + per_commit)
+        events = round(seen.value * whole) if seen.unit in _OF_EVENTS else None
+        return Reading(value, 1 / max(seen.value * whole, 1.0) + per_commit, events, whole)
     share = 1 / (1 + math.exp(-value))
     return Reading(value, 1 / max(share * whole, 1.0) + 1 / max((1 - share) * whole, 1.0))
 
@@ -114,13 +121,20 @@ def tested(
     """
     then, now = _mean(before), _mean(after)
     distance = (now - then) if wanted == "up" else (then - now)
-    p = _chance(distance, before, after, noise) if noise.dof else None
+    p = _chance(distance, wanted, before, after, noise) if noise.dof else None
     return Test(_unscaled(unit, then), _unscaled(unit, now), p, distance)
 
 
 def _chance(
-    distance: float, before: Sequence[Reading], after: Sequence[Reading], noise: Spread
+    distance: float,
+    wanted: Direction,
+    before: Sequence[Reading],
+    after: Sequence[Reading],
+    noise: Spread,
 ) -> float:
+    counted = [one.events for one in (*before, *after) if one.events is not None]
+    if len(counted) == len(before) + len(after) and sum(counted) < _FEW_EVENTS:
+        return _chance_of_few(wanted, before, after)
     between = noise.sd**2 * (1 / len(before) + 1 / len(after))
     counting = sum(
         sum(x.counting_variance for x in side) / len(side) ** 2 for side in (before, after)
@@ -128,6 +142,19 @@ def _chance(
     # What chance in counting does is known, and not estimated: degrees of freedom by Satterthwaite.
     dof = noise.dof * ((between + counting) / between) ** 2
     return float(stdtr(dof, -distance / math.sqrt(between + counting)))
+
+
+def _chance_of_few(wanted: Direction, before: Sequence[Reading], after: Sequence[Reading]) -> float:
+    """Return how likely so few events fall so onto the two sides: the exact conditional binomial test.
+
+    A logarithm of none is as little as its floor, so that ten events against none would hardly count.
+    """
+    more, less = (after, before) if wanted == "up" else (before, after)
+    events = sum(one.events or 0 for one in more)
+    every = events + sum(one.events or 0 for one in less)
+    exposure = sum(one.exposure for one in more)
+    share = exposure / (exposure + sum(one.exposure for one in less))
+    return float(stats.binom.sf(events - 1, every, share))
 
 
 def adjusted(values: Mapping[str, float]) -> dict[str, float]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.findings import Movement
 from pgdrag.analysis.mechanisms.catalogue import (
+    BUFFER_WAIT,
     LWLOCK_WAIT,
     PARALLEL_WAIT,
     READ_WAIT,
     WAL_WAIT,
     Sign,
 )
-from pgdrag.analysis.mechanisms.ledger import READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
+from pgdrag.analysis.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
 from pgdrag.analysis.mechanisms.signs import (
     Reading,
     Spread,
@@ -131,5 +132,6 @@ def _made_of(book: Ledger) -> Iterator[Observation]:
     for name, label, component in (
         (LWLOCK_WAIT, "sessions' wait for other locks of the server per transaction", "lwlock"),
         (PARALLEL_WAIT, "sessions' wait for parallel workers per transaction", "parallel"),
+        (BUFFER_WAIT, "sessions' wait for blocks that others change per transaction", BUFFER),
     ):
         yield Observation(name, label, book.seconds[component], "s/transaction", book.least_s)
