@@ -47,7 +47,8 @@ class Event:
     """Something that happened at a moment, or from one moment to another.
 
     Attributes:
-        kind: "checkpoint", "vacuum", "analyze", "deadlock", "lock wait", "temporary file", "error" …
+        kind: "checkpoint", "vacuum", "analyze", "deadlock", "lock wait", "temporary file", "error",
+            "holder" …
         end_s: None where it happened at `start_s`, or its end is not known.
         text: what else is known of it, without a full stop: "84 % of it for WAL volume".
         count: how many alike are told by this one, where there were too many to keep each.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import psycopg
 import pytest
 from watching import ROWS, make_table, run_in_session, start, watching
 
+from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.database import Database
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.indexes import Indexes
@@ -179,6 +181,48 @@ def test_an_idle_transaction_holds_the_horizon_as_long_as_it_has_a_snapshot(
     assert watch["horizon_held_s"] > 0
     detail = watch.detail("horizon_age_transactions")
     assert f"session {pid} (idle in transaction, monthly report)" in detail
+
+
+def test_who_holds_the_horizon_within_the_window_alone_is_an_event_of_it(
+    any_cluster: Cluster,
+) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    collector, begin_s = Horizon(), time.time()
+    with any_cluster.connect() as connection:
+        observer = Observer(any_cluster, connection)
+        collector.sample(observer)
+        with any_cluster.connect(application_name="monthly report") as holder:
+            holder.autocommit = False
+            holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            holder.execute("SELECT count(*) FROM rows")
+            pid = holder.info.backend_pid
+            run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
+            deadline = time.monotonic() + 60
+            while not collector.exhibits(Window(1.0, 1, begin_s, time.time())).events:
+                assert time.monotonic() < deadline
+                collector.sample(observer)
+                time.sleep(0.05)
+        collector.sample(observer)
+    found = collector.exhibits(Window(1.0, 1, begin_s, time.time()))
+    [event] = found.events
+    assert event.kind == "holder"
+    assert event.text.startswith(f"session {pid} (idle in transaction, monthly report), ")
+    assert event.end_s is not None
+    assert event.end_s - event.start_s >= 2
+    [series] = found.series
+    assert (series.name, series.values[0], series.values[-1]) == ("horizon_age_transactions", 0, 0)
+    assert max(series.values) >= 50
+
+
+def test_short_transactions_are_neither_drawn_nor_events(shared_cluster: Cluster) -> None:
+    collector, begin_s = Horizon(), time.time()
+    with shared_cluster.connect() as connection, shared_cluster.connect() as client:
+        client.autocommit = False
+        client.execute("SELECT pg_current_xact_id()")
+        collector.sample(Observer(shared_cluster, connection))
+    found = collector.exhibits(Window(1.0, 1, begin_s, time.time()))
+    assert (found.events, found.series[0].values) == ((), (0.0,))
 
 
 def test_nobody_holds_the_horizon_of_an_idle_server(shared_cluster: Cluster) -> None:
