@@ -109,6 +109,21 @@ def test_a_ledger_knows_sessions_alone_and_each_wait_once():
     assert ledger([], [cpu], committed=9) is None
 
 
+def test_a_session_that_was_woken_and_waits_for_a_processor_is_in_no_wait():
+    waits = [
+        WaitTime("client backend", "Client:ClientRead", 6.0),
+        WaitTime("client backend", "IO:WalSync", 2.0),
+        WaitTime("client backend", "", 2.0),
+    ]
+    cpu = observation("session_cpu_s_per_transaction", 0.0015, "s/transaction")
+    queue = observation("session_cpu_wait_s_per_transaction", 0.0045, "s/transaction")
+    found = ledger(waits, [cpu, queue], committed=1000)
+    assert found is not None
+    told = {name: time_s for name, time_s in found.seconds.items() if time_s}
+    assert told == pytest.approx({"client": 3e-3, "wal": 1e-3, "cpu": 1.5e-3, "queue": 4.5e-3})
+    assert found.whole_s == pytest.approx(10e-3)
+
+
 def test_ledgers_of_several_trials_weigh_by_their_transactions():
     one = replace(book({READ: 1.0}, cpu=0.1), committed=10)
     ten = replace(book({READ: 3.0}, cpu=0.3), committed=30)

@@ -161,7 +161,7 @@ def ledger(
             seconds[_component(one.wait)] += one.time_s / committed
         else:
             running_s += one.time_s / committed
-    seconds |= _running(running_s, values)
+    seconds = _with_processors(seconds, running_s, values)
     # None at all is taken for the least that can be told: a factor has no logarithm of nothing.
     counts = {
         name: max(values[name], seen[name].resolution)
@@ -181,15 +181,24 @@ def _component(wait: str) -> str:
     )
 
 
-def _running(running_s: float, values: Mapping[str, float]) -> dict[str, float]:
-    """Share the time without a wait out into that on a processor and that before one."""
+def _with_processors(
+    waits: Mapping[str, float], running_s: float, values: Mapping[str, float]
+) -> dict[str, float]:
+    """Add the time on a processor and that before one, which the kernel knows, to the waits.
+
+    A session that was woken stands under the wait that it slept in until it runs again. So far as the
+    kernel counts more time before a processor than sessions without a wait have, it is taken out of all
+    waits alike.
+    """
     cpu_s, queue_s = values.get(_CPU), values.get(_QUEUE)
-    if cpu_s is None or queue_s is None or cpu_s + queue_s <= 0:
-        return {"cpu": running_s}
-    return {
-        "cpu": running_s * cpu_s / (cpu_s + queue_s),
-        "queue": running_s * queue_s / (cpu_s + queue_s),
-    }
+    if cpu_s is None or queue_s is None:
+        return {**waits, "cpu": running_s}
+    cpu_s = min(cpu_s, running_s)
+    asleep_s = sum(waits.values())
+    woken_s = min(max(queue_s - (running_s - cpu_s), 0.0), asleep_s)
+    rest = 1 - woken_s / asleep_s if asleep_s else 1.0
+    shortened = {name: time_s * rest for name, time_s in waits.items()}
+    return {**shortened, "cpu": cpu_s, "queue": running_s - cpu_s + woken_s}
 
 
 def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
