@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from watching import watching
 
-from pgdrag.collectors import Unseen
+from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors import host as host_module
 from pgdrag.collectors.disk import Disk, device_of
 from pgdrag.collectors.host import Host
@@ -61,6 +61,42 @@ def test_a_kernel_without_the_account_of_pressure_is_named(
         time.sleep(0.2)
     assert watch.missing("io_pressure_share") == "this kernel does not account pressure"
     assert watch["host_idle_share"] >= 0
+
+
+def test_who_wants_a_processor_is_counted_without_the_one_who_looks(
+    shared_cluster: Cluster,
+) -> None:
+    host = Host()
+    with shared_cluster.connect() as connection:
+        observer = Observer(shared_cluster, connection)
+        spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(3)]
+        try:
+            for _ in range(5):
+                host.sample(observer)
+        finally:
+            for each in spinning:
+                each.kill()
+                each.wait()
+    window = Window(1.0, 1, time.time() - 1, time.time())
+    [queue] = [one for one in host.exhibits(window).series if one.name == "runnable_processes"]
+    [mean] = [one for one in host.observations(window) if one.name == "runnable_processes"]
+    assert len(queue.values) == 5
+    assert min(queue.values) >= 3
+    assert mean.value == pytest.approx(sum(queue.values) / 5)
+    assert " at 5 moments, on " in mean.detail
+
+
+def test_a_kernel_that_does_not_count_who_can_run_is_named(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "stat").write_text("ctxt 7\n")
+    host = Host()
+    with shared_cluster.connect() as connection:
+        monkeypatch.setattr(host_module, "PROC", tmp_path)
+        host.sample(Observer(shared_cluster, connection))
+    seen = {one.name: one.missing for one in host.observations(Window(1.0, 1, 0.0, 1.0))}
+    reason = "this kernel does not account processes that can run"
+    assert seen["runnable_processes"] == reason
 
 
 @pytest.fixture

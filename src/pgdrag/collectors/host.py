@@ -6,6 +6,7 @@ kernel did on everybody's behalf. In containers it is the host's account where t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pgdrag.collectors._counters import (
     share,
 )
 from pgdrag.collectors._proc import PROC
+from pgdrag.exhibits import Exhibits, Series
 from pgdrag.plan import Observation
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds
@@ -53,6 +55,7 @@ _THROTTLED = (
     "cpu_throttled_share",
     "periods in which the control group had used up its processors",
 )
+_RUNNABLE = ("runnable_processes", "processes that ran or wanted to, on average")
 _DIRTY = ("dirty_memory_bytes", "written, but not yet on storage, at the window's end")
 
 
@@ -74,6 +77,8 @@ class Host(CounterCollector):
         super().__init__()
         self._last_us: dict[str, int] = {}
         self._dirty: int | Unseen = Unseen("no reading was taken")
+        self._runnable: list[tuple[float, int]] = []
+        self._why_not_runnable = Unseen("nobody looked within the window")
 
     def read(self, observer: Observer) -> Counters:
         """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
@@ -95,6 +100,26 @@ class Host(CounterCollector):
         """Only processors and context switches: the rest is as dear as these, each second."""
         observer.postmaster()
         return {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}
+
+    def sample(self, observer: Observer) -> None:
+        """Read what is drawn, and count those who run or wait for a processor at this moment."""
+        super().sample(observer)
+        found = attempt(lambda: _runnable(observer))
+        if isinstance(found, Unseen):
+            self._why_not_runnable = found
+        else:
+            self._runnable.append((time.time(), found))
+
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return the series, and that of the run queue, which is of moments and not of intervals."""
+        drawn = super().exhibits(window)
+        if not self._runnable:
+            return drawn
+        moments, values = zip(*self._runnable, strict=True)
+        times_s = tuple(moment - window.started_unix_s for moment in moments)
+        label = "processes that run or want to"
+        queue = Series(_RUNNABLE[0], label, "count", times_s, values, is_of_machine=True)
+        return replace(drawn, series=(*drawn.series, queue))
 
     def _cpu_us(self) -> dict[str, int]:
         times = psutil.cpu_times()
@@ -132,6 +157,7 @@ class Host(CounterCollector):
                 pick(moved, "switches"),
                 self.observed_s,
             ),
+            self._run_queue(),
             *(self._pressure(kind, label, moved) for kind, label in _PRESSURES.items()),
             per_transaction(
                 "major_faults_per_transaction",
@@ -149,6 +175,16 @@ class Host(CounterCollector):
             self._dirty_memory(),
         )
         return tuple(replace(one, is_of_machine=True) for one in seen)
+
+    def _run_queue(self) -> Observation:
+        seen = [count for _, count in self._runnable]
+        if not seen:
+            return missing(*_RUNNABLE, "count", self._why_not_runnable)
+        detail = (
+            f"Between {min(seen)} and {max(seen)} at {len(seen)} moments,"
+            f" on {psutil.cpu_count() or 1} processors."
+        )
+        return Observation(*_RUNNABLE, sum(seen) / len(seen), "count", 1 / len(seen), detail=detail)
 
     def _pressure(self, kind: str, label: str, moved: Counters | Unseen) -> Observation:
         name = f"{kind}_pressure_share"
@@ -231,6 +267,15 @@ def _is_limited(group: Path) -> bool:
         if not isinstance(quota, Unseen) and quota:
             return quota[0] != unlimited
     return False
+
+
+def _runnable(observer: Observer) -> int:
+    """Count the machine's processes and threads on a processor, or waiting for one, without the reader."""
+    observer.postmaster()
+    table = _table(PROC / "stat")
+    if "procs_running" not in table:
+        raise Unseen("this kernel does not account processes that can run")
+    return max(table["procs_running"] - 1, 0)
 
 
 def _dirty_bytes() -> int:
