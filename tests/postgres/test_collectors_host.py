@@ -13,8 +13,10 @@ import pytest
 from watching import watching
 
 from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors import _cgroups as cgroups
 from pgdrag.collectors import host as host_module
-from pgdrag.collectors.disk import Disk, device_of
+from pgdrag.collectors._cgroups import MemoryLimit, io_limits, memory_limit, throttling
+from pgdrag.collectors.disk import Disk, device_of, number_of_disk
 from pgdrag.collectors.host import Host
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
@@ -126,19 +128,142 @@ def test_periods_in_which_a_group_was_held_back_are_counted(small_group: Path) -
 
 
 def throttled(pid: int) -> int:
-    return host_module.throttling(pid).get("nr_throttled", 0)
+    return throttling(pid).get("nr_throttled", 0)
 
 
 def test_a_server_without_a_limit_is_not_said_to_be_held_back(shared_cluster: Cluster) -> None:
     assert shared_cluster.postmaster_pid is not None
-    if host_module.throttling(shared_cluster.postmaster_pid):
+    if throttling(shared_cluster.postmaster_pid):
         pytest.skip("this machine's processors are limited")
     with watching(Host(), shared_cluster) as watch:
         pass
     assert watch.missing("cpu_throttled_share") == "no control group limits the server's processors"
 
 
+@pytest.fixture
+def memory_group() -> Iterator[Path]:
+    """A control group that may have 64 MB."""
+    top = Path("/sys/fs/cgroup")
+    limit, where = (
+        ("memory.limit_in_bytes", top / "memory")
+        if (top / "memory").is_dir()
+        else ("memory.max", top)
+    )
+    group = where / f"pgdrag-test-memory-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        (group / limit).write_text(str(64 << 20))
+    except OSError as error:
+        group.rmdir()
+        pytest.skip(f"no control group of memory can be made here: {error}")
+    yield group
+    # Those that were in it have ended, but the kernel may not have let go of them yet.
+    assert wait_until(lambda: is_removed(group), 10)
+
+
+def is_removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_the_memory_that_a_group_around_the_server_may_have_is_told(
+    memory_group: Path, cluster: Cluster
+) -> None:
+    cluster.start()
+    (memory_group / "cgroup.procs").write_text(str(cluster.postmaster_pid))
+    try:
+        with watching(Host(), cluster) as watch, cluster.connect() as client:
+            client.execute("SELECT 1")
+    finally:
+        cluster.stop()
+    assert watch["memory_limit_bytes"] == 64 << 20
+    assert 0 < watch["memory_used_share"] <= 1
+    assert watch.detail("memory_limit_bytes").endswith(" of 64 MB.")
+
+
+def test_a_server_without_a_limit_of_memory_has_none(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cgroups, "CGROUPS", tmp_path)
+    with watching(Host(), shared_cluster) as watch:
+        pass
+    for name in ("memory_limit_bytes", "memory_used_share"):
+        assert watch.missing(name) == "no control group limits the server's memory"
+    for name in ("storage_read_bytes_limit_per_s", "storage_writes_limit_per_s"):
+        assert watch.missing(name)
+
+
+def process_in_groups(
+    monkeypatch: pytest.MonkeyPatch, root: Path, membership: str, files: dict[str, str]
+) -> None:
+    """Make process 7 a member of control groups with such files."""
+    (root / "proc" / "7").mkdir(parents=True)
+    (root / "proc" / "7" / "cgroup").write_text(membership)
+    for name, text in files.items():
+        (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "cgroup" / name).write_text(text)
+    monkeypatch.setattr(cgroups, "PROC", root / "proc")
+    monkeypatch.setattr(cgroups, "CGROUPS", root / "cgroup")
+
+
+def test_of_nested_groups_the_one_with_least_left_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = {
+        "pod/memory.max": "1000\n",
+        "pod/memory.current": "990\n",
+        "pod/server/memory.max": "500\n",
+        "pod/server/memory.current": "100\n",
+        "pod/server/inner/memory.max": "max\n",
+        "pod/server/inner/memory.current": "100\n",
+        "pod/io.max": "8:0 rbps=1000 wbps=max riops=max wiops=9\n8:16 rbps=1 wbps=1\n",
+        "pod/server/io.max": "8:0 rbps=2000 wbps=max riops=max wiops=5\n",
+    }
+    process_in_groups(monkeypatch, tmp_path, "0::/pod/server/inner\n", files)
+    assert memory_limit(7) == MemoryLimit(1000, 990)
+    assert io_limits(7, "8:0") == {"rbps": 1000, "wiops": 5}
+    assert io_limits(7, "8:32") == {}
+
+
+def test_groups_of_version_1_have_a_tree_for_each_resource(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = {
+        "memory/a/memory.limit_in_bytes": "9223372036854771712\n",
+        "memory/a/memory.usage_in_bytes": "300\n",
+        "memory/a/b/memory.limit_in_bytes": "4096\n",
+        "memory/a/b/memory.usage_in_bytes": "300\n",
+        "blkio/c/blkio.throttle.write_bps_device": "8:0 1048576\n8:16 1\n",
+        "blkio/c/blkio.throttle.read_iops_device": "",
+    }
+    membership = "4:memory:/a/b\n7:blkio:/c\n1:cpu:/\n0::/\n"
+    process_in_groups(monkeypatch, tmp_path, membership, files)
+    assert memory_limit(7) == MemoryLimit(4096, 300)
+    assert io_limits(7, "8:0") == {"wbps": 1048576}
+    process_in_groups(monkeypatch, tmp_path / "other", "4:memory:/a\n", files)
+    with pytest.raises(Unseen, match="no control group limits the server's memory"):
+        memory_limit(7)
+
+
 # disk
+
+
+def test_the_disk_of_the_data_directory_has_a_number(shared_cluster: Cluster) -> None:
+    try:
+        device = device_of(shared_cluster.data_directory)
+    except Unseen as unseen:
+        pytest.skip(unseen.reason)
+    major, _, minor = number_of_disk(device).partition(":")
+    assert int(major) > 0
+    assert int(minor) >= 0
+    with pytest.raises(Unseen, match="block device no-such-disk cannot be told"):
+        number_of_disk("no-such-disk")
 
 
 def test_bytes_written_through_to_storage_are_the_devices(shared_cluster: Cluster) -> None:

@@ -29,6 +29,7 @@ from pgdrag.host import mount_of
 from pgdrag.plan import Observation
 
 _DEVICES = Path("/sys/dev/block")
+_BLOCK_CLASS = Path("/sys/class/block")
 _MS_PER_S = 1000
 # What psutil calls it, what was done to the bytes, and what the requests were.
 _WAYS = (
@@ -172,6 +173,20 @@ def device_of(directory: Path) -> str:
         return (_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
     except OSError as error:
         raise Unseen("the block device under the data directory cannot be told") from error
+
+
+def number_of_disk(device: str) -> str:
+    """Return the number of a block device, "8:0"; of a partition that of the disk that it is on.
+
+    Raises:
+        Unseen: the kernel does not show it.
+    """
+    try:
+        directory = (_BLOCK_CLASS / device).resolve(strict=True)
+        whole = directory.parent if (directory / "partition").exists() else directory
+        return (whole / "dev").read_text().strip()
+    except OSError as error:
+        raise Unseen(f"the number of the block device {device} cannot be told") from error
 
 
 def _mounted_device(directory: Path) -> int:

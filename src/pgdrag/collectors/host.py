@@ -9,12 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import psutil
 
 from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors._cgroups import (
+    MemoryLimit,
+    io_limits,
+    kernel_table,
+    memory_limit,
+    read_kernel,
+    throttling,
+)
 from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
@@ -27,8 +34,10 @@ from pgdrag.collectors._counters import (
     share,
 )
 from pgdrag.collectors._proc import PROC
+from pgdrag.collectors.disk import device_of, number_of_disk
 from pgdrag.exhibits import Exhibits, Series
 from pgdrag.plan import Observation
+from pgdrag.units import format_bytes
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds
 # Names of psutil.cpu_times that make up a mode; time of guests is part of the user's.
@@ -55,6 +64,15 @@ _THROTTLED = (
     "cpu_throttled_share",
     "periods in which the control group had used up its processors",
 )
+_MEMORY_LIMIT = ("memory_limit_bytes", "memory that the server's control group may have")
+_MEMORY_USED = ("memory_used_share", "of that, in use at the window's end, page cache included")
+# What a control group may limit on a device, as version 2 calls it.
+_IO_LIMITS = {
+    "rbps": ("storage_read_bytes_limit_per_s", "bytes that it may read from the device"),
+    "wbps": ("storage_written_bytes_limit_per_s", "bytes that it may write to the device"),
+    "riops": ("storage_reads_limit_per_s", "reads from the device that it may do"),
+    "wiops": ("storage_writes_limit_per_s", "writes to the device that it may do"),
+}
 _RUNNABLE = ("runnable_processes", "processes that ran or wanted to, on average")
 _DIRTY = ("dirty_memory_bytes", "written, but not yet on storage, at the window's end")
 
@@ -77,6 +95,8 @@ class Host(CounterCollector):
         super().__init__()
         self._last_us: dict[str, int] = {}
         self._dirty: int | Unseen = Unseen("no reading was taken")
+        self._memory: MemoryLimit | Unseen = Unseen("no reading was taken")
+        self._io_limits: Mapping[str, int] | Unseen = Unseen("no reading was taken")
         self._runnable: list[tuple[float, int]] = []
         self._why_not_runnable = Unseen("nobody looked within the window")
 
@@ -85,7 +105,13 @@ class Host(CounterCollector):
         # It is the server's machine only as long as the server is on it.
         postmaster = observer.postmaster()
         self._dirty = attempt(_dirty_bytes)
-        vmstat = attempt(lambda: _table(PROC / "vmstat"))
+        self._memory = attempt(lambda: memory_limit(postmaster))
+        self._io_limits = attempt(
+            lambda: io_limits(
+                postmaster, number_of_disk(device_of(observer.cluster.data_directory))
+            )
+        )
+        vmstat = attempt(lambda: kernel_table(PROC / "vmstat"))
         counters = {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}
         for kind in _PRESSURES:
             total = attempt(lambda kind=kind: _pressure_us(kind))  # type: ignore[misc]
@@ -172,6 +198,8 @@ class Host(CounterCollector):
                 window,
             ),
             self._throttled(moved),
+            *self._memory_limits(),
+            *self._limits_of_io(),
             self._dirty_memory(),
         )
         return tuple(replace(one, is_of_machine=True) for one in seen)
@@ -205,13 +233,36 @@ class Host(CounterCollector):
         nothing = "the server's control group was idle"
         return share(*_THROTTLED, throttled, periods, nothing=nothing, detail="")
 
+    def _memory_limits(self) -> tuple[Observation, Observation]:
+        found = self._memory
+        if isinstance(found, Unseen):
+            return missing(*_MEMORY_LIMIT, "bytes", found), missing(*_MEMORY_USED, "ratio", found)
+        used = min(found.used_bytes, found.limit_bytes)
+        detail = f"{format_bytes(found.used_bytes)} of {format_bytes(found.limit_bytes)}."
+        nothing = "the limit is 0"
+        return (
+            Observation(*_MEMORY_LIMIT, found.limit_bytes, "bytes", 4096, detail=detail),
+            share(*_MEMORY_USED, used, found.limit_bytes, nothing=nothing, detail=detail),
+        )
+
+    def _limits_of_io(self) -> Iterator[Observation]:
+        for kind, (name, what) in _IO_LIMITS.items():
+            label = f"{what} per second, by the server's control group"
+            found = self._io_limits
+            if isinstance(found, Unseen):
+                yield missing(name, label, "1/s", found)
+            elif kind not in found:
+                yield missing(name, label, "1/s", Unseen("no control group limits it"))
+            else:
+                detail = f"{format_bytes(found[kind])}/s." if kind.endswith("bps") else ""
+                yield Observation(name, label, found[kind], "1/s", 1, detail=detail)
+
     def _dirty_memory(self) -> Observation:
         if isinstance(self._dirty, Unseen):
             return missing(*_DIRTY, "bytes", self._dirty)
         return Observation(*_DIRTY, self._dirty, "bytes", 4096)
 
 
-_CGROUPS = Path("/sys/fs/cgroup")
 _FAULTS = ("pgmajfault", "pswpin", "pswpout")
 
 
@@ -228,51 +279,16 @@ def _seconds(us: int | Unseen) -> str:
 
 def _pressure_us(kind: str) -> int:
     """Return for how long some process has waited since the start: `some … total=123`."""
-    for line in _read(PROC / "pressure" / kind).splitlines():
+    for line in read_kernel(PROC / "pressure" / kind).splitlines():
         if line.startswith("some "):
             return int(line.rpartition("total=")[2])
     raise Unseen("this kernel does not account pressure")
 
 
-def throttling(pid: int) -> dict[str, int]:
-    """Return in how many periods the process's control groups ran, and were held back, since they were made.
-
-    Of all groups around the process that limit its processors; none where none does.
-    """
-    found: dict[str, int] = {}
-    for group in _control_groups(pid):
-        if not _is_limited(group):
-            continue
-        table = _table(group / "cpu.stat")
-        for name in ("nr_periods", "nr_throttled"):
-            found[name] = found.get(name, 0) + table.get(name, 0)
-    return found
-
-
-def _control_groups(pid: int) -> Iterator[Path]:
-    """Yield the directories of a process's control groups for processors, innermost first: cgroups(7)."""
-    for line in _read(PROC / str(pid) / "cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        top = _CGROUPS / controllers if controllers else _CGROUPS
-        group = top / path.lstrip("/")
-        yield from (x for x in (group, *group.parents) if x.is_relative_to(top) and x.is_dir())
-
-
-def _is_limited(group: Path) -> bool:
-    """Tell whether a group has a quota; of version 2 in cpu.max, of version 1 in cpu.cfs_quota_us."""
-    for name, unlimited in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
-        quota = attempt(lambda name=name: _read(group / name).split())  # type: ignore[misc]
-        if not isinstance(quota, Unseen) and quota:
-            return quota[0] != unlimited
-    return False
-
-
 def _runnable(observer: Observer) -> int:
     """Count the machine's processes and threads on a processor, or waiting for one, without the reader."""
     observer.postmaster()
-    table = _table(PROC / "stat")
+    table = kernel_table(PROC / "stat")
     if "procs_running" not in table:
         raise Unseen("this kernel does not account processes that can run")
     return max(table["procs_running"] - 1, 0)
@@ -280,18 +296,5 @@ def _runnable(observer: Observer) -> int:
 
 def _dirty_bytes() -> int:
     # Both in kB, which are 1,024 bytes each.
-    table = _table(PROC / "meminfo")
+    table = kernel_table(PROC / "meminfo")
     return 1024 * (table["Dirty"] + table["Writeback"])
-
-
-def _table(path: Path) -> Mapping[str, int]:
-    """Return the numbers of a file of the kernel's with a name and a number a line."""
-    lines = (line.replace(":", " ").split() for line in _read(path).splitlines())
-    return {words[0]: int(words[1]) for words in lines if len(words) > 1}
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise Unseen(f"{path} cannot be read: {error.strerror}") from error
