@@ -135,6 +135,24 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class ProcessIoUse:
+    """What the server's processes of one kind read and wrote over the window, by system calls.
+
+    Attributes:
+        kind: "sessions", "I/O workers", "checkpointer" …; "not attributed" is what processes did
+            between the last look at them and their end.
+        read_bytes: from the kernel's page cache or a device.
+        written_bytes: into the kernel's page cache or to a device.
+    """
+
+    kind: str
+    read_calls: int
+    write_calls: int
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True)
 class Exhibits:
     """All that collectors brought from one trial beside numbers.
 
@@ -148,6 +166,7 @@ class Exhibits:
     statements: tuple[StatementUse, ...] = ()
     plans: tuple[StatementPlan, ...] = ()
     stacks: tuple[Stack, ...] = ()
+    process_io: tuple[ProcessIoUse, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -164,5 +183,6 @@ def together(parts: Iterable[Exhibits]) -> Exhibits:
         statements=tuple(x for part in parts for x in part.statements),
         plans=tuple(x for part in parts for x in part.plans),
         stacks=tuple(x for part in parts for x in part.stacks),
+        process_io=tuple(x for part in parts for x in part.process_io),
         missing={name: why for part in parts for name, why in part.missing.items()},
     )

@@ -93,6 +93,23 @@ def test_reads_of_a_session_that_has_ended_are_not_lost(any_cluster: Cluster) ->
     assert "not attributed" in watch.detail("read_syscalls_per_transaction")
 
 
+def test_calls_and_bytes_are_told_apart_by_kind_of_process(any_cluster: Cluster) -> None:
+    start(any_cluster, shared_buffers="256kB", max_parallel_workers_per_gather="0")
+    make_table(any_cluster)
+    collector = Reads()
+    # A session that outlives the window is looked at once more at its end.
+    with any_cluster.connect() as client, watching(collector, any_cluster) as watch:
+        client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
+        client.execute("UPDATE rows SET filler = 'x'")
+        client.execute("CHECKPOINT")
+    uses = {use.kind: use for use in collector.exhibits(Window(1.0, 1, 0.0, 1.0)).process_io}
+    assert uses["sessions"].read_calls >= 1000
+    assert uses["sessions"].written_bytes > ROWS * 80
+    assert uses["checkpointer"].write_calls > 0
+    total = sum(use.read_calls for use in uses.values())
+    assert total == watch["read_syscalls_per_transaction"]
+
+
 def test_the_account_of_an_ended_process_passes_to_the_postmaster(shared_cluster: Cluster) -> None:
     pid = shared_cluster.postmaster_pid
     assert pid is not None

@@ -194,7 +194,16 @@ def test_calls_are_told_apart_by_kind_from_the_samplers_start_on(fake_proc: Fake
     fake_proc.put(9, "postgres: prod: me db [local] idle", 3)
     fake_proc.spawn(8, 9)
     expected = {"checkpointer": 4, "autovacuum workers": 50, "sessions": 3}
-    assert sampler.stop() == expected
+    assert {kind: io.read_calls for kind, io in sampler.stop().items()} == expected
+
+
+def test_a_number_that_another_process_got_loses_neither_account(fake_proc: FakeProc) -> None:
+    fake_proc.put(7, "postgres: checkpointer ", 1000)
+    fake_proc.spawn(7)
+    sampler = ShareSampler(1, without=-1)
+    fake_proc.put(7, "postgres: me db [local] idle", 5)
+    found = sampler.stop()
+    assert sum(io.read_calls for io in found.values()) == 5
 
 
 def test_a_server_that_vanishes_ends_the_sampler_with_what_it_saw(fake_proc: FakeProc) -> None:

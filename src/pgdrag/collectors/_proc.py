@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +55,10 @@ class ProcessIo:
 
     def __sub__(self, other: ProcessIo) -> ProcessIo:
         return ProcessIo(*(a - b for a, b in zip(_values(self), _values(other), strict=True)))
+
+    def is_at_least(self, other: ProcessIo) -> bool:
+        """Tell whether this may be a later account of the same process: none of it ever falls."""
+        return all(a >= b for a, b in zip(_values(self), _values(other), strict=True))
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def read_io(pid: int) -> ProcessIo:
 
 
 class ShareSampler:
-    """Looks now and then at which kind of process does the reading, on a thread of its own."""
+    """Looks now and then at which kind of process does the reading and writing, on a thread of its own."""
 
     def __init__(self, postmaster: int, *, without: int) -> None:
         """Begin to look, four times a second.  Raises Unseen where that is impossible."""
@@ -113,13 +116,13 @@ class ShareSampler:
         self._start = _living(postmaster, without)
         self._kinds: dict[int, str] = {}
         self._last: dict[int, ProcessIo] = {}
-        self._gone: Counter[str] = Counter()
+        self._gone: dict[str, ProcessIo] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgdrag-proc", daemon=True)
         self._thread.start()
 
-    def stop(self) -> Mapping[str, int]:
-        """End, and return the read calls seen of each kind of process."""
+    def stop(self) -> Mapping[str, ProcessIo]:
+        """End, and return the calls and bytes seen of each kind of process."""
         self._end.set()
         self._thread.join(timeout=5)
         for pid in list(self._last):
@@ -144,16 +147,17 @@ class ShareSampler:
             self._bank(pid)
         for pid, io in living.items():
             last = self._last.get(pid)
-            if last is not None and io.read_calls < last.read_calls:
+            if last is not None and not io.is_at_least(last):
                 self._bank(pid)  # another process by now, with the number of one that ended
             if self._kinds.get(pid, _POSTMASTER) == _POSTMASTER:
                 self._kinds[pid] = _kind(pid)
             self._last[pid] = io
 
     def _bank(self, pid: int) -> None:
-        calls = self._last.pop(pid).read_calls
-        before = self._start.get(pid, ProcessIo()).read_calls
-        self._gone[self._kinds.pop(pid)] += calls - before if calls >= before else calls
+        last, before = self._last.pop(pid), self._start.get(pid, ProcessIo())
+        kind = self._kinds.pop(pid)
+        own = last - before if last.is_at_least(before) else last
+        self._gone[kind] = self._gone.get(kind, ProcessIo()) + own
 
 
 def _living(postmaster: int, without: int) -> dict[int, ProcessIo]:

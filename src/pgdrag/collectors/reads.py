@@ -21,9 +21,11 @@ from pgdrag.collectors._counters import (
 )
 from pgdrag.collectors._proc import (
     SAMPLE_INTERVAL_S,
+    ProcessIo,
     ShareSampler,
     read_server_io,
 )
+from pgdrag.exhibits import Exhibits, ProcessIoUse
 from pgdrag.plan import Observation
 
 
@@ -36,7 +38,7 @@ class Reads(CounterCollector):
     def __init__(self) -> None:
         super().__init__()
         self._sampler: ShareSampler | Unseen = Unseen("no reading was taken")
-        self._read_calls_by_kind: Mapping[str, int] = {}
+        self._by_kind: Mapping[str, ProcessIo] = {}
         self._io_method = ""
 
     def read(self, observer: Observer) -> Counters:
@@ -56,7 +58,7 @@ class Reads(CounterCollector):
     def after(self, observer: Observer) -> None:
         """Stop sampling and take the second reading."""
         if isinstance(self._sampler, ShareSampler):
-            self._read_calls_by_kind = self._sampler.stop()
+            self._by_kind = self._sampler.stop()
         super().after(observer)
 
     def observations(self, window: Window) -> Sequence[Observation]:
@@ -99,14 +101,29 @@ class Reads(CounterCollector):
             *moved_bytes,
         )
 
+    def exhibits(self, window: Window) -> Exhibits:
+        """Return the calls and bytes of each kind of process, the busiest first, and what is nobody's.
+
+        What a process did between the last look at it and its end is in the total alone.
+        """
+        moved = self.moved()
+        if isinstance(moved, Unseen):
+            return Exhibits()
+        named = sum(self._by_kind.values(), ProcessIo())
+        left = {name: max(0, count - getattr(named, name)) for name, count in moved.items()}
+        kinds = sorted(self._by_kind.items(), key=lambda each: -_calls(each[1]))
+        uses = [_use(kind, io) for kind, io in (*kinds, ("not attributed", ProcessIo(**left)))]
+        return Exhibits(process_io=tuple(use for use in uses if use.read_calls or use.write_calls))
+
     def _split(self, read_calls: int) -> str:
         """Who made the calls: the total is exact, the split misses the end of each short life."""
         if read_calls == 0:
             return "No read calls."
-        kinds = sorted(self._read_calls_by_kind.items(), key=lambda each: -each[1])
+        calls = {kind: io.read_calls for kind, io in self._by_kind.items()}
+        kinds = sorted(calls.items(), key=lambda each: -each[1])
         shares = [(kind, count / read_calls) for kind, count in kinds]
         named = [f"{kind} {part:.0%}" for kind, part in shares if part >= 0.005]
-        rest = max(0.0, 1 - sum(self._read_calls_by_kind.values()) / read_calls)
+        rest = max(0.0, 1 - sum(calls.values()) / read_calls)
         named.append(f"not attributed {rest:.0%}")
         # The kernel carries those reads out itself.
         ring = (
@@ -116,6 +133,14 @@ class Reads(CounterCollector):
             f"{read_calls:,} read calls: {', '.join(named)} (the last {SAMPLE_INTERVAL_S:g} s of"
             f" each process that ended).{ring}"
         )
+
+
+def _calls(io: ProcessIo) -> int:
+    return io.read_calls + io.write_calls
+
+
+def _use(kind: str, io: ProcessIo) -> ProcessIoUse:
+    return ProcessIoUse(kind, io.read_calls, io.write_calls, io.read_bytes, io.written_bytes)
 
 
 _BYTES = (

@@ -66,6 +66,14 @@ def nothing_committed(findings: Findings, rung: RungFinding) -> str:
     return "nothing committed" + (f" in {format_duration(window_s)}" if window_s else "")
 
 
+def committed_in_middle(findings: Findings, rung: RungFinding) -> int:
+    """Return the transactions of the trial that the rung's exhibits are of."""
+    for result in findings.run.results:
+        if result.trial.number == rung.middle_trial and result.measurement is not None:
+            return result.measurement.total.committed
+    return 0
+
+
 def slowdown_cell(comparison: Comparison | None) -> Cell:
     """Return a slowdown, for a column whose heading says `× slower`; what is faster says so."""
     if comparison is None:

@@ -1,8 +1,8 @@
-"""What collectors would bring from a simulated trial beside numbers: a statement, and its plans."""
+"""What collectors would bring from a simulated trial beside numbers: a statement, its plans and its reads."""
 
 from __future__ import annotations
 
-from pgdrag.exhibits import Exhibits, Plan, StatementPlan, StatementUse
+from pgdrag.exhibits import Exhibits, Plan, ProcessIoUse, StatementPlan, StatementUse
 from pgdrag.measurement import Measurement
 
 QUERY = "SELECT n FROM simulated WHERE id < $1"
@@ -15,7 +15,12 @@ def simulated_exhibits(measurement: Measurement, *, is_slowed: bool) -> Exhibits
     use = StatementUse(QUERY, committed, committed, busy_s, None, committed, 0, 0, 0, 0)
     plan = _plan(is_slowed=is_slowed)
     plans = StatementPlan(QUERY, plan, plan, _run(plan), transaction="simulated")
-    return Exhibits(statements=(use,) if committed else (), plans=(plans,))
+    io = ProcessIoUse("sessions", 2 * committed, committed, 2 * 8192 * committed, 8192 * committed)
+    return Exhibits(
+        statements=(use,) if committed else (),
+        plans=(plans,),
+        process_io=(io,) if committed else (),
+    )
 
 
 def _plan(*, is_slowed: bool) -> Plan:

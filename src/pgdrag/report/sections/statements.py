@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.statement_diff import StatementChange, StatementShare, statement_changes
-from pgdrag.report.cells import NOTHING
+from pgdrag.report.cells import NOTHING, committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.report.sections.plans import statement_words
@@ -48,9 +48,9 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
     has_before = previous is not None and bool(previous.exhibits.statements)
     changes = statement_changes(
         previous.exhibits.statements if previous is not None else (),
-        _committed(findings, previous) if previous is not None else 0,
+        committed_in_middle(findings, previous) if previous is not None else 0,
         rung.exhibits.statements,
-        _committed(findings, rung),
+        committed_in_middle(findings, rung),
     )
     against = f"against {rung.previous}" if has_before else ""
     yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), against)
@@ -61,14 +61,6 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
     if len(changes) > MOST_SHOWN:
         verb = "added" if has_before else "took"
         yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements {verb} less.", Tone.MUTED)
-
-
-def _committed(findings: Findings, rung: RungFinding) -> int:
-    """Return the transactions of the trial that the exhibits are of."""
-    for result in findings.run.results:
-        if result.trial.number == rung.middle_trial and result.measurement is not None:
-            return result.measurement.total.committed
-    return 0
 
 
 def _row(change: StatementChange, *, has_before: bool) -> tuple[Cell, ...]:

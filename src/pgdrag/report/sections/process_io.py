@@ -1,0 +1,87 @@
+"""Which of the server's processes read and write? For each transaction, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.exhibits import ProcessIoUse
+from pgdrag.report.cells import committed_in_middle
+from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+from pgdrag.units import format_bytes, format_number
+
+_COLUMNS = (
+    Column("Processes"),
+    *(Column(title, Align.RIGHT) for title in ("Read calls", "Read", "Write calls", "Written")),
+)
+
+
+class ProcessIoSection(Section):
+    """The kernel's account of the server's processes, by their kind."""
+
+    name: ClassVar[str] = "process-io"
+    summary: ClassVar[str] = (
+        "read and write calls and bytes of each kind of process, against before"
+    )
+    title: ClassVar[str] = "Reads and writes by process"
+    order: ClassVar[int] = 47
+
+    def applies(self, findings: Findings) -> bool:
+        """The kernel told of some trial what its server's processes did."""
+        return any(_is_told(findings, rung) for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return a table a rung."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs}
+        intro = Paragraph(
+            "System calls and their bytes for each committed transaction, of the trial in the middle by "
+            "throughput: where two values stand in a cell, the first is of the rung that this one is "
+            "compared with. Most reads are answered by the kernel's page cache. Not attributed is what "
+            "processes did in their last quarter of a second.",
+            Tone.MUTED,
+        )
+        told = [rung for rung in findings.rungs if _is_told(findings, rung)]
+        tables = (x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous)))
+        return (intro, *tables)
+
+
+def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
+    sides = [(rung, committed_in_middle(findings, rung))]
+    has_before = previous is not None and _is_told(findings, previous)
+    if previous is not None and has_before:
+        sides.insert(0, (previous, committed_in_middle(findings, previous)))
+    used = [{use.kind: use for use in side.exhibits.process_io} for side, _ in sides]
+    kinds = dict.fromkeys(kind for uses in reversed(used) for kind in uses)
+
+    def row(kind: str) -> tuple[Cell, ...]:
+        both = [
+            _per_transaction(uses.get(kind), committed)
+            for uses, (_, committed) in zip(used, sides, strict=True)
+        ]
+        return (
+            Cell(kind[:1].upper() + kind[1:]),
+            *(Cell(" → ".join(values)) for values in zip(*both, strict=True)),
+        )
+
+    against = f"against {rung.previous}" if has_before else ""
+    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), against)
+    caption = f"Reads and writes on {rung.rung.name}, for each transaction"
+    yield Table(caption, _COLUMNS, tuple(row(kind) for kind in kinds))
+
+
+def _per_transaction(use: ProcessIoUse | None, committed: int) -> tuple[str, ...]:
+    """Return one kind's cells; a kind that did nothing is not in the account."""
+    if use is None:
+        return ("0", "0 B", "0", "0 B")
+    return (
+        format_number(use.read_calls / committed),
+        format_bytes(use.read_bytes / committed),
+        format_number(use.write_calls / committed),
+        format_bytes(use.written_bytes / committed),
+    )
+
+
+def _is_told(findings: Findings, rung: RungFinding) -> bool:
+    return bool(rung.exhibits.process_io) and committed_in_middle(findings, rung) > 0
