@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pytest
@@ -18,7 +20,11 @@ from pgdrag.collectors.io import Io
 from pgdrag.collectors.relations import Relations, stored_bytes
 from pgdrag.collectors.slru import Slru
 from pgdrag.collectors.tables import Tables
+from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import wait_until
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
 
 pytestmark = pytest.mark.postgres
 
@@ -245,6 +251,52 @@ def test_a_prepared_transaction_holds_the_horizon_without_a_session(any_cluster:
         run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 5)
     assert watch["horizon_age_transactions"] >= 5
     assert "prepared transaction forgotten" in watch.detail("horizon_age_transactions")
+
+
+def test_a_report_on_a_standby_that_gives_feedback_holds_the_horizon_of_the_primary(
+    any_cluster: Cluster,
+    scratch: Scratch,
+    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+) -> None:
+    start(any_cluster, wal_keep_size="256MB")
+    make_table(any_cluster)
+    # Of the same initdb, so that it can go on from there with the other's WAL.
+    binaries, snapshot = snapshot_of(str(any_cluster.binaries.major))
+    with snapshot.restore(scratch, binaries).cluster as standby:
+        standby.configure(
+            {
+                "primary_conninfo": any_cluster.conninfo(application_name="reporting"),
+                "hot_standby_feedback": "on",
+                "wal_receiver_status_interval": "1",
+            }
+        )
+        scratch.write_private(standby.data_directory / "standby.signal", "")
+        standby.start()
+        assert wait_until(lambda: has_rows(standby), 30)
+        with standby.connect(autocommit=False) as holder:
+            holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            holder.execute("SELECT count(*) FROM rows")
+            assert wait_until(lambda: standby_of(any_cluster, "backend_xmin") is not None, 30)
+            with watching(Horizon(), any_cluster) as watch:
+                run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
+            pid = standby_of(any_cluster, "pid")
+    assert watch["horizon_age_transactions"] >= 50
+    detail = watch.detail("horizon_age_transactions")
+    assert f"The oldest: standby {pid} (active, reporting)" in detail
+
+
+def has_rows(standby: Cluster) -> bool:
+    with standby.connect() as client:
+        row = client.execute("SELECT to_regclass('rows') IS NOT NULL").fetchone()
+    return row == (True,)
+
+
+def standby_of(primary: Cluster, column: Literal["pid", "backend_xmin"]) -> object:
+    with primary.connect() as client:
+        row = client.execute(
+            f"SELECT {column} FROM pg_stat_activity WHERE backend_type = 'walsender'"
+        ).fetchone()
+    return row[0] if row else None
 
 
 def test_a_transaction_of_another_database_holds_only_its_own(cluster: Cluster) -> None:
