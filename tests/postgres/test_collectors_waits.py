@@ -78,6 +78,8 @@ def test_a_server_that_goes_away_is_named(cluster: Cluster) -> None:
     with watching(WaitProfile(), cluster) as watch:
         time.sleep(0.3)
         cluster.stop()
+        # It notices at its next look: twenty a second, at moments drawn by lot.
+        time.sleep(1.0)
     reason = "the server's processes could not be watched: "
     assert watch.missing("on_cpu_s_per_transaction").startswith(reason)
     assert watch.missing("busy_background_processes").startswith(reason)

@@ -13,7 +13,7 @@ from pgdrag.lab import expand
 from pgdrag.plan import Block, Host, RunRecord
 from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
 
-RUNS = 100
+RUNS = 60
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
 

@@ -35,6 +35,7 @@ _VACUUM = ("autovacuum_cpu_share", "autovacuum's share of all processors")
 _OTHERS = ("background_cpu_share", "the server's other processes' share of all processors")
 _WATCH: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 _NS = 1e-9
+_LOOKS_MIN = 2
 _TOO_SHORT = Unseen("the window was too short for two looks")
 
 
@@ -117,7 +118,8 @@ class Schedule(Collector):
         self._kinds: dict[int, str] = {}
 
     def before(self, observer: Observer) -> None:
-        """Nothing: only within the window does no session of the workload begin or end."""
+        """Look at every process."""
+        self.sample(observer)
 
     def sample(self, observer: Observer) -> None:
         """Look at every process."""
@@ -126,7 +128,9 @@ class Schedule(Collector):
             self._unseen = found if isinstance(found, Unseen) else None
 
     def after(self, observer: Observer) -> None:
-        """Nothing: the window's sessions have ended."""
+        """Nothing, since the window's sessions have ended; a look where nobody took any within it."""
+        if self._looks.count < _LOOKS_MIN:
+            self.sample(observer)
 
     def observations(self, window: Window) -> Sequence[Observation]:
         """Return sessions' time on and before a processor, and what others took."""
