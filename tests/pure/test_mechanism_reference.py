@@ -34,13 +34,14 @@ def _row(one: Mechanism) -> str:
 
 
 def _sign(sign: Sign) -> str:
-    return f"{'▲' if sign.direction == 'up' else '▼'} `{sign.observation}`"
+    least = f" (to {sign.least:g} or more)" if sign.least else ""
+    return f"{'▲' if sign.direction == 'up' else '▼'} `{sign.observation}`{least}"
 
 
 def _claim(claim: Claim) -> str:
     component = next(one for one in COMPONENTS if one.name == claim.component)
-    part = f"by `{claim.factor}`" if claim.factor else "by the wait for each"
-    by = part if component.counts else ""
+    each = "by the wait for each" if component.counts else ""
+    by = f"by `{claim.factor}`" if claim.factor else each
     given = f"if {_sign(claim.given)}" if claim.given is not None else ""
     rank = f"*({claim.rank + 1})*" if claim.rank else ""
     return " ".join(word for word in (component.place, by, given, rank) if word)

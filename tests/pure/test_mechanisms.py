@@ -14,6 +14,10 @@ from pgdrag.analysis.ladder import find
 from pgdrag.analysis.mechanisms import signs
 from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
 from pgdrag.analysis.mechanisms.ledger import (
+    BY_AUTOVACUUM,
+    BY_BACKGROUND,
+    BY_OTHERS,
+    BY_SESSIONS,
     COMPONENTS,
     HELD,
     NEEDED,
@@ -81,6 +85,23 @@ def test_waiting_for_others_that_grows_with_them_is_charged_to_what_they_do():
     assert sum(part.added_s for part in parts) == pytest.approx(0.02)
 
 
+def test_waiting_for_a_processor_is_charged_to_those_that_are_on_them_more():
+    shares = {BY_SESSIONS: 0.2, BY_AUTOVACUUM: 0.0, BY_BACKGROUND: 0.1}
+    before = book(shares | {NEEDED: 10.0}, cpu=0.01, queue=0.01)
+    shares |= {BY_SESSIONS: 0.3, BY_AUTOVACUUM: 0.3}
+    after = book(shares | {NEEDED: 20.0}, cpu=0.02, queue=0.05)
+    told = {(part.component, part.factor): part.added_s for part in added(before, after)}
+    assert told == pytest.approx(
+        {("cpu", NEEDED): 0.01, ("queue", NEEDED): 0.01, ("queue", BY_AUTOVACUUM): 0.03}
+    )
+
+
+def test_waiting_for_a_processor_that_nobody_of_the_server_took_is_charged_to_others():
+    shares = {BY_SESSIONS: 0.2, BY_AUTOVACUUM: 0.0, BY_BACKGROUND: 0.1}
+    (part,) = added(book(shares, client=0.01), book(shares, client=0.03))
+    assert (part.component, part.factor) == ("client", BY_OTHERS)
+
+
 def test_waiting_for_others_who_take_no_longer_is_its_own():
     parts = added(book(cpu=0.01, **{HELD: 0.001}), book(cpu=0.01, **{HELD: 0.5}))
     assert [part.component for part in parts] == [HELD]
@@ -141,11 +162,11 @@ def readings(*values, unit="1/transaction", resolution=1e-4):
 
 def test_a_movement_is_no_chance_where_trials_hardly_differ():
     quiet = spread([readings(10, 10.1, 9.9), readings(20, 20.2, 19.9)])
-    test = signs.tested("1/transaction", "up", readings(10, 10.1), readings(20, 20.2), quiet)
+    test = signs.tested("up", readings(10, 10.1), readings(20, 20.2), quiet)
     assert test.has_moved
     assert test.p is not None
     assert test.p < 1e-4
-    other_way = signs.tested("1/transaction", "down", readings(10, 10.1), readings(20, 20.2), quiet)
+    other_way = signs.tested("down", readings(10, 10.1), readings(20, 20.2), quiet)
     assert not other_way.has_moved
     assert other_way.p is not None
     assert other_way.p > 0.99
@@ -153,7 +174,7 @@ def test_a_movement_is_no_chance_where_trials_hardly_differ():
 
 def test_the_same_movement_is_chance_where_trials_differ_as_much():
     unsteady = spread([readings(5, 20, 10), readings(10, 40, 20)])
-    test = signs.tested("1/transaction", "up", readings(10, 10.1), readings(20, 20.2), unsteady)
+    test = signs.tested("up", readings(10, 10.1), readings(20, 20.2), unsteady)
     assert test.p is not None
     assert test.p > 0.05
 
@@ -163,7 +184,7 @@ def test_few_events_are_counted_and_not_taken_for_logarithms(events, is_sure):
     seen = [replace(observation("x", n / 10, "1/s"), resolution=0.1) for n in events]
     found = [reading(one, 10_000, 0.1) for one in seen]
     noise = spread([found[:2], found[2:]])
-    test = signs.tested("1/s", "up", found[:2], found[2:], noise)
+    test = signs.tested("up", found[:2], found[2:], noise)
     assert test.p is not None
     assert (test.p < 0.001) == is_sure
     if is_sure:
@@ -172,7 +193,7 @@ def test_few_events_are_counted_and_not_taken_for_logarithms(events, is_sure):
 
 def test_without_any_repeat_nobody_knows():
     unknown = spread([readings(10), readings(20)])
-    assert signs.tested("1/transaction", "up", readings(10), readings(20), unknown).p is None
+    assert signs.tested("up", readings(10), readings(20), unknown).p is None
 
 
 def test_none_in_a_long_trial_and_in_a_short_one_is_no_movement():
@@ -283,6 +304,20 @@ def test_each_movement_says_whether_chance_could_bring_it_about():
     assert "queue" not in found.sentence
 
 
+def test_what_never_happened_on_either_side_is_no_movement_that_makes_others_look_surer():
+    results = [
+        result(
+            name,
+            60_000,
+            evidence=[replace(observation("errors_per_s", 0.0, "1/s"), resolution=0.1)],
+            number=number,
+        )
+        for number, name in enumerate(["A0", "A1"] * 3, start=1)
+    ]
+    (move,) = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].movements
+    assert move.chance == 1.0
+
+
 def test_without_a_repeat_none_is_named_and_the_reason_is():
     results = [
         trial("A0", 1, 60_000, hit=0.99, read=1, read_s=1e-4),
@@ -290,7 +325,7 @@ def test_without_a_repeat_none_is_named_and_the_reason_is():
     ]
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
     assert not found.named
-    assert found.why_none.startswith("no treatment was repeated")
+    assert found.why_none.startswith("chance cannot be ruled out")
 
 
 def test_a_step_that_may_be_noise_has_no_mechanism():
@@ -311,6 +346,8 @@ def test_the_catalogue_claims_components_and_factors_that_exist_and_signs_that_a
     }
     known = observation_names() | made_here
     factors = {(one.name, factor) for one in COMPONENTS for factor in (*one.counts, "")}
+    runners = (BY_SESSIONS, BY_AUTOVACUUM, BY_BACKGROUND, BY_OTHERS)
+    factors |= {(name, by) for name in ("queue", "client") for by in (*runners, NEEDED)}
     assert len({one.name for one in CATALOGUE}) == len(CATALOGUE)
     for one in CATALOGUE:
         given_signs = [claim.given for claim in one.claims if claim.given is not None]

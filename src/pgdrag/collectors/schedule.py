@@ -31,9 +31,10 @@ _QUEUE = (
     "session_cpu_wait_s_per_transaction",
     "sessions' time ready to run, but waiting for a processor, per transaction",
 )
+_SESSIONS_SHARE = ("session_cpu_share", "sessions' share of all processors")
 _VACUUM = ("autovacuum_cpu_share", "autovacuum's share of all processors")
 _OTHERS = ("background_cpu_share", "the server's other processes' share of all processors")
-_WATCH: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+_WATCHES: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 _NS = 1e-9
 _LOOKS_MIN = 2
 _TOO_SHORT = Unseen("the window was too short for two looks")
@@ -116,6 +117,7 @@ class Schedule(Collector):
         self._looks = Looks()
         self._unseen: Unseen | None = None
         self._kinds: dict[int, str] = {}
+        self._watches: set[int] = set()
 
     def before(self, observer: Observer) -> None:
         """Look at every process."""
@@ -140,21 +142,24 @@ class Schedule(Collector):
             return (
                 missing(*_CPU, "s/transaction", unseen),
                 missing(*_QUEUE, "s/transaction", unseen),
+                missing(*_SESSIONS_SHARE, "ratio", unseen),
                 missing(*_VACUUM, "ratio", unseen),
                 missing(*_OTHERS, "ratio", unseen),
             )
         return (
             self._time(_CPU, looks.cpu_s(*_SESSIONS), window),
             self._time(_QUEUE, looks.queue_s(*_SESSIONS), window),
+            self._share(_SESSIONS_SHARE, looks.cpu_s(*_SESSIONS)),
             self._share(_VACUUM, looks.cpu_s(*_AUTOVACUUM)),
             self._share(_OTHERS, looks.cpu_s_without(*_SESSIONS, *_AUTOVACUUM)),
         )
 
     def _look(self, observer: Observer) -> None:
         postmaster = observer.postmaster()
-        own = {observer.backend_pid, *(pid for (pid,) in observer.query(_WATCH, WATCH_NAME))}
+        if not self._watches:  # it connects when the window begins, and stays
+            self._watches = {pid for (pid,) in observer.query(_WATCHES, WATCH_NAME)}
         accounts = {}
-        for pid in proc.children(postmaster) - own:
+        for pid in proc.children(postmaster) - {observer.backend_pid} - self._watches:
             try:
                 text = proc.read_text(proc.PROC / str(pid) / "schedstat")
                 accounts[pid] = Account(self._kind(pid), *map(int, text.split()[:2]))

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from pgdrag.analysis.mechanisms.findings import Direction
 from pgdrag.analysis.mechanisms.ledger import (
     BUFFER,
+    BY_AUTOVACUUM,
+    BY_BACKGROUND,
+    BY_OTHERS,
+    BY_SESSIONS,
+    CLIENT,
+    CPU,
     HELD,
     NEEDED,
+    QUEUE,
     READ,
     REST,
     WAL_BYTES,
@@ -32,10 +39,15 @@ BUFFER_WAIT = "buffer_wait_s_per_transaction"
 
 @dataclass(frozen=True)
 class Sign:
-    """An observation that must move, and which way."""
+    """An observation that must move, and which way.
+
+    Attributes:
+        least: what it must come to on the slower side to matter at all.
+    """
 
     observation: str
     direction: Direction
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,8 +81,8 @@ class Mechanism:
     claims: tuple[Claim, ...]
 
 
-def _up(observation: str) -> Sign:
-    return Sign(observation, "up")
+def _up(observation: str, *, least: float = 0.0) -> Sign:
+    return Sign(observation, "up", least)
 
 
 def _down(observation: str) -> Sign:
@@ -81,11 +93,21 @@ _CROWDED = _up("cpu_pressure_share")
 _VACUUMS = _up("vacuums_per_s")
 
 
+def _on_processors(factor: str = REST, *, rank: int = 0) -> tuple[Claim, ...]:
+    """What makes sessions longer on a processor, and others on the machine wait for one."""
+    return (Claim(CPU, factor, rank), *_before_processors(factor, rank=rank))
+
+
+def _before_processors(factor: str, *, rank: int = 0) -> tuple[Claim, ...]:
+    return (Claim(QUEUE, factor, rank), Claim(CLIENT, factor, rank, given=_CROWDED))
+
+
 def _vacuums_claims(rank: int) -> tuple[Claim, ...]:
     """What vacuum takes from sessions: processors, the reads of others, and room in the WAL."""
     return (
-        Claim("queue", rank=rank),
-        Claim("client", rank=rank, given=_CROWDED),
+        *_before_processors(BY_AUTOVACUUM, rank=rank),
+        # I/O workers and the WAL writer work for vacuum, too.
+        *_before_processors(BY_BACKGROUND, rank=rank + 1),
         Claim("read", rank=rank + 1),
         Claim("wal", rank=rank + 1),
         Claim("lwlock", rank=rank),
@@ -96,14 +118,24 @@ CATALOGUE = (
     Mechanism(
         "index loss",
         "Statements read whole tables where they found their rows by an index.",
-        (_up("seq_tuples_per_transaction"), _down("index_scan_share")),
-        (Claim("read", NEEDED), Claim("cpu", NEEDED), Claim("cpu", rank=1), Claim("parallel")),
+        (_up("seq_tuples_per_transaction", least=100), _down("index_scan_share")),
+        (
+            Claim("read", NEEDED),
+            *_on_processors(NEEDED),
+            *_on_processors(rank=1),
+            *_before_processors(BY_BACKGROUND, rank=1),
+            Claim("parallel"),
+        ),
     ),
     Mechanism(
         "HOT chains",
         "Statements step over row versions that nobody needs, but that may not be removed yet.",
         (_up(NEEDED), _up("horizon_age_transactions")),
-        (Claim("read", NEEDED, rank=1), Claim("cpu", NEEDED, rank=1), Claim("cpu", rank=1)),
+        (
+            Claim("read", NEEDED, rank=1),
+            *_on_processors(NEEDED, rank=1),
+            *_on_processors(rank=1),
+        ),
     ),
     Mechanism(
         "cache misses",
@@ -115,13 +147,14 @@ CATALOGUE = (
             Claim("write", rank=1, given=_up(WRITTEN)),
             # The WAL is flushed up to a dirty block before that is written.
             Claim("wal", WAL_WRITES, given=_up(WRITTEN)),
+            *_before_processors(BY_BACKGROUND, rank=1),
         ),
     ),
     Mechanism(
         "read system calls",
         "Sessions spend processor time on copying blocks from the kernel.",
         (_up("read_syscalls_per_transaction"),),
-        (Claim("cpu"),),
+        _on_processors(),
     ),
     Mechanism(
         "I/O worker starvation",
@@ -181,25 +214,29 @@ CATALOGUE = (
         "CPU saturation",
         "More processes want to run than there are processors.",
         (_up("session_cpu_wait_s_per_transaction"), _CROWDED),
-        (Claim("queue", rank=2), Claim("client", rank=2)),
+        tuple(
+            claim
+            for factor in (REST, NEEDED, BY_SESSIONS, BY_AUTOVACUUM, BY_BACKGROUND, BY_OTHERS)
+            for claim in _before_processors(factor, rank=3)
+        ),
     ),
     Mechanism(
         "log volume",
         "The server writes more to its log.",
-        (_up("log_bytes_per_transaction"),),
-        (Claim("cpu"), Claim("other")),
+        (_up("log_bytes_per_transaction", least=500),),
+        (*_on_processors(), Claim("other")),
     ),
     Mechanism(
         "JIT compilation",
         "Statements are compiled before they run.",
         (_up("jit_s_per_transaction"),),
-        (Claim("cpu"),),
+        _on_processors(),
     ),
     Mechanism(
         "planning",
         "Statements take longer to plan.",
         (_up("planning_s_per_transaction"),),
-        (Claim("cpu"),),
+        _on_processors(),
     ),
     Mechanism(
         "parallel workers",

@@ -190,7 +190,9 @@ def _ranked(found: Iterable[MechanismFinding]) -> tuple[MechanismFinding, ...]:
 
 def _why_none(told: MechanismsFinding) -> str:
     if all(one.q is None for one in told.found):
-        return "no treatment was repeated, so that nobody knows what trials differ by by chance"
+        return (
+            "chance cannot be ruled out, since no treatment was repeated or counters were not seen"
+        )
     shown = [in_sentence(one.name) for one in told.found if one.is_shown]
     if not shown:
         return "no mechanism of the catalogue moved all of its signs beyond chance"

@@ -21,6 +21,9 @@ REST = ""  # the last factor of each component: what the others leave
 # They last as long as what others do meanwhile, the first ones first.
 BUFFER, HELD = "buffer", "held"
 _OF_OTHERS = (BUFFER, HELD)
+# Sessions, and clients on the same machine, wait for processors as long as others are on them.
+CPU, QUEUE, CLIENT = "cpu", "queue", "client"
+_CROWDED = (QUEUE, CLIENT)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Component:
 NEEDED = "blocks_needed_per_transaction"
 READ = "blocks_read_per_transaction"
 WRITTEN = "session_writes_per_transaction"
+BY_SESSIONS = "session_cpu_share"
+BY_AUTOVACUUM = "autovacuum_cpu_share"
+BY_BACKGROUND = "background_cpu_share"
+BY_OTHERS = "others"  # who is not seen: whatever else runs on the machine
+_RUNNERS = (BY_SESSIONS, BY_AUTOVACUUM, BY_BACKGROUND)
 WAL_BYTES = "wal_bytes_per_transaction"
 WAL_WRITES = "wal_writes_per_transaction"
 
@@ -85,10 +93,10 @@ COMPONENTS = (
         ),
     ),
     Component("pause", "in pauses", ("Timeout:*",)),
-    Component("client", "waiting for clients", ("Client:*",)),
+    Component(CLIENT, "waiting for clients", ("Client:*",)),
     Component("other", "in other waits", ("*:*",)),
-    Component("cpu", "on a processor", (), (NEEDED,)),
-    Component("queue", "waiting for a processor"),
+    Component(CPU, "on a processor", (), (NEEDED,)),
+    Component(QUEUE, "waiting for a processor"),
 )
 _BY_NAME = {component.name: component for component in COMPONENTS}
 _CPU = "session_cpu_s_per_transaction"
@@ -101,7 +109,8 @@ class Ledger:
 
     Attributes:
         seconds: by component.
-        counts: the observations that factors are made of; those that were not seen are not there.
+        counts: the observations that factors are made of, and the shares of all processors that kinds of
+            processes had; those that were not seen are not there.
         least_s: the smallest time that can be told from none.
     """
 
@@ -165,8 +174,7 @@ def ledger(
     # None at all is taken for the least that can be told: a factor has no logarithm of nothing.
     counts = {
         name: max(values[name], seen[name].resolution)
-        for one in COMPONENTS
-        for name in one.counts
+        for name in (*(name for one in COMPONENTS for name in one.counts), *_RUNNERS)
         if name in values
     }
     # One look that saw one session, where that is known; else the shortest time seen.
@@ -192,13 +200,13 @@ def _with_processors(
     """
     cpu_s, queue_s = values.get(_CPU), values.get(_QUEUE)
     if cpu_s is None or queue_s is None:
-        return {**waits, "cpu": running_s}
+        return {**waits, CPU: running_s}
     cpu_s = min(cpu_s, running_s)
     asleep_s = sum(waits.values())
     woken_s = min(max(queue_s - (running_s - cpu_s), 0.0), asleep_s)
     rest = 1 - woken_s / asleep_s if asleep_s else 1.0
     shortened = {name: time_s * rest for name, time_s in waits.items()}
-    return {**shortened, "cpu": cpu_s, "queue": running_s - cpu_s + woken_s}
+    return {**shortened, CPU: cpu_s, QUEUE: running_s - cpu_s + woken_s}
 
 
 def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
@@ -212,12 +220,43 @@ def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
     parts = [
         part
         for component in COMPONENTS
-        if component.name not in _OF_OTHERS
+        if component.name not in (*_OF_OTHERS, *_CROWDED)
         for part in _net(_factors(component, before, after, least_s))
     ]
+    parts += [part for name in _CROWDED for part in _crowded(parts, name, before, after)]
     for number, name in enumerate(_OF_OTHERS):
         parts = _with_waits_for_others(parts, name, _OF_OTHERS[number:], before, after, least_s)
     return tuple(parts)
+
+
+def _crowded(parts: Sequence[Part], name: str, before: Ledger, after: Ledger) -> list[Part]:
+    """Share what waiting for a processor grew by out among those that are on the processors more.
+
+    The sessions' own part is shared out by what made them longer on a processor.
+    """
+    grown_s = after.seconds[name] - before.seconds[name]
+    if grown_s <= 0:
+        return []
+    more = {
+        runner: max(after.counts[runner] - before.counts[runner], 0.0)
+        for runner in _RUNNERS
+        if runner in before.counts and runner in after.counts
+    }
+    whole = sum(more.values())
+    if not whole:
+        return [Part(name, BY_OTHERS, grown_s)]
+    working = [part for part in parts if part.component == CPU]
+    worked_s = sum(part.added_s for part in working)
+    found = []
+    for runner, share in more.items():
+        added_s = grown_s * share / whole
+        if runner == BY_SESSIONS and worked_s:
+            found += [
+                Part(name, part.factor, added_s * part.added_s / worked_s) for part in working
+            ]
+        elif added_s:
+            found.append(Part(name, runner, added_s))
+    return found
 
 
 def _with_waits_for_others(

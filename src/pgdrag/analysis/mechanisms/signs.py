@@ -55,7 +55,6 @@ class Test:
     """What a test of one sign came to.
 
     Attributes:
-        before, after: means over the trials, in the observation's own unit.
         p: probability of such a movement or a larger one the wanted way by chance alone; None where no
             treatment was repeated, so that nobody knows what trials differ by.
         distance: from before to after, the wanted way, on the scale of `Reading`.
@@ -63,8 +62,6 @@ class Test:
 
     __test__ = False  # pytest looks for this name
 
-    before: float
-    after: float
     p: float | None
     distance: float
 
@@ -107,22 +104,16 @@ def spread(groups: Sequence[Sequence[Reading]]) -> Spread:
 
 
 def tested(
-    unit: str,
-    wanted: Direction,
-    before: Sequence[Reading],
-    after: Sequence[Reading],
-    noise: Spread,
+    wanted: Direction, before: Sequence[Reading], after: Sequence[Reading], noise: Spread
 ) -> Test:
-    """Test whether an observation moved the wanted way: Student's t, one-sided, on the pooled spread.
+    """Test whether an observation moved the wanted way, with one reading a trial, at least one each side.
 
-    Args:
-        unit: of the observation.
-        before, after: one reading a trial; at least one each.
+    Student's t, one-sided, on the pooled spread; of few events the exact binomial test.
     """
-    then, now = _mean(before), _mean(after)
-    distance = (now - then) if wanted == "up" else (then - now)
+    distance = _mean(after) - _mean(before)
+    distance = distance if wanted == "up" else -distance
     p = _chance(distance, wanted, before, after, noise) if noise.dof else None
-    return Test(_unscaled(unit, then), _unscaled(unit, now), p, distance)
+    return Test(p, distance)
 
 
 def _chance(
@@ -170,7 +161,3 @@ def adjusted(values: Mapping[str, float]) -> dict[str, float]:
 
 def _mean(side: Sequence[Reading]) -> float:
     return sum(one.value for one in side) / len(side)
-
-
-def _unscaled(unit: str, value: float) -> float:
-    return 1 / (1 + math.exp(-value)) if unit == "ratio" else math.exp(value)

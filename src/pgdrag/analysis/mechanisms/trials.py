@@ -79,21 +79,24 @@ class Trials:
         seen = self.observation(after, name)
         resolution = self._resolution(name, before, after)
         then, now = (self._readings(rung, name, resolution) for rung in (before, after))
-        if not then or not now or seen is None:
+        if not then or not now or seen is None or seen.value is None:
             return None
-        return tested(seen.unit, sign.direction, then, now, self._spread(name))
+        if seen.value < sign.least:
+            return Test(1.0, 0.0)
+        return tested(sign.direction, then, now, self._spread(name))
 
     def with_chances(
         self, moves: Sequence[Movement], before: str, after: str
     ) -> tuple[Movement, ...]:
         """Return movements with the rate of false discoveries among all of them, either way each."""
-        tests = {move.name: self.test(Sign(move.name, "up"), before, after) for move in moves}
-        sure = {
-            name: 2 * min(test.p, 1 - test.p)
-            for name, test in tests.items()
-            if test is not None and test.p is not None
-        }
-        rates = adjusted(sure)
+        chances = {}
+        for move in moves:
+            ways = (Sign(move.name, "up"), Sign(move.name, "down"))
+            found = [test for way in ways if (test := self.test(way, before, after)) is not None]
+            known = [test.p for test in found if test.p is not None]
+            if known:
+                chances[move.name] = min(2 * min(known), 1.0)
+        rates = adjusted(chances)
         return tuple(replace(move, chance=rates.get(move.name)) for move in moves)
 
     def _readings(self, rung: str, name: str, resolution: float) -> list[Reading]:
