@@ -13,6 +13,8 @@ from typing import Literal
 
 # As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
 # and without what is false and buffers that are 0.
+# Types of processes that work for clients, as pg_stat_activity has them.
+SESSION_TYPES = ("client backend", "parallel worker")
 Plan = Mapping[str, object]
 
 SeriesUnit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]

@@ -267,6 +267,11 @@ class Rung:
     mechanism: str = ""
     expects: Mapping[str, Literal["up", "down"]] = field(default_factory=dict)
 
+    @property
+    def heading(self) -> str:
+        """Its name with its title, where it has one: "A1 a small cache"."""
+        return f"{self.name} {self.title}".strip()
+
 
 @dataclass(frozen=True)
 class Source:

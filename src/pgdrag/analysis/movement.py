@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdrag.analysis.findings import Movement
 from pgdrag.analysis.spent_time import PLACES
-from pgdrag.analysis.wording import in_sentence, listed, value_words
+from pgdrag.analysis.wording import capital, in_sentence, listed, value_words
 from pgdrag.plan import Observation
 from pgdrag.units import format_ratio
 
@@ -77,7 +77,7 @@ def sentence(
     if not parts and not unseen:
         return _nothing_words(moves)
     text = "; ".join(parts + unseen)
-    return f"{text[:1].upper()}{text[1:]}.{_remark(beside[:NAMED_BESIDE], slowdown)}"
+    return f"{capital(text)}.{_remark(beside[:NAMED_BESIDE], slowdown)}"
 
 
 def _nothing_words(moves: Sequence[Movement]) -> str:

@@ -73,6 +73,11 @@ def percent_words(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
+def capital(text: str) -> str:
+    """Return a text with a capital at its beginning; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def in_sentence(label: str) -> str:
     """Return a label as it stands within a sentence: `WAL per transaction` keeps its capitals."""
     first = label.split(" ", 1)[0]
@@ -83,7 +88,7 @@ def as_sentence(text: str) -> str:
     """Return words as a sentence: with a capital and a full stop; names stay as they are."""
     first = text.split(" ", 1)[0]
     is_name = "_" in first or text[len(first) :].startswith(" = ")
-    start = text if is_name else f"{text[:1].upper()}{text[1:]}"
+    start = text if is_name else capital(text)
     return start if start.endswith((".", "!", "?")) else f"{start}."
 
 

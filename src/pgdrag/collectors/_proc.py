@@ -183,11 +183,30 @@ def children(postmaster: int) -> set[int]:
 
 def _kind(pid: int) -> str:
     try:
-        known = backend_type(read_text(PROC / str(pid) / "cmdline"))
+        known = type_of(pid)
     except Unseen:
         return _POSTMASTER
     # Just forked, it has not yet said what it is.
     return _POSTMASTER if known is None else _KINDS.get(known, _OTHERS)
+
+
+def type_of(pid: int) -> str | None:
+    """Return what kind of server process it is; None of a child just forked, which has not said it yet.
+
+    Raises:
+        Unseen: it is gone, or not for this user.
+    """
+    return backend_type(read_text(PROC / str(pid) / "cmdline"))
+
+
+def scheduled_ns(pid: int) -> tuple[int, int]:
+    """Return nanoseconds on a processor, and ready to run but waiting for one, of a process's first thread.
+
+    Raises:
+        Unseen: it is gone, or this host or these rights do not show it.
+    """
+    cpu_ns, queue_ns, *_ = read_text(PROC / str(pid) / "schedstat").split()
+    return int(cpu_ns), int(queue_ns)
 
 
 class Gone(Unseen):

@@ -114,7 +114,7 @@ def _used_s(pid: int) -> float:
     Raises:
         Unseen: it has ended, or this host or these rights do not show it.
     """
-    return int(proc.read_text(proc.PROC / str(pid) / "schedstat").split()[0]) * _NS
+    return proc.scheduled_ns(pid)[0] * _NS
 
 
 def _words(used_s: Mapping[tuple[str, int], float], length_s: float, processors: int) -> str:

@@ -24,7 +24,6 @@ from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
 from pgdrag.exhibits import Exhibits
 from pgdrag.plan import Observation
-from pgdrag.servers.processes import backend_type
 
 PERF = "perf"
 # Not 100: a sampler in step with the server's timers would always see the same.
@@ -142,7 +141,7 @@ class Profile(Collector):
         self._types[postmaster] = "postmaster"
         for pid in proc.children(postmaster) - self._types.keys():
             with suppress(Unseen):
-                known = backend_type(proc.read_text(proc.PROC / str(pid) / "cmdline"))
+                known = proc.type_of(pid)
                 # A child just forked has no title yet.
                 if known is not None:
                     self._types[pid] = known

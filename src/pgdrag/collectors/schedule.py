@@ -21,10 +21,9 @@ from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing, per_transaction
 from pgdrag.collectors.cpu import ended_ticks
 from pgdrag.driver import WATCH_NAME
+from pgdrag.exhibits import SESSION_TYPES
 from pgdrag.plan import Observation
-from pgdrag.servers.processes import CLIENT_BACKEND, backend_type
 
-_SESSIONS = (CLIENT_BACKEND, "parallel worker")
 _AUTOVACUUM = ("autovacuum worker", "autovacuum launcher")
 _CPU = ("session_cpu_s_per_transaction", "sessions' processor time per transaction")
 _QUEUE = (
@@ -147,11 +146,11 @@ class Schedule(Collector):
                 missing(*_OTHERS, "ratio", unseen),
             )
         return (
-            self._time(_CPU, looks.cpu_s(*_SESSIONS), window),
-            self._time(_QUEUE, looks.queue_s(*_SESSIONS), window),
-            self._share(_SESSIONS_SHARE, looks.cpu_s(*_SESSIONS)),
+            self._time(_CPU, looks.cpu_s(*SESSION_TYPES), window),
+            self._time(_QUEUE, looks.queue_s(*SESSION_TYPES), window),
+            self._share(_SESSIONS_SHARE, looks.cpu_s(*SESSION_TYPES)),
             self._share(_VACUUM, looks.cpu_s(*_AUTOVACUUM)),
-            self._share(_OTHERS, looks.cpu_s_without(*_SESSIONS, *_AUTOVACUUM)),
+            self._share(_OTHERS, looks.cpu_s_without(*SESSION_TYPES, *_AUTOVACUUM)),
         )
 
     def _look(self, observer: Observer) -> None:
@@ -161,17 +160,14 @@ class Schedule(Collector):
         accounts = {}
         for pid in proc.children(postmaster) - {observer.backend_pid} - self._watches:
             try:
-                text = proc.read_text(proc.PROC / str(pid) / "schedstat")
-                accounts[pid] = Account(self._kind(pid), *map(int, text.split()[:2]))
+                accounts[pid] = Account(self._kind(pid), *proc.scheduled_ns(pid))
             except proc.Gone:
                 continue
         ended_s = ended_ticks(postmaster) / os.sysconf("SC_CLK_TCK")
         self._looks.add(time.monotonic(), accounts, ended_s)
 
     def _kind(self, pid: int) -> str:
-        known = self._kinds.get(pid) or backend_type(
-            proc.read_text(proc.PROC / str(pid) / "cmdline")
-        )
+        known = self._kinds.get(pid) or proc.type_of(pid)
         # Just forked, it may not have said yet what it is: it is asked again.
         self._kinds[pid] = known or ""
         return self._kinds[pid]

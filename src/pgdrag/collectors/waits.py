@@ -19,11 +19,10 @@ from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction, require_sight_of_others
 from pgdrag.driver import Driver, Waits, Watching, find_driver
 from pgdrag.errors import DriverError
-from pgdrag.exhibits import Exhibits, Series, WaitTime
+from pgdrag.exhibits import SESSION_TYPES, Exhibits, Series, WaitTime
 from pgdrag.plan import Observation
 
 EVERY_S = 0.05
-_SESSIONS = ("client backend", "parallel worker")
 # By the type of the wait in pg_stat_activity; all others are "other". No wait: it works, or would.
 _KINDS = {
     "on_cpu": ("", "sessions' time on a processor, or waiting for one, per transaction"),
@@ -218,7 +217,7 @@ def _type(wait: str) -> str:
 def _sessions(seen: Sequence[Waits]) -> Counter[str]:
     waits: Counter[str] = Counter()
     for interval in seen:
-        for backend in _SESSIONS:
+        for backend in SESSION_TYPES:
             waits.update(interval.processes.get(backend, {}))
     return waits
 
@@ -235,7 +234,7 @@ def _background(seen: Sequence[Waits] | Unseen) -> Observation:
     looks, by_type = sum(x.looks for x in seen), Counter[str]()
     for interval in seen:
         for backend, waits in interval.processes.items():
-            if backend not in _SESSIONS:
+            if backend not in SESSION_TYPES:
                 by_type[backend] += sum(waits.values())
     ranked = [f"{backend} {count / looks:.2f}" for backend, count in by_type.most_common()]
     detail = f"{', '.join(ranked[:_NAMED_WAITS])}." if ranked else ""

@@ -52,7 +52,9 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
 
 def _of_rung(rung: RungFinding) -> tuple[str, ...]:
     told = [
-        _step_words(rung) if rung.to_previous is not None else f"{_title(rung)}: {rung.state}.",
+        _step_words(rung)
+        if rung.to_previous is not None
+        else f"{rung.rung.heading}: {rung.state}.",
         _baseline_words(rung),
         mechanisms_sentence(rung.mechanisms, rung.previous),
         spent_sentence(rung.spent, rung.previous),
@@ -84,13 +86,9 @@ def _size(rung: RungFinding) -> float:
     return abs(math.log(bound)) if bound > 0 else math.inf
 
 
-def _title(rung: RungFinding) -> str:
-    return f"{rung.rung.name} {rung.rung.title}".strip()
-
-
 def _step_words(rung: RungFinding) -> str:
     assert rung.to_previous is not None, "a step has two ends"
-    words = f"{_title(rung)}: {slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
+    words = f"{rung.rung.heading}: {slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
     doubt = ", which could be noise" if rung.to_previous.verdict is Verdict.INCONCLUSIVE else ""
     share = "" if rung.step_share is None else f", {percent_words(rung.step_share)} of the whole"
     return f"{words}{share}{doubt}."

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 from pgdrag.analysis.movement import moved
 from pgdrag.analysis.wording import as_sentence, counted, listed, percent_words
-from pgdrag.exhibits import Exhibits
+from pgdrag.exhibits import SESSION_TYPES, Exhibits
 from pgdrag.measurement import Measurement
 from pgdrag.plan import Observation, Result
 from pgdrag.units import format_duration, format_rate, format_ratio
 
-_SESSIONS = ("client backend", "parallel worker")
 _NAMED_WAITS = 4
 _NAMED_MOVES = 4
 _LEAST_SHARE = 0.01
@@ -74,7 +73,7 @@ def _among(measured: Measurement, like: Sequence[Measurement]) -> str:
 def _waited(exhibits: Exhibits) -> str:
     waits: Counter[str] = Counter()
     for one in exhibits.waits:
-        if one.backend_type in _SESSIONS:
+        if one.backend_type in SESSION_TYPES:
             waits[one.wait or "on a processor, or waiting for one"] += one.time_s  # type: ignore[assignment]
     whole = sum(waits.values())
     if not whole:

@@ -12,7 +12,7 @@ from pgdrag.analysis.ablation.labels import Label
 from pgdrag.analysis.ablation.shapley import Shares
 from pgdrag.analysis.ablation.subset_values import REFERENCE, Changes
 from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.wording import counted, listed, percent_words, slowdown_words
+from pgdrag.analysis.wording import capital, counted, listed, percent_words, slowdown_words
 from pgdrag.units import format_interval, format_ratio
 
 _TOLD_PART = 0.05  # a share below this is not in the answer
@@ -107,7 +107,7 @@ def _whole_words(found: AblateFinding) -> str:
         text = f"{start}{subject} {verb} no difference that these trials could tell: slowdown {number}."
     else:
         text = f"{start}{subject} {verb} {found.reference} {slowdown_words(found.whole)}."
-    return text[:1].upper() + text[1:]
+    return capital(text)
 
 
 def _share_words(found: AblateFinding) -> str:

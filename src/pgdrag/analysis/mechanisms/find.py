@@ -13,7 +13,6 @@ from pgdrag.analysis.mechanisms.ledger import Part, added, pooled
 from pgdrag.analysis.mechanisms.signs import Test, adjusted
 from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import moved
-from pgdrag.analysis.wording import in_sentence
 
 
 @dataclass(frozen=True)
@@ -193,8 +192,7 @@ def _why_none(told: MechanismsFinding) -> str:
         return (
             "chance cannot be ruled out, since no treatment was repeated or counters were not seen"
         )
-    shown = [in_sentence(one.name) for one in told.found if one.is_shown]
-    if not shown:
+    if not any(one.is_shown for one in told.found):
         return "no mechanism of the catalogue moved all of its signs beyond chance"
     if told.added_s is None:
         return "nobody watched where sessions' time went"

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from pgdrag.exhibits import WaitTime
+from pgdrag.exhibits import SESSION_TYPES, WaitTime
 from pgdrag.plan import Observation
 
-SESSIONS = ("client backend", "parallel worker")
 REST = ""  # the last factor of each component: what the others leave
 # They last as long as what others do meanwhile, the first ones first.
 BUFFER, HELD = "buffer", "held"
@@ -158,7 +157,7 @@ def ledger(
     waits: Sequence[WaitTime], evidence: Sequence[Observation], committed: int
 ) -> Ledger | None:
     """Return where sessions' time went in a trial; None where that was not watched, or nothing committed."""
-    mine = [one for one in waits if one.backend_type in SESSIONS]
+    mine = [one for one in waits if one.backend_type in SESSION_TYPES]
     if not mine or committed <= 0:
         return None
     seen = {one.name: one for one in evidence if one.value is not None}

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.analysis.findings import RungFinding
+from pgdrag.analysis.wording import capital
 from pgdrag.exhibits import Event, Series
 from pgdrag.measurement import Sample
 from pgdrag.report.document import Mark, Panel, Recording, Trace
@@ -87,7 +88,7 @@ def _panels(rung: RungFinding) -> Iterator[Panel]:
             yield Panel(_of_machine(title, first), first.unit, traces)
     for name, series in drawn.items():
         if name not in _GROUPED and any(series.values):
-            title = series.label[:1].upper() + series.label[1:]
+            title = capital(series.label)
             trace = _trace(series.label, 1, series.times_s, series.values)
             yield Panel(_of_machine(title, series), series.unit, (trace,))
 

@@ -11,7 +11,7 @@ from pgdrag.analysis.comparison.quantities import Direction, Quantity
 from pgdrag.analysis.comparison.rules import End, Gate
 from pgdrag.analysis.comparison.words import more_words, prospect_words
 from pgdrag.analysis.findings import Findings, Interval
-from pgdrag.analysis.wording import counted, percent_words, slowdown_words
+from pgdrag.analysis.wording import capital, counted, percent_words, slowdown_words
 from pgdrag.report.cells import bare_ratio, bounds_words, brief_slowdown
 from pgdrag.report.document import (
     Align,
@@ -174,7 +174,7 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
     )
     rows = tuple(
         (
-            Cell(f"{one.label[:1].upper()}{one.label[1:]}", is_strong=True),
+            Cell(capital(one.label), is_strong=True),
             Cell(format_duration(one.reference)),
             Cell(format_duration(one.treatment)),
             Cell(format_ratio(one.ratio.center), bounds_words(one.ratio, bare_ratio)),

@@ -10,6 +10,7 @@ from pgdrag.analysis.mechanisms.words import mechanisms_sentence
 from pgdrag.analysis.spent_time import spent_sentence
 from pgdrag.analysis.wording import (
     as_sentence,
+    capital,
     in_sentence,
     listed,
     percent_words,
@@ -83,7 +84,7 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
         body.append(Details("Published against found", (Items(claims),)))
     if not body:
         return []
-    return [Heading(f"{rung.rung.name} {rung.rung.title}".strip(), _step_words(rung)), *body]
+    return [Heading(rung.rung.heading, _step_words(rung)), *body]
 
 
 def _step_words(rung: RungFinding) -> str:
@@ -132,7 +133,7 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
     )
     rows = tuple(
         (
-            Cell(_capital(move.after.label), is_strong=move.expected is not None),
+            Cell(capital(move.after.label), is_strong=move.expected is not None),
             Cell(_value(move.before.value, move)),
             Cell(_value(move.after.value, move)),
             Cell(f"{_ARROWS[move.direction]} {move.direction}".strip()),
@@ -156,7 +157,7 @@ def _spent(rung: RungFinding) -> Table:
     )
     rows = tuple(
         (
-            Cell(_capital(part.place)),
+            Cell(capital(part.place)),
             Cell("–" if part.before_s is None else format_duration(part.before_s)),
             Cell(format_duration(part.now_s)),
             Cell("–" if part.share is None else percent_words(part.share)),
@@ -192,7 +193,7 @@ def _claimed(move: Movement) -> Cell:
 def _observations(findings: Findings) -> list[Block]:
     """Return the table of every observation on every rung that has evidence."""
     seen = [rung for rung in findings.rungs if rung.evidence]
-    labels = {one.name: _capital(one.label) for rung in seen for one in rung.evidence}
+    labels = {one.name: capital(one.label) for rung in seen for one in rung.evidence}
     if not labels:
         return []
     rows = tuple(
@@ -232,12 +233,8 @@ def _missing(rungs: Sequence[RungFinding]) -> tuple[str, ...]:
     for rung in rungs:
         for one in rung.evidence:
             if one.value is None:
-                reasons.setdefault((_capital(one.label), one.missing), []).append(rung.rung.name)
+                reasons.setdefault((capital(one.label), one.missing), []).append(rung.rung.name)
     return tuple(
         f"{label}: not seen on {', '.join(names)} ({why})."
         for (label, why), names in reasons.items()
     )
-
-
-def _capital(label: str) -> str:
-    return f"{label[:1].upper()}{label[1:]}"

@@ -77,7 +77,7 @@ def statement_words(query: str) -> str:
 
 
 def _rung_blocks(rung: RungFinding, previous: RungFinding) -> Iterator[Block]:
-    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), f"against {rung.previous}")
+    yield Heading(rung.rung.heading, f"against {rung.previous}")
     columns = (Column("Statement"), Column("Plan"), Column("How it differs"))
     rows = tuple(
         (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.analysis.wording import capital
 from pgdrag.exhibits import ProcessIoUse
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
@@ -61,12 +62,12 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
             for uses, (_, committed) in zip(used, sides, strict=True)
         ]
         return (
-            Cell(kind[:1].upper() + kind[1:]),
+            Cell(capital(kind)),
             *(Cell(" → ".join(values)) for values in zip(*both, strict=True)),
         )
 
     against = f"against {rung.previous}" if has_before else ""
-    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), against)
+    yield Heading(rung.rung.heading, against)
     caption = f"Reads and writes on {rung.rung.name}, for each transaction"
     yield Table(caption, _COLUMNS, tuple(row(kind) for kind in kinds))
 

@@ -53,7 +53,7 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
         committed_in_middle(findings, rung),
     )
     against = f"against {rung.previous}" if has_before else ""
-    yield Heading(f"{rung.rung.name} {rung.rung.title}".strip(), against)
+    yield Heading(rung.rung.heading, against)
     titles = ("Time", "Added", "Calls", "Blocks", "Blocks read", "WAL")
     columns = (Column("Statement"), *(Column(title, Align.RIGHT) for title in titles))
     rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])

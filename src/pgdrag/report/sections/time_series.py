@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import LADDER, Findings, RungFinding
-from pgdrag.analysis.wording import as_sentence, counted, listed
+from pgdrag.analysis.wording import as_sentence, capital, counted, listed
 from pgdrag.exhibits import Event
 from pgdrag.report.document import (
     Align,
@@ -66,7 +66,7 @@ class TimeSeriesSection(Section):
             pictures = drawing.of(rungs[1], overlay=rungs[0])
         else:
             pictures = tuple(
-                Details(_summary(rung), drawing.of(rung))
+                Details(rung.rung.heading, drawing.of(rung))
                 for rung in rungs
                 if rung.rung.name in drawing.whole
             )
@@ -86,10 +86,6 @@ def _left_out(names: Sequence[str]) -> list[Block]:
         "least there, against the rung that each is compared with. JSON has all of them."
     )
     return [Paragraph(text, Tone.MUTED)]
-
-
-def _summary(rung: RungFinding) -> str:
-    return f"{rung.rung.name} {rung.rung.title}".strip()
 
 
 class _Drawing:
@@ -136,7 +132,7 @@ class _Drawing:
             f"trial {rung.middle_trial} of {rung.rung.name}" for rung in shown if rung.middle_trial
         )
         words = f"{trials or 'the trial'}, in the middle by throughput."
-        parts = [f"{words[:1].upper()}{words[1:]}"]
+        parts = [capital(words)]
         if len(shown) == 2:
             parts.append(f"Broken lines: {shown[1].rung.name}.")
         points, panels = self.detail.points, self.detail.still_panels

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
 from pgdrag.analysis.wording import percent_words
+from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
@@ -32,11 +33,13 @@ class WaitsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There are tables where anybody watched."""
-        return findings.has_rungs and any(_per_transaction(rung) for rung in findings.rungs)
+        return findings.has_rungs and any(
+            _per_transaction(findings, rung) for rung in findings.rungs
+        )
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return a table a rung, the longest waits first."""
-        by_name = {rung.rung.name: _per_transaction(rung) for rung in findings.rungs}
+        by_name = {rung.rung.name: _per_transaction(findings, rung) for rung in findings.rungs}
         blocks: list[Block] = []
         for rung in findings.rungs:
             waits = by_name[rung.rung.name]
@@ -46,9 +49,9 @@ class WaitsSection(Section):
         return (*blocks, Paragraph(_READING, Tone.MUTED))
 
 
-def _per_transaction(rung: RungFinding) -> Waits:
+def _per_transaction(findings: Findings, rung: RungFinding) -> Waits:
     """Return seconds per transaction by type of process and wait, in the middle trial."""
-    committed = sum(sample.committed for sample in rung.samples)
+    committed = committed_in_middle(findings, rung)
     if not committed:
         return {}
     return {(one.backend_type, one.wait): one.time_s / committed for one in rung.exhibits.waits}
@@ -56,7 +59,7 @@ def _per_transaction(rung: RungFinding) -> Waits:
 
 def _heading(rung: RungFinding, before: Waits) -> Heading:
     beside = f"beside {rung.previous}" if before else ""
-    return Heading(f"{rung.rung.name} {rung.rung.title}".strip(), beside)
+    return Heading(rung.rung.heading, beside)
 
 
 def _table(rung: RungFinding, waits: Waits, before: Waits) -> Table:
