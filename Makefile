@@ -4,6 +4,7 @@
 #   make test      run all tests
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
+#   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a few minutes
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test bench simulate aa lint format docs clean update-goldens
+.PHONY: run test bench simulate aa torture lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -42,6 +43,10 @@ simulate: $(VENV)/installed
 # Options go into AA, as in: make aa AA='--runs 5 --max-pairs 8 -- --warehouses 2'
 aa: $(VENV)/installed
 	$(BIN)/python -m benchmarks.a_against_a $(AA)
+
+# The same moments again: make torture ROUNDS=20 SEED=17
+torture: $(VENV)/installed
+	$(BIN)/python tests/torture/torture.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check src tests benchmarks simulations

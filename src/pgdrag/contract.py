@@ -21,6 +21,7 @@ from pgdrag.measurement import (
     Measurement,
     Sample,
     Statement,
+    Sum,
 )
 
 CONTRACT = 2
@@ -163,6 +164,15 @@ class _Statement(_Line):
     retried: int
 
 
+class _Sum(_Line):
+    sum: int
+    committed: int
+    untouched: int
+    unknown: int
+    unknown_low: int
+    unknown_high: int
+
+
 class _DriverUse(_Line):
     user_cpu_s: float
     system_cpu_s: float
@@ -201,6 +211,7 @@ class DoneLine(_Line):
     arrivals: _Arrivals | None = None
     connecting: _Latency | None = None
     statements: list[_Statement] | None = None
+    sums: dict[str, _Sum] | None = None
     errors: list[_ErrorCount] | None = None
     driver: _DriverUse | None = None
     rows: int | None = None
@@ -290,6 +301,7 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
         warm_up_s=done.warm_up_s,
         connecting=Latency(**done.connecting.model_dump()) if done.connecting else None,
         statements=tuple(Statement(**one.model_dump()) for one in done.statements or ()),
+        sums={name: Sum(**one.model_dump()) for name, one in (done.sums or {}).items()},
     )
 
 

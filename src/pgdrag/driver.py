@@ -262,6 +262,14 @@ class Watching:
         """The process that watches."""
         return self._talk.pid
 
+    def rest(self) -> None:
+        """Keep it from looking until `look`."""
+        self._talk.say({"type": "rest"})
+
+    def look(self) -> None:
+        """Let it look again; looks that it missed are not made up for."""
+        self._talk.say({"type": "look"})
+
     def end(self) -> tuple[Waits, ...]:
         """End it, and return what it saw, interval by interval.
 

@@ -24,6 +24,8 @@ _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 # libpq's modes that refuse a connection without TLS.
 _TLS_ONLY = frozenset({"require", "verify-ca", "verify-full"})
 
+_SECRETS = frozenset({"password", "sslpassword"})
+
 AskPassword = Callable[[str], str]
 
 
@@ -66,14 +68,26 @@ class Server:
             found.append(f"it has {self.other_sessions} other {sessions}")
         return tuple(found)
 
-    def connect(self) -> psycopg.Connection:
+    def conninfo(self, **keywords: str | int) -> str:
+        """Return what leads to it, with the password: for libpq, and for nobody to read."""
+        return make_conninfo(self._conninfo, **keywords)
+
+    def public_conninfo(self) -> str:
+        """Return what leads to it without passwords, which libpq must then find elsewhere."""
+        found = conninfo_to_dict(self._conninfo)
+        return make_conninfo(**{x: str(y) for x, y in found.items() if y and x not in _SECRETS})
+
+    def connect(self, **keywords: str | int) -> psycopg.Connection:
         """Return a new connection, in autocommit mode.
+
+        Args:
+            keywords: libpq's, such as application_name, over those that it was reached with.
 
         Raises:
             ServerLost: it does not answer any more.
         """
         try:
-            return psycopg.connect(self._conninfo, autocommit=True)
+            return psycopg.connect(self.conninfo(**keywords), autocommit=True)
         except psycopg.OperationalError as error:
             raise ServerLost(f"could not connect to {self.name}: {_reason(error)}") from None
 
@@ -90,6 +104,7 @@ def reach(
     overrides: Mapping[str, str | int] | None = None,
     *,
     ask_password: AskPassword | None = None,
+    is_for_driver: bool = True,
 ) -> Server:
     """Connect as libpq does and return the server that answered.
 
@@ -97,18 +112,23 @@ def reach(
         dsn: a connection string, a URI or a database's name; None: what the environment says.
         overrides: libpq's keywords that replace those of `dsn`.
         ask_password: asks the person at the terminal, given what for; None: nobody is there.
+        is_for_driver: only as the load driver can: without TLS, and without options for the session.
 
     Raises:
         UsageError: the string cannot be read, or asks for what the load driver does not have.
         ServerLost: the server does not answer, or refuses.
     """
     wanted = {**_read(dsn), **(overrides or {})}
-    _refuse_tls(wanted)
-    # The driver connects without TLS: so must the question, or it would prove nothing.
-    ours = {"sslmode": "disable", "gssencmode": "disable", "application_name": "pgdrag"}
+    ours = {"application_name": "pgdrag"}
+    if is_for_driver:
+        _refuse_tls(wanted)
+        # The driver connects without TLS: so must the question, or it would prove nothing.
+        ours |= {"sslmode": "disable", "gssencmode": "disable"}
     keywords: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **wanted, **ours}
     connection = _connect(make_conninfo(**keywords), ask_password)
     with connection:
+        if is_for_driver:
+            _refuse_options(connection.info.options)
         return _server(connection)
 
 
@@ -177,13 +197,16 @@ def _reason(error: psycopg.Error) -> str:
     return text
 
 
-def _server(connection: psycopg.Connection) -> Server:
-    info = connection.info
-    if info.options:
+def _refuse_options(options: str) -> None:
+    if options:
         raise UsageError(
-            f"cannot hand connection option options={info.options!r} to the load driver",
+            f"cannot hand connection option options={options!r} to the load driver",
             hint="Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
         )
+
+
+def _server(connection: psycopg.Connection) -> Server:
+    info = connection.info
     host = info.host or "localhost"
     target = Target(host, info.port, info.user, info.dbname, info.password or None)
     ((others,),) = connection.execute(_OTHER_SESSIONS).fetchall()

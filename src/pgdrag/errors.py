@@ -6,6 +6,7 @@ The whole tree of what pgdrag raises::
     ├── UsageError                 an option or argument that cannot be
     ├── FileError                  a file's content is wrong: names file, line and key
     │   ├── ConfError              postgresql.conf syntax
+    │   ├── HoldsError             a captured distribution of holds
     │   └── ExperimentError        an experiment file
     ├── SettingError               a server setting's name, value, unit or bounds
     ├── ServerError                PostgreSQL's programs are missing, or a cluster misbehaves
@@ -14,6 +15,7 @@ The whole tree of what pgdrag raises::
     ├── DriverError                the load driver is missing, failed, or broke its contract
     ├── JournalError               the journal is missing, locked, damaged or too new
     ├── StorageError               the disk is full or cannot be written
+    │   └── ScratchDeviceError     a treatment's own device is spoilt (a trial's outcome, too)
     └── Interrupted                Ctrl-C or SIGTERM; what was measured is kept
 
 Mistakes of pgdrag itself are failed assertions, not members of this tree.
@@ -79,6 +81,10 @@ class ConfError(FileError):
     """Text that the server would not accept as postgresql.conf."""
 
 
+class HoldsError(FileError):
+    """A file that is no distribution of holds, as `pgdrag capture horizon` writes it."""
+
+
 class ExperimentError(FileError):
     """An experiment file that cannot be run."""
 
@@ -132,7 +138,29 @@ class JournalError(PgdragError):
 
 
 class StorageError(PgdragError):
-    """The disk is full or cannot be written."""
+    """The disk is full or cannot be written.
+
+    Attributes:
+        path: where it was tried, where that is known.
+        is_full: it was for want of room.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        is_full: bool = False,
+        detail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.path = path
+        self.is_full = is_full
+
+
+class ScratchDeviceError(StorageError):
+    """The scratch device of a treatment cannot be made, is full, read-only or gone; others are not touched."""
 
 
 class Interrupted(PgdragError):

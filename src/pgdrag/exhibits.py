@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-# As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
-# and without what is false and buffers that are 0.
 # Types of processes that work for clients, as pg_stat_activity has them.
 SESSION_TYPES = ("client backend", "parallel worker")
+# The kind of the events that tell when collectors looked, and when they rested, where they took turns.
+TURN = "collectors' turn"
+LOOKING, RESTING = "looking", "resting"
+# As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
+# and without what is false and buffers that are 0.
 Plan = Mapping[str, object]
 
 SeriesUnit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
@@ -155,6 +158,76 @@ class ProcessIoUse:
 
 
 @dataclass(frozen=True)
+class PageStrip:
+    """What the pages of a table held at one moment, from its first page to its last.
+
+    Each column stands for as many neighbouring pages as the others; its numbers are means over those of
+    them that were read.
+
+    Attributes:
+        relation: with its schema.
+        at_s: seconds from the window's start; before and after it, too.
+        pages: of the table.
+        pages_read: of these, evenly spread.
+        page_bytes: of each of them.
+        live: line pointers to the newest version of a row.
+        old: to a version that is stored still: replaced, deleted or rolled back.
+        redirect: to the first version that is left of a HOT chain.
+        dead: to no version any more, but index entries may still point to them.
+        unused: free to be used again.
+        free_bytes: between line pointers and versions.
+    """
+
+    relation: str
+    at_s: float
+    pages: int
+    pages_read: int
+    page_bytes: int
+    live: tuple[float, ...]
+    old: tuple[float, ...]
+    redirect: tuple[float, ...]
+    dead: tuple[float, ...]
+    unused: tuple[float, ...]
+    free_bytes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        states = (self.live, self.old, self.redirect, self.dead, self.unused, self.free_bytes)
+        assert len({len(one) for one in states}) == 1, self.relation
+
+
+@dataclass(frozen=True)
+class UpdateLook:
+    """What one update of the workload's took at one moment, when it was run and rolled back.
+
+    Attributes:
+        transaction: the type of transaction that sends it first.
+        query: its text, with parameters.
+        at_s: seconds from the window's start; before and after it, too.
+        buffers_hit: blocks of tables and indexes found in shared_buffers.
+        buffers_read: read from outside of them.
+        rows: that it updated.
+        took_s: as the server says; its own measuring is part of it.
+        way: how it finds its rows: "index scan of counters by counters_pkey".
+        plan: as it ran; None where the look before was found in the same way, and this is not the last.
+    """
+
+    transaction: str
+    query: str
+    at_s: float
+    buffers_hit: int
+    buffers_read: int
+    rows: float
+    took_s: float
+    way: str
+    plan: Plan | None = None
+
+    @property
+    def buffers(self) -> int:
+        """All blocks that it looked at, each as often as it did."""
+        return self.buffers_hit + self.buffers_read
+
+
+@dataclass(frozen=True)
 class Exhibits:
     """All that collectors brought from one trial beside numbers.
 
@@ -169,6 +242,8 @@ class Exhibits:
     plans: tuple[StatementPlan, ...] = ()
     stacks: tuple[Stack, ...] = ()
     process_io: tuple[ProcessIoUse, ...] = ()
+    page_strips: tuple[PageStrip, ...] = ()
+    update_looks: tuple[UpdateLook, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -186,5 +261,7 @@ def together(parts: Iterable[Exhibits]) -> Exhibits:
         plans=tuple(x for part in parts for x in part.plans),
         stacks=tuple(x for part in parts for x in part.stacks),
         process_io=tuple(x for part in parts for x in part.process_io),
+        page_strips=tuple(x for part in parts for x in part.page_strips),
+        update_looks=tuple(x for part in parts for x in part.update_looks),
         missing={name: why for part in parts for name, why in part.missing.items()},
     )

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from pgdrag.mounts import mount_holding
 from pgdrag.plan import Host
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A file system in its place.
-
-    Attributes:
-        source: what is mounted: a device, or a word where there is none.
-        file_system: its type, as mount(8) names it.
-    """
-
-    source: str
-    file_system: str
 
 
 def this_host(storage: Path) -> Host:
     """Return the machine as a value; `storage` is where the clusters' data lies."""
-    mount = mount_of(storage)
+    mount = mount_holding(storage)
     return Host(
         cpu_model=_cpu_model(),
         cpu_count=len(os.sched_getaffinity(0)),
@@ -35,19 +22,6 @@ def this_host(storage: Path) -> Host:
         kernel=f"{platform.system()} {platform.release()}",
         file_system=mount.file_system if mount is not None else "unknown",
     )
-
-
-def mount_of(path: Path) -> Mount | None:
-    """Return the mount that holds `path`, the one with the longest prefix; None where none is known.
-
-    Raises:
-        OSError: the host does not tell its mounts.
-    """
-    resolved = path.resolve()
-    holding = [x for x in psutil.disk_partitions(all=True) if resolved.is_relative_to(x.mountpoint)]
-    # Of mounts on one place the last hides the others, and of equals `max` has the first.
-    found = max(reversed(holding), key=lambda x: len(x.mountpoint), default=None)
-    return None if found is None else Mount(found.device, found.fstype)
 
 
 def _cpu_model() -> str:

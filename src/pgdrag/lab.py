@@ -29,14 +29,25 @@ from pgdrag.events import (
 )
 from pgdrag.factors import Problem
 from pgdrag.journal import Journal
-from pgdrag.plan import Applied, Block, Level, Outcome, Result, RunRecord, Study, Treatment, Trial
+from pgdrag.plan import (
+    Applied,
+    Block,
+    Level,
+    Outcome,
+    Result,
+    RunRecord,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
 
 
 class Bench(Protocol):
     """Where trials are run: on real servers (`pgdrag.trial`) or simulated (`pgdrag.testing`)."""
 
-    def check(self, levels: Sequence[Level]) -> list[Problem]:
-        """Return which levels, of one treatment, cannot be had here, and why."""
+    def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
+        """Return which levels, of one treatment, cannot be had here under a workload, and why."""
         ...
 
     def prepare(self, study: Study, listen: Listener) -> None:
@@ -213,15 +224,26 @@ class _Untestable:
 
     def __init__(self, study: Study, bench: Bench) -> None:
         self._problems: dict[str, list[Problem]] = {}
+        self._lacking: dict[Level, Problem] = {}
+        self._baseline = set(study.rungs[0].treatment.levels)
         for rung in study.rungs:
-            problems = bench.check(rung.treatment.levels)
+            problems = bench.check(rung.treatment.levels, study.workload)
             lacking = {problem.level: problem for problem in problems}
+            self._lacking |= lacking
             if all(level in lacking for level in rung.added):
                 self._problems[rung.treatment.name] = [lacking[level] for level in rung.added]
+        self._rungs = {rung.treatment.name for rung in study.rungs}
 
     def problems(self, treatment: Treatment) -> list[Problem]:
-        """Return why a rung's treatment cannot be had at all; none where anything of it can."""
-        return self._problems.get(treatment.name, [])
+        """Return why a treatment cannot be had at all; none where anything of it can.
+
+        Of a rung that is what it adds, of a treatment that the design made all that the baseline has not.
+        """
+        if treatment.name in self._rungs:
+            return self._problems.get(treatment.name, [])
+        changed = [level for level in treatment.levels if level not in self._baseline]
+        lacking = [self._lacking[level] for level in changed if level in self._lacking]
+        return lacking if len(lacking) == len(changed) else []
 
 
 def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:

@@ -131,6 +131,31 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """What a script's variable sums to over the server's transactions that committed, from the warm-up on.
+
+    Attributes:
+        sum: of the values that were committed, also of those whose script went on to fail, and of those that
+            committed after the window.
+        committed: the server's transactions with such a value.
+        untouched: those of them in which the statement with the value touched no row ("UPDATE 0").
+        unknown: those of which nobody knows whether they committed, as their connection broke before.
+        unknown_low, unknown_high: what they add to the sum at least and at most.
+    """
+
+    sum: int
+    committed: int
+    untouched: int = 0
+    unknown: int = 0
+    unknown_low: int = 0
+    unknown_high: int = 0
+
+    def allows(self, total: int) -> bool:
+        """Tell whether a table that began at 0 can have this total."""
+        return self.sum + self.unknown_low <= total <= self.sum + self.unknown_high
+
+
+@dataclass(frozen=True)
 class DriverCost:
     """What the driver itself used in the measured window: the proof that it was not the bottleneck.
 
@@ -171,6 +196,7 @@ class Measurement:
         arrivals: of an open loop or a rate limit; None in closed loop.
         warm_up_s: load before the window, as it was; None where that is unknown.
         statements: of the scripts, where they were to be timed.
+        sums: of the scripts' variables, where they are asked for, by the variable's name.
         connecting: how long it took, where each transaction has a session of its own.
     """
 
@@ -185,6 +211,7 @@ class Measurement:
     warm_up_s: float | None = None
     connecting: Latency | None = None
     statements: tuple[Statement, ...] = ()
+    sums: Mapping[str, Sum] = field(default_factory=dict)
 
     @property
     def total(self) -> Counts:

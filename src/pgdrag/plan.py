@@ -24,6 +24,8 @@ from pgdrag.measurement import Latency as Latency
 from pgdrag.measurement import Measurement as Measurement
 from pgdrag.measurement import Sample as Sample
 
+LONGEST_SHOWN = 100  # characters of a level's value
+
 
 class Outcome(StrEnum):
     """How a trial ended."""
@@ -55,6 +57,12 @@ class Level:
     def factor(self) -> tuple[str, str]:
         """Which factor this is a level of."""
         return (self.kind, self.name)
+
+    @property
+    def shown(self) -> str:
+        """The value as people read it; of one that carries a file, what the file is."""
+        short = self.value.partition(" {")[0] if len(self.value) > LONGEST_SHOWN else self.value
+        return short if len(short) <= LONGEST_SHOWN else f"{short[: LONGEST_SHOWN - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -145,12 +153,15 @@ class Applied:
         note: why it is not what was asked for, or why it cannot be set; "" where all is well.
         default: what the system has where nobody sets the factor, in the same spelling; None where
             that is unknown.
+        how: by which means it was applied, and what else was read, where the level does not tell; a
+            clause, no doubt.
     """
 
     level: Level
     effective: str | None
     note: str = ""
     default: str | None = None
+    how: str = ""
 
 
 Unit = Literal[
@@ -236,6 +247,10 @@ class Result:
     exhibits: Exhibits = field(default_factory=Exhibits)
 
 
+HORIZON = "horizon"  # the kind of factor whose levels say who holds the horizon, and for how long
+OPERATIONAL_SPEED = "operational speed"  # pg_expecto's; see `analysis.expecto.speed`
+
+
 @dataclass(frozen=True)
 class Claim:
     """A published number that a rung carries.
@@ -243,10 +258,19 @@ class Claim:
     Attributes:
         tps: published transactions per second, or None where only words were published.
         text: what else the source says of it.
+        speedup: how many times as fast as the baseline it was published to be, where rates were not.
+        of: the quantity that was published: "throughput" or "operational speed".
+        trend: how the rate was published to go while the load went on, "steady" or "falling"; None
+            where nothing was said of it.
+        series: published rates: the end of each interval in seconds from the beginning, and the rate in it.
     """
 
     tps: float | None = None
     text: str = ""
+    speedup: float | None = None
+    of: str = "throughput"
+    trend: Literal["steady", "falling"] | None = None
+    series: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,12 +299,17 @@ class Rung:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the claims come from."""
+    """Where the claims come from.
+
+    Attributes:
+        limits: what it could not know, in sentences.
+    """
 
     title: str = ""
     author: str = ""
     url: str = ""
     setup: str = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True)
@@ -295,6 +324,7 @@ class Study:
         is_checked: the dataset's consistency is checked after every trial.
         budget_s: what all trials together may take, in seconds; the run ends before one that would
             pass it. None: no limit.
+        allowed: what it may change though it is somebody's: names of sysctls, devices, mount points.
     """
 
     name: str
@@ -311,6 +341,7 @@ class Study:
     design_parameters: Mapping[str, object] = field(default_factory=dict)
     is_checked: bool = True
     budget_s: float | None = None
+    allowed: tuple[str, ...] = ()
 
     @property
     def scale_words(self) -> str:

@@ -6,21 +6,25 @@ An experiment is looked at with what a server says of its settings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdrag.analysis.levels import overrides
+from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.mistakes import error_of_all
 from pgdrag.experiment.model import SETTING
-from pgdrag.factors import Here, Problem, all_factors
+from pgdrag.factors import Here, Problem
+from pgdrag.factors.horizon import has_standby
+from pgdrag.factors.workload import workload_of
 from pgdrag.lab import make_design
-from pgdrag.plan import Level, Study
+from pgdrag.plan import Level, Study, Treatment
+from pgdrag.provision import problems_of, storage_of
 from pgdrag.servers.channel import channel_settings, merge_channel
+from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.settings import SettingsCatalog
 from pgdrag.units import format_bytes, format_duration, parse_bytes, parse_seconds
-from pgdrag.workloads import all_workloads
 
 _TAKES_EFFECT = {
     "postmaster": "restart",
@@ -65,7 +69,9 @@ class CheckedScale:
         trials_least, trials_most: as the design foretells them.
         load_s_least: warm-up and measured window of the fewest trials, if no window is extended.
         load_s_most: of the most trials, if every window goes on to its budget.
-        disk_bytes: the dataset twice (snapshot and working copy) and the WAL beside it.
+        disk_bytes: the dataset twice (snapshot and working copy) and the WAL beside it, the latter two
+            twice where a holder of the horizon has a standby; with scratch
+            devices, all of these, and the dataset once.
     """
 
     name: str
@@ -104,12 +110,8 @@ def check_experiment(
     """
     written = {level for study in studies for level in study.levels}
     levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
-    problems = [
-        problem
-        for kind, factor in all_factors().items()
-        for problem in factor().check([x for x in levels if x.kind == kind], here)
-    ]
-    scales = tuple(_scale(study, here.settings) for study in studies)
+    problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
+    scales = tuple(_scale(study, here) for study in studies)
     return Checked(
         experiment=experiment.name,
         title=experiment.title,
@@ -130,9 +132,23 @@ def check_experiment(
                 for x in scales
                 if x.disk_bytes > free_bytes
             ),
+            *(note for study in studies for note in _crowded_storage(study, here)),
         ),
         scales=scales,
     )
+
+
+def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
+    """Return why levels cannot be had, each once: what one rung's storage allows, another's disk may not."""
+    found: dict[Level, Problem] = {}
+    for study in studies:
+        treatments = {
+            tuple(dict.fromkeys((*rung.treatment.levels, *rung.added))) for rung in study.rungs
+        }
+        for together in sorted(treatments):
+            for problem in problems_of(together, replace(here, workload=study.workload)):
+                found.setdefault(problem.level, problem)
+    return found.values()
 
 
 def first_mistake(checked: Checked) -> ExperimentError | None:
@@ -165,7 +181,7 @@ def _level(
     else:
         verdict = "default" if is_default else "ok"
     return CheckedLevel(
-        line, level.kind, level.name, level.value, canonical, takes_effect, default, verdict
+        line, level.kind, level.name, level.shown, canonical, takes_effect, default, verdict
     )
 
 
@@ -180,13 +196,12 @@ def _readable(shown: str, unit: str | None) -> str:
     return format_duration(parse_seconds(f"{amount}{base}"))
 
 
-def _scale(study: Study, catalog: SettingsCatalog) -> CheckedScale:
+def _scale(study: Study, here: Here) -> CheckedScale:
     forecast = make_design(study).forecast()
-    workload = all_workloads()[study.workload.kind].model_validate(study.workload.parameters)
-    wal_bytes = max(
-        (_bytes(catalog, "max_wal_size", rung.treatment.of_kind(SETTING)) for rung in study.rungs),
-        default=0,
-    )
+    by_storage = _by_storage(study, here)
+    devices = [spec.size_bytes for spec in by_storage if spec is not None]
+    # Those without a device of their own lie beside the snapshots.
+    beside = _room(study, by_storage.get(None, ()), here) if None in by_storage else 0
     load_s_least, load_s_most = study.load_s(forecast)
     return CheckedScale(
         name=study.scale,
@@ -194,8 +209,51 @@ def _scale(study: Study, catalog: SettingsCatalog) -> CheckedScale:
         trials_most=(forecast.most + forecast.brief_most) * study.replicates,
         load_s_least=load_s_least,
         load_s_most=load_s_most,
-        disk_bytes=2 * workload.dataset_bytes() + wal_bytes,
+        disk_bytes=_snapshots_bytes(study, [x.treatment for x in study.rungs])
+        + beside
+        + sum(devices),
     )
+
+
+def _crowded_storage(study: Study, here: Here) -> Iterable[str]:
+    """What scratch devices will not hold: the dataset, twice without reflink, and the WAL beside it."""
+    for spec, treatments in _by_storage(study, here).items():
+        if spec is None or spec.device is not None:
+            continue
+        needed = _room(study, treatments, here)
+        if not spec.can_reflink:
+            needed += _snapshots_bytes(study, treatments)
+        if needed > spec.size_bytes:
+            yield (
+                f'scale "{study.scale}" needs about {format_bytes(needed)} on {spec.place}, '
+                f"which has {format_bytes(spec.size_bytes)}"
+            )
+
+
+def _by_storage(study: Study, here: Here) -> dict[StorageSpec | None, list[Treatment]]:
+    found: dict[StorageSpec | None, list[Treatment]] = {}
+    for rung in study.rungs:
+        found.setdefault(storage_of(rung.treatment, here), []).append(rung.treatment)
+    return found
+
+
+def _room(study: Study, treatments: Iterable[Treatment], here: Here) -> int:
+    """The working copy and the WAL beside it, a standby's too, of the trial that needs most."""
+    return max(
+        (workload_of(study.workload, x).dataset_bytes() + _wal_bytes(x, here))
+        * (2 if has_standby(x) else 1)
+        for x in treatments
+    )
+
+
+def _snapshots_bytes(study: Study, treatments: Iterable[Treatment]) -> int:
+    """What the datasets take, each once."""
+    workloads = [workload_of(study.workload, x) for x in treatments]
+    return sum({repr(x.dataset()): x.dataset_bytes() for x in workloads}.values())
+
+
+def _wal_bytes(treatment: Treatment, here: Here) -> int:
+    return _bytes(here.settings, "max_wal_size", treatment.of_kind(SETTING))
 
 
 def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int:
@@ -209,6 +267,8 @@ def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int
 
 def _overrides(study: Study) -> Iterable[str]:
     """What rungs do to earlier rungs' levels: a ladder's steps are not what they seem."""
+    if not all_designs()[study.design].is_cumulative:
+        return ()
     return (sentence for at in range(len(study.rungs)) for sentence in overrides(study.rungs, at))
 
 

@@ -1,28 +1,38 @@
 """Which servers, datasets and running clusters are at hand for trials?
 
 What trials share is made once: a dataset's snapshot for each server, and the cluster that one trial
-leaves to the next where nobody has written to it.
+leaves to the next where nobody has written to it. So is the scratch device of treatments that have one
+in common; one that a trial spoilt is made anew for the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from pgdrag.datasets import provide_snapshot
 from pgdrag.driver import Driver, find_driver
-from pgdrag.errors import ServerError
-from pgdrag.events import Listener
-from pgdrag.factors import Here, Problem, all_factors
+from pgdrag.errors import ScratchDeviceError, ServerError
+from pgdrag.events import Listener, PhaseStarted
+from pgdrag.factors import STORAGE, Here, Problem, all_factors
+from pgdrag.factors.mount import options_at_mount
 from pgdrag.factors.server import wanted_server
-from pgdrag.plan import Level, Study, Treatment
+from pgdrag.factors.setting import Setting
+from pgdrag.factors.workload import workload_of
+from pgdrag.host import this_host
+from pgdrag.plan import Host, Level, Study, Treatment, WorkloadSpec
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
-from pgdrag.workloads import Workload, all_workloads
+from pgdrag.servers.snapshot import Snapshot, SnapshotStore
+from pgdrag.servers.storage import ScratchDevice, Storage
+from pgdrag.servers.storage_spec import StorageSpec
+from pgdrag.undo import UndoJournal
+from pgdrag.workloads import Workload
 
 
 @dataclass
@@ -33,41 +43,129 @@ class Provision:
     binaries: Binaries
     driver: Driver
     here: Here
-    _snapshots: dict[tuple[str, str], Snapshot] = field(default_factory=dict)
+    _snapshots: dict[tuple[Scratch, str, str], Snapshot] = field(default_factory=dict)
+    _devices: dict[StorageSpec, ScratchDevice] = field(default_factory=dict)
     _kept: tuple[Snapshot, Cluster] | None = None
     _others: dict[str, tuple[Binaries, Here]] = field(default_factory=dict)
+    _is_cold: bool = False
 
     @classmethod
-    def open(cls, scratch: Scratch, binaries: Binaries) -> Self:
+    def open(cls, scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] = ()) -> Self:
         """Return a bench on these binaries, with the driver that is installed.
+
+        Args:
+            allowed: what may be changed though it is somebody's: see `Here`.
 
         Raises:
             DriverError: there is no driver.
             ServerError: the binaries do not run.
         """
-        return cls(scratch, binaries, Driver(find_driver()), look_here(scratch, binaries))
+        here = look_here(scratch, binaries, allowed=allowed)
+        return cls(scratch, binaries, Driver(find_driver()), here)
 
-    def check(self, levels: Sequence[Level]) -> list[Problem]:
-        """Return which levels, of one treatment, cannot be had here, and why."""
-        _, here = self.server_of(Treatment("", tuple(levels)))
-        return [
-            problem
-            for kind, factor in all_factors().items()
-            for problem in factor().check([x for x in levels if x.kind == kind], here)
-        ]
+    def check(self, levels: Sequence[Level], workload: WorkloadSpec | None = None) -> list[Problem]:
+        """Return which levels, of one treatment, cannot be had here, and why.
+
+        Args:
+            workload: what its levels are parameters of; without one, those are not checked.
+        """
+        treatment = Treatment("", tuple(levels))
+        _, here = self.server_of(treatment)
+        return problems_of(levels, replace(here, workload=workload))
 
     def prepare(self, study: Study, listen: Listener) -> None:
-        """Load the dataset for each server that a rung names, or find its snapshot."""
-        workload = workload_of(study.workload.kind, study.workload.parameters)
-        for binaries in {self.server_of(rung.treatment)[0] for rung in study.rungs}:
-            self.snapshot(workload, listen, binaries)
+        """Make the storage that rungs name, and load the dataset for each server, or find its snapshot.
+
+        Raises:
+            UsageError: levels of this study change the operating system, as another pgdrag does now.
+        """
+        if changes_host(study):
+            UndoJournal.open()
+        self._is_cold = _treats_host(study.levels)
+        if any(storage_of(rung.treatment, self.here) for rung in study.rungs):
+            listen(PhaseStarted("make the scratch devices"))
+        for rung in study.rungs:
+            # A device that cannot be had as it was asked for spoils its own trials, which tell so.
+            with suppress(ScratchDeviceError), self.storage(rung.treatment):
+                pass
+        for rung in study.rungs:
+            self._snapshot_of(rung.treatment, study, listen)
+        for rung in study.rungs:
+            with suppress(ScratchDeviceError), self.storage(rung.treatment) as storage:
+                self._snapshot_of(rung.treatment, study, listen, storage.scratch)
+
+    def _snapshot_of(
+        self, treatment: Treatment, study: Study, listen: Listener, scratch: Scratch | None = None
+    ) -> None:
+        workload = workload_of(study.workload, treatment)
+        binaries, _ = self.server_of(treatment)
+        self.snapshot(workload, listen, binaries, scratch)
+
+    def starts_cold(self, treatment: Treatment) -> bool:
+        """Tell whether a treatment's server starts with none of its data in the page cache.
+
+        That is so in all arms of a study with a factor of the host: each is restored and flushed.
+        """
+        return self._is_cold or _treats_host(treatment.levels)
 
     def close(self) -> None:
+        """Remove the cluster that the last trial left, if it did, and the scratch devices."""
+        try:
+            self.remove_kept()
+        finally:
+            for spec in list(self._devices):
+                self._remove_device(spec)
+
+    @contextmanager
+    def storage(self, treatment: Treatment) -> Iterator[Storage]:
+        """Provide what a treatment's clusters lie on; a device that turns out spoilt is removed at the end.
+
+        Raises:
+            ScratchDeviceError: the treatment's own device cannot be made, or was spoilt within the block.
+            StorageError: the disk is full.
+            UsageError: a real device must not be used.
+        """
+        spec = storage_of(treatment, self.here)
+        if spec is None:
+            yield Storage(self.scratch)
+            return
+        device = self._devices.get(spec)
+        if device is None:
+            device = ScratchDevice.make(
+                spec, self.scratch, UndoJournal.open(), allowed=self.here.allowed
+            )
+            self._devices[spec] = device
+        try:
+            options = options_at_mount(treatment)
+            if not device.is_mounted_with(options):
+                self.remove_kept()
+                device.mount_with(options)
+            yield device
+        except Exception as error:
+            spoilt = device.spoilt(error)
+            if spoilt is None:
+                raise
+            self._remove_device(spec)
+            raise spoilt from error
+
+    def host(self, study: Study) -> Host:
+        """Return the machine, with the file systems that the clusters of a study lie on."""
+        here = this_host(self.scratch.root)
+        specs = (storage_of(rung.treatment, self.here) for rung in study.rungs)
+        places = dict.fromkeys(here.file_system if x is None else x.place for x in specs)
+        return replace(here, file_system=", ".join(places))
+
+    def remove_kept(self) -> None:
         """Remove the cluster that the last trial left, if it did."""
         if self._kept is not None:
             _, cluster = self._kept
             self._kept = None
             cluster.remove()
+
+    def _remove_device(self, spec: StorageSpec) -> None:
+        device = self._devices.pop(spec)
+        self._snapshots = {x: y for x, y in self._snapshots.items() if x[0] != device.scratch}
+        device.remove()
 
     def keep(self, snapshot: Snapshot, cluster: Cluster) -> None:
         """Leave a running cluster, whose data nobody has changed, for the next trial."""
@@ -77,7 +175,7 @@ class Provision:
     def take_kept(self, snapshot: Snapshot) -> Cluster | None:
         """Return the cluster that the last trial left, if it is of this snapshot and lives."""
         if self._kept is None or self._kept[0] is not snapshot or not self._kept[1].is_running():
-            self.close()
+            self.remove_kept()
             return None
         _, cluster = self._kept
         self._kept = None
@@ -93,31 +191,80 @@ class Provision:
                 binaries = find_binaries(wanted)
             except ServerError:  # a problem of that level, and told as such
                 return self.binaries, self.here
-            self._others[wanted] = binaries, look_here(self.scratch, binaries)
+            here = look_here(self.scratch, binaries, allowed=self.here.allowed)
+            self._others[wanted] = binaries, here
         return self._others[wanted]
 
     def snapshot(
-        self, workload: Workload, listen: Listener, binaries: Binaries | None = None
+        self,
+        workload: Workload,
+        listen: Listener,
+        binaries: Binaries | None = None,
+        scratch: Scratch | None = None,
     ) -> Snapshot:
-        """Return the snapshot of a workload's dataset, by default for the bench's own server."""
-        binaries = binaries or self.binaries
-        key = (repr(workload.dataset()), binaries.identity)
+        """Return the snapshot of a workload's dataset, by default for the bench's own server.
+
+        One on a device is a copy of that in the bench's own scratch directory, which outlives the run.
+        """
+        binaries, scratch = binaries or self.binaries, scratch or self.scratch
+        key = (scratch, repr(workload.dataset()), binaries.identity)
         if key not in self._snapshots:
-            self._snapshots[key] = provide_snapshot(
-                workload, self.scratch, binaries, self.driver, listen
+            self._snapshots[key] = (
+                provide_snapshot(workload, scratch, binaries, self.driver, listen)
+                if scratch == self.scratch
+                else self._copied(self.snapshot(workload, listen, binaries), scratch, listen)
             )
         return self._snapshots[key]
 
+    def _copied(self, snapshot: Snapshot, scratch: Scratch, listen: Listener) -> Snapshot:
+        listen(PhaseStarted("copy the dataset to the scratch device"))
+        return SnapshotStore(scratch).adopt(snapshot)
 
-def look_here(scratch: Scratch, binaries: Binaries) -> Here:
-    """Return what the server at hand, and the newest one that pgdrag has, say of their settings."""
+
+def problems_of(levels: Sequence[Level], here: Here) -> list[Problem]:
+    """Return which levels cannot be had here, and why.
+
+    A storage that cannot be had leaves the data on somebody's disk, where others need consent.
+    """
+    kinds = all_factors()
+    of_kind = {kind: [level for level in levels if level.kind == kind] for kind in kinds}
+    storage = of_kind.pop(STORAGE, [])
+    settings = {level.name.lower(): level.value for level in levels if level.kind == Setting.name}
+    here = replace(
+        here,
+        storage={level.name: level.value for level in storage},
+        settings_asked=settings,
+    )
+    problems = kinds[STORAGE]().check(storage, here) if storage else []
+    if problems and os.geteuid() == 0:
+        here = replace(here, storage={})
+    for kind, own in of_kind.items():
+        problems += kinds[kind]().check(own, here)
+    return problems
+
+
+def storage_of(treatment: Treatment, here: Here) -> StorageSpec | None:
+    """Return the device that a treatment asks for; None: it asks for none, or cannot have it here."""
+    levels = [x for x in treatment.levels if x.kind == STORAGE]
+    return None if problems_of(levels, here) else StorageSpec.of(treatment.of_kind(STORAGE))
+
+
+def changes_host(study: Study) -> bool:
+    """Tell whether levels of a study, had they their way, change the operating system."""
+    return os.geteuid() == 0 and _treats_host(study.levels)
+
+
+def _treats_host(levels: Sequence[Level]) -> bool:
+    kinds = all_factors()
+    return any(kinds[level.kind].changes_host for level in levels)
+
+
+def look_here(scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] = ()) -> Here:
+    """Return what is known of the place: the settings of its server and of the newest one."""
     newest = find_binaries(None)
     return Here(
         settings=load_settings_catalog(binaries, scratch),
         newest_settings=load_settings_catalog(newest, scratch),
+        scratch_root=scratch.root,
+        allowed=frozenset(allowed),
     )
-
-
-def workload_of(kind: str, parameters: object) -> Workload:
-    """Return a registered workload with its parameters."""
-    return all_workloads()[kind].model_validate(parameters)

@@ -19,18 +19,19 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.model import SETTING
 from pgdrag.factors import Problem
-from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, OFF, ON, PROFILE
+from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, ON, PROFILE, TURNS
 from pgdrag.factors.server import SERVER
+from pgdrag.factors.workload import level_problems, workload_of
 from pgdrag.load import LoadProfile
 from pgdrag.plan import Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
-from pgdrag.workloads import all_workloads
+from pgdrag.workloads import Workload, all_workloads
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
 PROFILED = Level(INSTRUMENT, PROFILE, ON)
-OVERHEAD = "overhead"  # what runs are named that compare trials with and without collectors
+OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 
 
@@ -63,7 +64,13 @@ class Conditions:
         parameters: Mapping[str, object],
         notes: Sequence[str] = (),
     ) -> Study:
-        """Return a study under these conditions; its design adds replicates by asking again."""
+        """Return a study under these conditions; its design adds replicates by asking again.
+
+        Raises:
+            UsageError: a rung has levels that the workload does not take, or not with this load.
+        """
+        for rung in rungs:
+            _refuse_workload_levels(rung, self.workload, self.load)
         return Study(
             name=name,
             title=title,
@@ -102,13 +109,23 @@ def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfi
         where = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")
         raise UsageError(f'workload "{kind}", "{where}": {message}') from None
+    _refuse_objection(workload, load)
+    size = _size_words(workload)
+    spec = WorkloadSpec(kind, workload.model_dump(mode="json"))
+    return Conditions(spec, load, f"{kind}, {size}, {load.connections} connections")
+
+
+def _refuse_workload_levels(rung: Rung, spec: WorkloadSpec, load: LoadProfile) -> None:
+    for problem in level_problems(spec, rung.treatment.levels):
+        raise UsageError(f'in "{rung.name}": {problem.message}', hint=problem.hint)
+    _refuse_objection(workload_of(spec, rung.treatment), load)
+
+
+def _refuse_objection(workload: Workload, load: LoadProfile) -> None:
     objection = workload.objection(load)
     if objection is not None:
         message = f'"{objection.parameter}" {objection.message}'
         raise UsageError(message, hint=objection.hint)
-    size = _size_words(workload)
-    spec = WorkloadSpec(kind, workload.model_dump(mode="json"))
-    return Conditions(spec, load, f"{kind}, {size}, {load.connections} connections")
 
 
 def comparison(
@@ -142,17 +159,14 @@ def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -
 
 
 def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> Study:
-    """Return the study that compares trials that collectors look at with trials that none looks at."""
-    off, on = (Level(INSTRUMENT, COLLECTORS, value) for value in (OFF, ON))
+    """Return the study of what the collectors cost, which look and rest in turns within each trial."""
+    turns = Level(INSTRUMENT, COLLECTORS, TURNS)
     return under.study(
         OVERHEAD,
-        design="compare",
-        title=f"{arm.label} with collectors against without",
+        design="turns",
+        title=f"{arm.label}, looked at in turns",
         question="How much throughput do the collectors cost?",
-        rungs=(
-            Rung("unwatched", _title(arm), Treatment("unwatched", (*arm.levels, off))),
-            Rung("watched", _title(arm), Treatment("watched", (*arm.levels, on)), (on,)),
-        ),
+        rungs=(Rung("in turns", _title(arm), Treatment("in turns", (*arm.levels, turns))),),
         parameters=parameters,
         notes=arm.mends,
     )

@@ -9,13 +9,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from pgdrag.collectors import Collector, Observer, Window, all_collectors, sampling
+from pgdrag.collectors import Collector, Observer, Turns, Window, all_collectors, sampling
 from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
-from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost
+from pgdrag.errors import (
+    DriverError,
+    PgdragError,
+    ScratchDeviceError,
+    ServerDidNotStart,
+    ServerLost,
+)
 from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.exhibits import Exhibits, together
 from pgdrag.factors import Factor, all_factors
-from pgdrag.factors.instrument import is_asked, is_observed
+from pgdrag.factors.instrument import is_asked, is_observed, takes_turns
+from pgdrag.factors.workload import workload_of
 from pgdrag.measurement import Example, Measurement
 from pgdrag.plan import (
     Applied,
@@ -26,10 +33,13 @@ from pgdrag.plan import (
     Treatment,
     Trial,
 )
-from pgdrag.provision import Provision, workload_of
+from pgdrag.provision import Provision
+from pgdrag.servers.binaries import executable_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk
+from pgdrag.servers.storage import Storage
+from pgdrag.undo import take_doubts, uninterrupted
 from pgdrag.workloads import Driving
 
 CHECK_TIMEOUT_S = 60.0
@@ -49,21 +59,25 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     """Run one trial and return what came of it; whatever the treatment breaks is an outcome.
 
     Raises:
-        StorageError: the disk is full or cannot be written.
+        StorageError: the disk is full or cannot be written; it is not the treatment's own.
     """
     notes = _Notes(trial, bench, listen)
-    with notes.provision() as cluster:
-        try:
-            with notes.applied_factors(cluster):
-                with notes.driving(cluster) as load:
-                    notes.warm_up(load, cluster)
-                    with notes.collecting(cluster):
-                        notes.measure(load, cluster)
-                notes.check(cluster)
-            outcome, error = notes.outcome(), None
-            notes.is_sound = outcome is Outcome.MEASURED
-        except (ServerDidNotStart, ServerLost, DriverError) as broken:
-            outcome, error = notes.outcome_of(broken, cluster), broken
+    error: PgdragError | None = None
+    try:
+        with notes.provision() as cluster:
+            try:
+                with notes.applied_factors(cluster):
+                    with notes.driving(cluster) as load:
+                        notes.warm_up(load, cluster)
+                        with notes.collecting(cluster):
+                            notes.measure(load, cluster)
+                    notes.check(cluster)
+                outcome = notes.outcome()
+                notes.is_sound = outcome is Outcome.MEASURED
+            except (ServerDidNotStart, ServerLost, DriverError) as broken:
+                outcome, error = notes.outcome_of(broken, cluster), broken
+    except ScratchDeviceError as spoilt:
+        outcome, error = Outcome.INVALID, spoilt
     return notes.result(outcome, error)
 
 
@@ -76,17 +90,23 @@ class _Notes:
         self.binaries, self.here = bench.server_of(trial.treatment)
         self.listen = listen
         self.started_unix_s = time.time()
-        self.workload = workload_of(trial.workload.kind, trial.workload.parameters)
+        self.workload = workload_of(trial.workload, trial.treatment)
         self.applied: list[Applied] = []
+        self.factors: tuple[Factor, ...] = ()
+        self.window_unix_s = 0.0
         self.checkpointer: int | None = None
         self.measurement: Measurement | None = None
         self.evidence: list[Observation] = []
         self.exhibits = Exhibits()
         self.violations: tuple[str, ...] = ()
         self.warnings: list[str] = []
+        self.accounts: list[str] = []
         self.phases_s: dict[str, float] = {}
         self.restored: RestoreCost | None = None
+        self.storage = Storage(bench.scratch)
         self.is_sound = False
+        self.was_crashed: bool | None = None
+        self.starts_cold = bench.starts_cold(trial.treatment)
 
     @contextmanager
     def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
@@ -100,26 +120,37 @@ class _Notes:
     @contextmanager
     def provision(self) -> Iterator[Cluster]:
         """Provide a cluster with the dataset as it was loaded: restored, unless the last one is as good."""
-        snapshot = self.bench.snapshot(self.workload, self.listen, self.binaries)
-        cluster = self.bench.take_kept(snapshot)
-        if cluster is None:
-            with self.phase("restore"):
-                restored = snapshot.restore(self.bench.scratch, self.binaries)
-            self.restored, cluster = restored.cost, restored.cluster
-        try:
-            yield cluster
-        finally:
-            if self.is_sound and not self.workload.changes_data:
-                self.bench.keep(snapshot, cluster)
-            else:
-                self.remove(cluster)
+        with self.bench.storage(self.trial.treatment) as self.storage:
+            self.warnings += self.storage.notes
+            scratch = self.storage.scratch
+            snapshot = self.bench.snapshot(self.workload, self.listen, self.binaries, scratch)
+            if self.starts_cold:
+                self.bench.remove_kept()
+            cluster = self.bench.take_kept(snapshot)
+            if cluster is None:
+                with self.phase("restore"):
+                    # Copied for the server's user, where they must be, to where they are found again.
+                    binaries = executable_binaries(self.binaries, self.bench.scratch)
+                    restored = snapshot.restore(scratch, binaries)
+                self.restored, cluster = restored.cost, restored.cluster
+            try:
+                if self.starts_cold:
+                    with self.phase("empty page cache"):
+                        cluster.drop_pages()
+                yield cluster
+            finally:
+                if self.is_sound and not self.workload.changes_data and not self.starts_cold:
+                    self.bench.keep(snapshot, cluster)
+                else:
+                    self.remove(cluster)
 
     def remove(self, cluster: Cluster) -> None:
         with self.phase("remove"):
             try:
                 cluster.remove()
             except PgdragError as error:
-                # What was measured stands; the next start sweeps what is left.
+                # What was measured stands; the next start sweeps what is left, or it goes with its device.
+                cluster.abandon()
                 self.warnings.append(f"the cluster was not removed: {error.message}")
 
     def put_in_force(self, cluster: Cluster) -> None:
@@ -138,26 +169,49 @@ class _Notes:
     @contextmanager
     def applied_factors(self, cluster: Cluster) -> Iterator[None]:
         """Apply the treatment, start the server, read every level back; undo at the end."""
-        kinds = {name: kind() for name, kind in all_factors().items()}
-        problems = {p.level: p for p in self.bench.check(self.trial.treatment.levels)}
-        levels = [x for x in self.trial.treatment.levels if x not in problems]
+        self.factors = tuple(kind() for kind in all_factors().values())
+        asked = self.trial.treatment
+        problems = {p.level: p for p in self.bench.check(asked.levels, self.trial.workload)}
+        levels = [x for x in asked.levels if x not in problems]
         self.applied = [Applied(p.level, None, p.message) for p in problems.values()]
 
         def each(do: Callable[[Factor, dict[str, str]], None]) -> None:
-            for name, factor in kinds.items():
-                do(factor, {x.name: x.value for x in levels if x.kind == name})
+            for factor in self.factors:
+                do(factor, {x.name: x.value for x in levels if x.kind == factor.name})
+
+        def read_back(*, late: bool) -> None:
+            each(
+                lambda factor, own: self.applied.extend(
+                    factor.read_back(cluster, own) if factor.reads_back_late is late else ()
+                )
+            )
 
         try:
+            each(lambda factor, own: factor.serve(self.trial))
             each(lambda factor, own: factor.before_start(cluster, own))
             with self.phase("start"):
                 self.put_in_force(cluster)
                 self.checkpointer = _checkpointer(cluster)
                 each(lambda factor, own: factor.after_start(cluster, own))
-                each(lambda factor, own: self.applied.extend(factor.read_back(cluster, own)))
+                read_back(late=False)
             yield
+            read_back(late=True)
+            own = (factor.exhibits(self.window_unix_s) for factor in self.factors)
+            self.exhibits = together((self.exhibits, *own))
         finally:
-            for factor in kinds.values():
-                factor.undo(cluster)
+            self.undo(cluster)
+
+    def undo(self, cluster: Cluster) -> None:
+        """Restore what outlives the cluster, the newest first; no signal and no failure spares the rest."""
+        with uninterrupted():
+            self.was_crashed = self.is_crashed(cluster)
+            for factor in reversed(self.factors):
+                try:
+                    self.accounts += filter(None, [factor.account(cluster)])
+                    factor.undo(cluster)
+                except PgdragError as error:
+                    self.warnings.append(f"{factor.name} was not undone: {error.message}")
+            self.warnings += take_doubts()
 
     def driving(self, cluster: Cluster) -> AbstractContextManager[Driving]:
         """Start the load; its sessions and its stream of transactions last through the window."""
@@ -178,8 +232,11 @@ class _Notes:
     def measure(self, load: Driving, cluster: Cluster) -> None:
         """Count what the load does in the measured window."""
         with self.phase("measure", self.trial.load.measure_s):
+            for factor in self.factors:
+                factor.window_began(cluster)
             self.measurement = load.measure()
         self.refuse_full_disk(cluster, {x[2] for x in self.measurement.errors})
+        self.storage.refuse_spoilt()
         self.refuse_crash(cluster)
 
     def refuse_crash(self, cluster: Cluster) -> None:
@@ -200,6 +257,8 @@ class _Notes:
 
     def is_crashed(self, cluster: Cluster) -> bool:
         """Tell whether the server restarted or is gone: it has another checkpointer, or none."""
+        if self.was_crashed is not None:
+            return self.was_crashed  # since then, an undo may have stopped it
         return self.checkpointer is not None and _checkpointer(cluster) != self.checkpointer
 
     @contextmanager
@@ -209,13 +268,14 @@ class _Notes:
         The load goes on meanwhile, so that the window does not begin with a pause.
         """
         collectors = _collectors_for(self.trial.treatment)
+        turns = Turns(self.trial.seed) if takes_turns(self.trial.treatment) else None
         with cluster.connect(application_name="pgdrag collectors") as connection:
             observer = Observer(cluster, connection, self.examples)
             for collector in collectors:
                 collector.before(observer)
-            started_unix_s = time.time()
+            self.window_unix_s = time.time()
             try:
-                with sampling(collectors, observer):
+                with sampling(collectors, observer, turns):
                     yield
             finally:
                 finished_unix_s = time.time()
@@ -229,11 +289,16 @@ class _Notes:
         window = Window(
             self.measurement.elapsed_s,
             self.measurement.total.committed,
-            started_unix_s,
+            self.window_unix_s,
             finished_unix_s,
         )
         self.evidence = [seen for one in collectors for seen in one.observations(window)]
-        self.exhibits = together(one.exhibits(window) for one in collectors)
+        self.exhibits = together(
+            (
+                *(one.exhibits(window) for one in collectors),
+                *(() if turns is None else (turns.exhibits(window.started_unix_s),)),
+            )
+        )
 
     def examples(self) -> Sequence[Example]:
         """Return what the workload sends: the same values in all trials, so that plans compare."""
@@ -243,10 +308,20 @@ class _Notes:
         """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""
         if not self.trial.is_checked:
             return
+        assert self.measurement is not None, "a trial is checked when it was measured"
+        unknown = sum(one.unknown for one in self.measurement.sums.values())
+        if unknown:
+            self.warnings.append(
+                f"of {unknown:,} transactions nobody knows whether they committed, as their connections "
+                "broke: the check for lost updates allows for either"
+            )
         with self.phase("check", CHECK_TIMEOUT_S):
             try:
                 self.violations = self.workload.violations(
-                    self.bench.driver, cluster.target, timeout_s=CHECK_TIMEOUT_S
+                    self.bench.driver,
+                    cluster.target,
+                    self.measurement,
+                    timeout_s=CHECK_TIMEOUT_S,
                 )
             except DriverError as error:
                 self.warnings.append(f"the dataset's consistency was not checked: {error.message}")
@@ -255,8 +330,9 @@ class _Notes:
         """Return how a trial ended that an error broke off.
 
         Raises:
-            StorageError: it was for want of room.
+            StorageError: it was for want of room, or for want of the treatment's own device.
         """
+        self.storage.refuse_spoilt()
         if isinstance(error, ServerDidNotStart):
             return Outcome.DID_NOT_START
         self.refuse_full_disk(cluster, {error.message})
@@ -271,7 +347,8 @@ class _Notes:
 
     def outcome(self) -> Outcome:
         assert self.measurement is not None
-        if self.violations or self.measurement.stopped_by == "signal":
+        is_spoilt = self.violations or self.accounts
+        if is_spoilt or self.measurement.stopped_by == "signal":
             return Outcome.INVALID
         return Outcome.MEASURED if self.measurement.total.committed else Outcome.STALLED
 
@@ -280,7 +357,7 @@ class _Notes:
             trial=self.trial,
             outcome=outcome,
             started_unix_s=self.started_unix_s,
-            reason=_reason(error) if error else self._why(outcome),
+            reason="; ".join((*self.accounts, _reason(error))) if error else self._why(outcome),
             server_version=self.binaries.version,
             applied=tuple(self.applied),
             measurement=self.measurement,
@@ -295,7 +372,8 @@ class _Notes:
     def _why(self, outcome: Outcome) -> str:
         assert self.measurement is not None
         if outcome is Outcome.INVALID:
-            return "; ".join(self.violations) or "the driver was stopped by a signal"
+            spoilt = (*self.violations, *self.accounts)
+            return "; ".join(spoilt) or "the driver was stopped by a signal"
         if outcome is Outcome.STALLED:
             first = next(iter(self.measurement.errors), None)
             seen = f"; first error: {first[2]} (SQLSTATE {first[1]})" if first else ""

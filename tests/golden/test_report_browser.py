@@ -13,6 +13,7 @@ from report_sample import hostile_findings, large_findings, sample_findings
 from series_sample import compared_findings, eventful_findings
 
 from pgdrag.report.html import render_html
+from pgdrag.testing.conformance_sections import held_findings
 
 pytestmark = needs_chromium
 PROBE = """
@@ -40,7 +41,9 @@ def probe(tmp_path: Path, html: str, width: int) -> dict[str, object]:
     return told_in_frame(tmp_path, free.replace("</body>", PROBE + "</body>"), width)
 
 
-@pytest.mark.parametrize("findings", [sample_findings, eventful_findings, compared_findings])
+@pytest.mark.parametrize(
+    "findings", [sample_findings, eventful_findings, compared_findings, held_findings]
+)
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(
     tmp_path, findings, width

@@ -14,12 +14,16 @@ from series_sample import eventful_findings, hostile_series, long_findings, with
 
 from pgdrag.report.html import render_html
 
+CELLS = ("th", "td")  # which HTML closes before the next one
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 LOADING = {"src", "srcset", "href", "xlink:href", "data", "action", "poster", "background"}
 
 
 class Page(HTMLParser):
-    """Every start tag with its attributes, and whether tags are closed in order."""
+    """Every start tag with its attributes, and whether tags are closed in order.
+
+    A row and a cell need no end tag before the next one, nor at the end of the table's part.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -31,13 +35,21 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
+        if tag in (*CELLS, "tr"):
+            self._close_of_itself(*CELLS, *(["tr"] if tag == "tr" else []))
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
+    def _close_of_itself(self, *tags):
+        while self.open[-1] in tags:
+            self.open.pop()
+
     def handle_endtag(self, tag):
+        if tag in ("thead", "tbody"):
+            self._close_of_itself(*CELLS, "tr")
         assert self.open.pop() == tag
 
     def handle_data(self, data):

@@ -20,6 +20,7 @@ from pgdrag.collectors.disk import Disk, device_of, number_of_disk
 from pgdrag.collectors.host import Host
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
+from pgdrag.undo import UndoJournal
 
 pytestmark = pytest.mark.postgres
 
@@ -123,6 +124,7 @@ def test_periods_in_which_a_group_was_held_back_are_counted(small_group: Path) -
         try:
             (small_group / "cgroup.procs").write_text(str(spinning.pid))
             assert wait_until(lambda: throttled(spinning.pid) > 1, 10)
+            assert throttling(spinning.pid)["throttled_us"] > 0
         finally:
             spinning.kill()
 
@@ -178,11 +180,21 @@ def test_the_memory_that_a_group_around_the_server_may_have_is_told(
     cluster.start()
     (memory_group / "cgroup.procs").write_text(str(cluster.postmaster_pid))
     try:
-        with watching(Host(), cluster) as watch, cluster.connect() as client:
-            client.execute("SELECT 1")
+        collector = Host()
+        with watching(collector, cluster) as watch, cluster.connect() as client:
+            for _ in range(2):
+                collector.sample(Observer(cluster, client))
     finally:
         cluster.stop()
     assert watch["memory_limit_bytes"] == 64 << 20
+    assert 0 <= watch["page_cache_bytes"] <= 64 << 20
+    assert watch.detail("page_cache_refaults_per_transaction").endswith(
+        " of the server's control group."
+    )
+    drawn = {one.name: one.values for one in watch.series}
+    used, cached = drawn["control_group_memory_bytes"], drawn["control_group_page_cache_bytes"]
+    assert len(used) == len(cached) == 2
+    assert 0 <= max(cached) <= max(used) <= 64 << 20
     assert 0 < watch["memory_used_share"] <= 1
     assert watch.detail("memory_limit_bytes").endswith(" of 64 MB.")
 
@@ -193,7 +205,9 @@ def test_a_server_without_a_limit_of_memory_has_none(
     monkeypatch.setattr(cgroups, "CGROUPS", tmp_path)
     with watching(Host(), shared_cluster) as watch:
         pass
-    for name in ("memory_limit_bytes", "memory_used_share"):
+    assert watch["page_cache_refaults_per_transaction"] >= 0
+    assert watch.detail("page_cache_refaults_per_transaction") == ""
+    for name in ("memory_limit_bytes", "memory_used_share", "page_cache_bytes"):
         assert watch.missing(name) == "no control group limits the server's memory"
     for name in ("storage_read_bytes_limit_per_s", "storage_writes_limit_per_s"):
         assert watch.missing(name)
@@ -251,6 +265,35 @@ def test_groups_of_version_1_have_a_tree_for_each_resource(
         memory_limit(7)
 
 
+STAT_1 = "cache 1\nshmem 1\ntotal_cache 900\ntotal_shmem 300\ntotal_workingset_refault_file 7\n"
+STAT_2 = "anon 5\nfile 900\nshmem 300\nworkingset_refault_file 7\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files"),
+    [
+        (
+            "4:memory:/a\n",
+            {
+                "memory/a/memory.limit_in_bytes": "4096",
+                "memory/a/memory.usage_in_bytes": "2000",
+                "memory/a/memory.stat": STAT_1,
+            },
+        ),
+        (
+            "0::/a\n",
+            {"a/memory.max": "4096", "a/memory.current": "2000", "a/memory.stat": STAT_2},
+        ),
+    ],
+    ids=["version 1", "version 2"],
+)
+def test_page_cache_is_told_without_shared_memory_by_both_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, membership: str, files: dict[str, str]
+) -> None:
+    process_in_groups(monkeypatch, tmp_path, membership, files)
+    assert memory_limit(7) == MemoryLimit(4096, 2000, page_cache_bytes=600, refaults=7)
+
+
 # disk
 
 
@@ -286,6 +329,58 @@ def test_bytes_written_through_to_storage_are_the_devices(shared_cluster: Cluste
     assert 0 < watch["disk_busy_share"] <= 1
     assert watch["disk_queue_length"] > 0
     assert watch.detail("disk_busy_share") == f"Of {device}."
+
+
+@pytest.fixture
+def loop_mount(tmp_path: Path, host_alone: UndoJournal) -> Iterator[tuple[str, Path]]:
+    """A small file system on a loop device: the device's name, and where it is mounted."""
+    file, place = tmp_path / "device", tmp_path / "mounted"
+    place.mkdir()
+    with file.open("wb") as out:
+        out.truncate(64 << 20)
+    try:
+        told = subprocess.run(
+            ["losetup", "--find", "--show", file], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no loop device can be made here: {error}")
+    device = told.stdout.strip()
+    try:
+        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        subprocess.run(["mount", device, place], check=True)
+        try:
+            yield device.removeprefix("/dev/"), place
+        finally:
+            subprocess.run(["umount", place], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def test_a_loop_device_is_accounted_as_any_other_and_says_what_it_lies_on(
+    loop_mount: tuple[str, Path], shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, place = loop_mount
+    monkeypatch.setattr(shared_cluster, "data_directory", place)
+    collector = Disk()
+    with (
+        shared_cluster.connect() as connection,
+        watching(collector, shared_cluster) as watch,
+    ):
+        observer = Observer(shared_cluster, connection)
+        collector.sample(observer)
+        with (place / "ballast").open("wb") as out:
+            out.write(os.urandom(8 << 20))
+            out.flush()
+            os.fsync(out.fileno())
+        collector.sample(observer)
+    assert watch["disk_written_bytes_per_transaction"] >= 8 << 20
+    assert watch.detail("disk_busy_share").startswith(f"Of {device}, a file on ")
+    assert watch.detail("disk_busy_share").endswith(" the page cache.")
+    drawn = {one.name: one.values for one in watch.series}
+    assert drawn["disk_written_bytes_per_s"][0] > 0
+    assert drawn["disk_write_wait_s"][0] > 0
+    assert drawn["disk_read_wait_s"][0] >= 0
+    assert drawn["disk_busy_share"][0] > 0
 
 
 def test_a_file_system_in_memory_is_on_no_device() -> None:

@@ -7,7 +7,7 @@ import time
 
 import psycopg
 import pytest
-from watching import make_table, start, watching
+from watching import make_table, start, watching, watching_all
 
 import pgdrag.collectors.waits as waits_module
 from pgdrag.analysis.expecto.findings import WAIT_SERIES
@@ -15,6 +15,7 @@ from pgdrag.collectors import Observer
 from pgdrag.collectors.tables import Tables
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.errors import DriverError
+from pgdrag.horizon.holders import HoldPlace, all_holders
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres
@@ -119,3 +120,15 @@ def test_no_watch_is_left_behind(shared_cluster: Cluster) -> None:
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrag watch'"
         ).fetchall()
     assert left == 0
+
+
+def test_who_holds_the_horizon_for_pgdrag_is_neither_a_wait_nor_waited_for(
+    shared_cluster: Cluster,
+) -> None:
+    waits, tables = WaitProfile(), Tables()
+    with watching_all([waits, tables], shared_cluster) as [watch, _]:
+        held = all_holders()["snapshot"]().hold(HoldPlace(shared_cluster.conninfo()))
+        time.sleep(0.5)
+    held.release()
+    assert watch["client_wait_s_per_transaction"] == 0
+    assert tables.unfinished_sessions == 0

@@ -95,6 +95,9 @@ def test_a_missing_or_wrong_password_is_told_without_it(strict_cluster: Cluster)
 def test_a_server_never_shows_its_password(strict_cluster: Cluster) -> None:
     found = reach(f"{dsn(strict_cluster, 'guest')} password='open sesame'")
     assert "sesame" not in found.name
+    assert "sesame" not in found.public_conninfo()
+    assert "user=guest" in found.public_conninfo()
+    assert "sesame" in found.conninfo()
     assert "_conninfo" not in repr(found)
 
 
@@ -135,3 +138,14 @@ def test_only_places_name_a_server() -> None:
     assert names_a_server(None, {}, {"PGSERVICE": "bench"})
     assert names_a_server(None, {"host": "db1"}, {})
     assert names_a_server("bench", {}, {})
+
+
+def test_what_does_not_drive_a_load_may_ask_for_tls_and_options(running_cluster: Cluster) -> None:
+    found = reach(f"{dsn(running_cluster)} options='-c work_mem=1MB'", is_for_driver=False)
+    with found.connect(application_name="looks") as connection:
+        shown = connection.execute(
+            "SELECT current_setting('work_mem'), current_setting('application_name')"
+        )
+        assert shown.fetchall() == [("1MB", "looks")]
+    with pytest.raises(ServerLost):  # tried, and not refused beforehand
+        reach("host=127.0.0.1 port=1 sslmode=require", is_for_driver=False)

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from commands import pgdrag, start
 
+from pgdrag.analysis.ablation.labels import Label
 from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.report.schema import report_schema
 from pgdrag.servers.scratch import Scratch
@@ -60,39 +61,45 @@ def test_what_cannot_be_told_has_a_status_of_its_own_and_the_noise_is_shown(
     assert (floor["pairs"], floor["log_sd"] > 0) == (4, True)
 
 
-def test_what_the_collectors_cost_is_measured_with_trials_that_none_looks_at(
+def test_what_the_collectors_cost_is_measured_by_turns_of_looking_and_resting(
     places: dict[str, str],
 ) -> None:
-    status, out, err = pgdrag(
-        "calibrate", *LOAD, "--collectors", "--pairs", "4", "--json", **places
-    )
+    # Two windows that hold two blocks each, and a bit.
+    turns = ("--collectors", "--pairs", "4", "--measure", "16.5")
+    status, out, err = pgdrag("calibrate", *LOAD, *turns, "--json", **places)
     assert status == 0, err
     report = as_json(out)
-    unwatched, watched = report["rungs"]
-    assert (unwatched["rung"]["name"], watched["rung"]["name"]) == ("unwatched", "watched")
-    assert unwatched["evidence"] == []
+    assert len(report["found"]["blocks"]) == 4
+    assert 0.5 < report["found"]["slowdown"]["center"] < 2
+    (looked_at,) = report["rungs"]
     always = {
         one.name
         for name, seen in all_observations().items()
         for one in seen
         if not all_collectors()[name].is_optional
     }
-    assert {one["name"] for one in watched["evidence"]} == always
-    assert 0.5 < report["found"]["slowdown"]["center"] < 2
-    share = next(x for x in watched["evidence"] if x["name"] == "collectors_cpu_share")
+    assert {one["name"] for one in looked_at["evidence"]} == always
+    share = next(x for x in looked_at["evidence"] if x["name"] == "collectors_cpu_share")
     assert 0 < share["value"] < 1
     assert report["instrument"]["slowdown"] == report["found"]["slowdown"]
     # From now on each report of this machine says so.
     assert pgdrag("calibrate", *LOAD, "--pairs", "4", **places)[0] == 0
     _, out, _ = pgdrag("report", "last", "--format", "markdown", **places)
-    assert "from 4 pairs of trials on " in out
-    assert "which is another workload" not in out
+    assert "from 4 blocks of four turns on " in out
+    assert "which is another workload or load than here" in out  # of shorter windows
+
+
+def test_a_window_without_room_for_a_block_of_turns_is_refused(places: dict[str, str]) -> None:
+    status, _, err = pgdrag("calibrate", *LOAD, "--collectors", **places)
+    assert status == 2
+    assert "shorter than a block of turns, 8 s" in err
 
 
 def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(
     places: dict[str, str],
 ) -> None:
-    process = start("ablate", f"{SLOW},jit=off", *LOAD, **places)
+    # Shares need not be known well for what is asked here.
+    process = start("ablate", f"{SLOW},jit=off", "--precision", "40%", *LOAD, **places)
     assert process.stderr is not None
     deadline = time.monotonic() + 120
     for line in process.stderr:
@@ -107,9 +114,13 @@ def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(
     status, out, err = pgdrag("resume", "last", "--json", **places)
     assert status == 0, err
     found = as_json(out)["found"]
-    labels = {change["name"]: change["label"] for change in found["changes"]}
-    assert labels["random_page_cost"] == labels["cpu_index_tuple_cost"] == "redundant"
-    assert labels["jit"] == "inert"
+    labels = {change["name"]: Label(change["label"]) for change in found["changes"]}
+    # On a machine busy with other tests a second tells that either slows it a hundredfold, but not
+    # always that removing one of the two changes nothing at all.
+    for name in ("random_page_cost", "cpu_index_tuple_cost"):
+        assert labels[name].is_sufficient
+        assert not labels[name].is_necessary
+    assert not labels["jit"].is_sufficient
     shares = [found["others"], *(change["share"] for change in found["changes"])]
     assert abs(sum(share["part"] for share in shares if share) - 1) < 1e-6
     (pair,) = [x for x in found["pairs"] if "jit" not in x["names"]]

@@ -54,6 +54,15 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: Serv
     assert no_cluster_is_left(bench)
 
 
+def test_a_trial_that_collectors_are_kept_from_is_measured_without_evidence(
+    bench: ServerBench,
+) -> None:
+    unobserved = Treatment("T", (Level("instrument", "collectors", "off"),))
+    result = run_trial(replace(trial_of(), treatment=unobserved), bench)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert (result.evidence, result.exhibits.series) == ((), ())
+
+
 def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerBench) -> None:
     result = run_trial(trial_of(wal_level="minimal"), bench)  # and max_wal_senders stays at 10
     assert result.outcome is Outcome.DID_NOT_START

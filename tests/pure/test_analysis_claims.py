@@ -42,6 +42,10 @@ def answer(published, comparison, **options):
         (7.0, found(0.5, 1.0, 2.0, detectable=math.inf), Answer.INCONCLUSIVE),
         (0.6, found(0.5, 0.55, 0.7), Answer.REPRODUCED),  # a gain, and a gain here
         (0.6, found(1.5, 1.6, 1.7), Answer.NOT_REPRODUCED),
+        (0.6, found(0.93, 0.95, 0.97), Answer.PARTLY),  # 5 % of 67 %
+        (1.65, found(1.2, 1.25, 1.3), Answer.REPRODUCED),  # half of its logarithm
+        (1.65, found(1.2, 1.22, 1.25), Answer.PARTLY),
+        (1.65, found(2.8, 2.9, 3.0), Answer.PARTLY),
         (1.0, found(0.99, 1.0, 1.01, equivalent=True), Answer.REPRODUCED),  # no change claimed
         (1.0, found(1.1, 1.2, 1.3), Answer.NOT_REPRODUCED),
         (1.0, found(0.8, 1.0, 1.2), Answer.INCONCLUSIVE),
@@ -101,3 +105,20 @@ def test_an_answer_in_the_published_direction_needs_an_interval_without_one(
     claim = answer(published, found(*bounds, detectable=detectable))
     if claim.answer in (Answer.REPRODUCED, Answer.PARTLY):
         assert bounds[0] > 1 or bounds[2] < 1
+
+
+def test_a_ratio_may_be_published_without_rates() -> None:
+    claim = answer_total(Claim(), Claim(speedup=1.65), found(0.6, 0.62, 0.65))
+    assert claim is not None
+    assert (claim.answer, claim.published) == (Answer.REPRODUCED, pytest.approx(1 / 1.65))
+
+
+def test_a_claim_on_another_quantity_says_so() -> None:
+    published = Claim(speedup=1.65, of="operational speed")
+    claim = answer_total(Claim(), published, found(0.6, 0.62, 0.65))
+    assert claim is not None
+    assert claim.why.startswith("published of operational speed, found of committed transactions")
+
+
+def test_a_step_is_claimed_by_rates_alone() -> None:
+    assert answer_step(Claim(), Claim(speedup=1.65), found(0.6, 0.62, 0.65)) is None

@@ -11,7 +11,8 @@ from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.steps import step_findings
 from pgdrag.load import Step
 from pgdrag.measurement import Counts, Measurement, Sample
-from pgdrag.plan import Result, RunRecord, WorkloadSpec
+from pgdrag.plan import Result, RunRecord, Treatment, WorkloadSpec
+from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import terminal_text
 
@@ -57,6 +58,19 @@ def test_steps_over_trials_are_combined() -> None:
     )
     assert only.tps is not None
     assert only.tps.center == pytest.approx(110)  # the geometric mean
+
+
+def test_each_step_is_compared_with_the_same_one_of_the_baseline() -> None:
+    first, _ = stepped(*[100] * 20, *[150] * 20, *[120] * 20)
+    other, _ = stepped(*[100] * 20, *[75] * 20, *[40] * 20)
+    trial = replace(other.trial, treatment=Treatment("A1"), number=2)
+    run = run_of([rung("A0"), rung("A1")], [first, replace(other, trial=trial)])
+    run = replace(run, study=replace(run.study, load=replace(LOAD, steps=STEPS)))
+    baseline, slower = find(run).rungs
+    assert [step.to_baseline for step in baseline.steps] == [None] * 3
+    told = [step.to_baseline.slowdown.center for step in slower.steps if step.to_baseline]
+    assert told == pytest.approx([1, 2, 3])
+    assert "Slowdown of each step against A0" in render_html(find(run))
 
 
 def test_what_changes_by_design_is_no_drift_and_the_mean_says_what_it_is() -> None:

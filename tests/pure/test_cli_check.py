@@ -14,7 +14,7 @@ from pgdrag.cli.list import list_, make_listing
 from pgdrag.collectors import observation_names
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
-from pgdrag.factors import Here
+from pgdrag.factors import Here, Problem
 from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.report.sections.ladder import LadderSection
 from pgdrag.settings import Setting, SettingsCatalog
@@ -79,7 +79,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(
         check_module,
         "look_here",
-        lambda scratch, wanted: Here(OLD if wanted == "15" else NEW, NEW),
+        lambda scratch, wanted, **_: Here(OLD if wanted == "15" else NEW, NEW),
     )
     app = typer.Typer()
     app.command("check")(check)
@@ -96,6 +96,26 @@ def checked(path, here=NEW, *, free_bytes=10**15):
     experiment = load_experiment(str(path))
     studies = [experiment.study(scale) for scale in experiment.scales]
     return check_experiment(experiment, studies, Here(here, NEW), free_bytes=free_bytes)
+
+
+def test_a_rung_needs_consent_for_the_disk_that_another_rungs_storage_stands_for(file, monkeypatch):
+    """What one rung's levels may do on a device of their own, the baseline's would do to somebody's disk."""
+    allowed = []
+
+    def refuse(self, levels, here):
+        allowed.append(bool(here.storage))
+        return (
+            [] if here.storage else [Problem(x, False, f"{x.name} needs consent") for x in levels]
+        )
+
+    monkeypatch.setattr("pgdrag.factors.storage.Storage.check", lambda self, levels, here: [])
+    monkeypatch.setattr("pgdrag.factors.block_device.BlockDevice.check", refuse)
+    disk = "[baseline.block_device]\nread_ahead_kb = 256\n[baseline.setting]"
+    own = 'storage = { size = "1GB" }\nname = "A2"'
+    file.write_text(TEXT.replace("[baseline.setting]", disk).replace('name = "A2"', own))
+    found = checked(file)
+    assert [x.message for x in found.problems] == ["read_ahead_kb needs consent"]
+    assert set(allowed) == {False, True}
 
 
 def rows(found):
@@ -139,6 +159,11 @@ def test_a_rung_that_undoes_another_is_named(file):
     assert checked(file).notes == ("A2 sets shared_buffers to 4MB in place of A1's 8MB",)
 
 
+def test_rungs_that_do_not_stand_on_each_other_undo_nothing(file):
+    file.write_text(TEXT.replace("[baseline.", '[design]\nkind = "one-at-a-time"\n[baseline.'))
+    assert checked(file).notes == ()
+
+
 def test_a_setting_of_the_observation_channel_is_named(file):
     file.write_text(TEXT.replace("fsync = true", "log_checkpoints = false"))
     note = checked(file).notes[1]
@@ -156,6 +181,52 @@ def test_scales_say_what_they_take(file):
 def test_a_disk_that_is_too_small_is_named(file):
     notes = checked(file, free_bytes=10_000_000).notes
     assert notes[1].startswith('scale "demo" needs about 1.32 GB of disk, and 9.54 MB are free')
+
+
+STORED = TEXT.replace(
+    "[[rungs]]\n", '[baseline.storage]\nsize = "2GB"\nfile_system = "ext4"\n[[rungs]]\n', 1
+).replace('setting = { shared_buffers = "8MB" }', 'storage = { file_system = "xfs" }')
+
+
+def test_each_treatments_dataset_is_kept_once_and_the_largest_is_copied(file):
+    """Two rungs load more warehouses than the file's one: 60 MB, and 110 MB for each."""
+    larger = TEXT.replace('name = "A1"', 'name = "A1"\nworkload = { warehouses = 3 }')
+    file.write_text(larger.replace('name = "A2"', 'name = "A2"\nworkload = { max_tries = 1 }'))
+    found = checked(file)
+    assert found.scales[0].disk_bytes == (170 + 390 + 390) * 1_000_000 + 1024**3
+
+
+@pytest.mark.parametrize(
+    ("lacking", "taken"),
+    [
+        # The dataset that is copied, and each device whole.
+        (None, 170_000_000 + 2 * 2 * 1024**3),
+        # In the scratch directory, as without storage.
+        ("only root may make and mount a file system", 2 * 170_000_000 + 1024**3),
+    ],
+)
+def test_devices_are_taken_whole_where_they_can_be_had(file, monkeypatch, lacking, taken):
+    file.write_text(STORED)
+    monkeypatch.setattr("pgdrag.factors.storage._lacking_here", lambda: lacking)
+    monkeypatch.setattr("pgdrag.factors.storage.find_program", lambda name: name)
+    found = checked(file)
+    assert first_mistake(found) is None
+    assert found.scales[0].disk_bytes == taken
+    assert len(found.problems) == (3 if lacking else 0)
+    assert not any("needs about" in note for note in found.notes)
+
+
+def test_a_device_that_is_too_small_for_the_dataset_is_named(file, monkeypatch):
+    file.write_text(STORED.replace("2GB", "1GB"))
+    monkeypatch.setattr("pgdrag.factors.storage._lacking_here", lambda: None)
+    monkeypatch.setattr("pgdrag.factors.storage.find_program", lambda name: name)
+    assert [note for note in checked(file).notes if "needs about" in note] == [
+        'scale "demo" needs about 1.32 GB on ext4 on a loop device, which has 1 GB',
+        # Copies share their blocks there.
+        'scale "demo" needs about 1.16 GB on xfs on a loop device, which has 1 GB',
+        'scale "long" needs about 1.32 GB on ext4 on a loop device, which has 1 GB',
+        'scale "long" needs about 1.16 GB on xfs on a loop device, which has 1 GB',
+    ]
 
 
 def test_a_good_file_ends_with_0_and_prints_what_was_found(file, run):
@@ -216,7 +287,9 @@ def test_without_a_file_there_is_nothing_to_check(run):
 
 def test_the_list_has_a_summary_of_everything(run):
     listing = make_listing()
-    assert [x.name for x in listing.experiments] == ["slow-42k"]
+    assert [x.name for x in listing.experiments] == [
+        *("cache-and-read-ahead", "global-counters", "os-io", "slow-42k"),
+    ]
     printed = run("list").stdout
     for kinds in (
         listing.workloads,
@@ -244,5 +317,6 @@ def test_the_list_takes_the_summary_of_a_section_as_of_all_other_kinds():
 
 def test_the_list_in_json_has_scales(run):
     found = json.loads(run("list", "--json").stdout)
-    assert list(found["experiments"][0]["scales"]) == ["demo", "standard", "paper"]
+    scales = {one["name"]: list(one["scales"]) for one in found["experiments"]}
+    assert scales["slow-42k"] == ["demo", "standard", "paper"]
     assert "tpcc" in found["workloads"]

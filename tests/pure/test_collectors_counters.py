@@ -13,6 +13,7 @@ from hypothesis.strategies import dictionaries, integers, sampled_from
 import pgdrag.collectors._proc as proc
 from pgdrag.collectors import Observer, Unseen, Window, observation_names
 from pgdrag.collectors._counters import (
+    Drawn,
     growth,
     most_named,
     of_kind,
@@ -89,6 +90,17 @@ def test_a_counter_that_shrank_was_reset() -> None:
     found = growth({"a": 2, "b": 0}, {"a": 1, "b": 5})
     assert isinstance(found, Unseen)
     assert found.reason == "the server's counters were reset within the window"
+
+
+def test_what_is_drawn_is_by_second_or_by_another_counter_and_nothing_took_no_time() -> None:
+    then, now = {"ms": 10, "count": 1}, {"ms": 40, "count": 6}
+    by_second = Drawn("queue", "", "count", ("ms",), 1 / 1000)
+    by_request = Drawn("wait", "", "s", ("ms",), 1 / 1000, each=("count",))
+    assert by_second.between(then, now, 2.0) == pytest.approx(0.015)
+    assert by_request.between(then, now, 2.0) == pytest.approx(0.006)
+    assert by_request.between(then, {**now, "count": 1}, 2.0) == 0
+    assert by_request.between(now, then, 2.0) is None
+    assert by_request.between(then, {"ms": 40}, 2.0) is None
 
 
 def test_a_counter_that_is_gone_takes_only_itself_along() -> None:
@@ -246,3 +258,12 @@ def test_processor_time_without_a_reading_or_a_commit_has_a_reason(fake_proc: Fa
     }
     with pytest.raises(Unseen, match="does not account processor time by process"):
         server_ticks(1, without=9)
+
+
+def test_what_is_drawn_of_each_request_is_divided_by_requests_and_not_by_time() -> None:
+    drawn = Drawn("wait_s", "mean wait", "s", ("ms",), 1e-3, each=("requests",))
+    then, now = {"ms": 100, "requests": 10}, {"ms": 150, "requests": 15}
+    assert drawn.between(then, now, 2.0) == pytest.approx(0.01)
+    assert drawn.between(then, then, 2.0) == 0
+    assert drawn.between(then, {"ms": 150}, 2.0) is None
+    assert Drawn("per_s", "requests", "1/s", ("requests",)).between(then, now, 2.0) == 2.5

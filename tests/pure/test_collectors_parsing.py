@@ -183,6 +183,60 @@ def test_lines_outside_the_window_do_not_count() -> None:
     assert seen["futile_vacuum_share"].value == 0
 
 
+# Of a table of 1,000 rows whose horizon somebody held, while other transactions rolled back.
+HELD_18 = """automatic vacuum of table "pgdrag.public.g": index scans: 1
+pages: 0 removed, 137 remain, 137 scanned (100.00% of total), 0 eagerly scanned
+tuples: 437 removed, 24000 remain, 23000 are dead but not yet removable
+removable cutoff: 755, which was 60 XIDs old when operation ended
+new relfrozenxid: 754, which is 1 XIDs ahead of previous value
+frozen: 0 pages from table (0.00% of total) had 0 tuples frozen
+visibility map: 0 pages set all-visible, 0 pages set all-frozen (0 were all-visible)
+index scan needed: 29 pages from table (21.17% of total) had 437 dead item identifiers removed
+index "g_pkey": pages: 33 in total, 0 newly deleted, 0 currently deleted, 0 reusable
+buffer usage: 388 hits, 0 reads, 3 dirtied
+WAL usage: 63 records, 3 full page images, 29887 bytes, 0 buffers full
+system usage: CPU: user: 0.00 s, system: 0.00 s, elapsed: 0.02 s"""
+HELD_15 = """automatic vacuum of table "pgdrag.public.g": index scans: 1
+pages: 0 removed, 168 remain, 168 scanned (100.00% of total)
+tuples: 57 removed, 31001 remain, 30001 are dead but not yet removable
+removable cutoff: 727, which was 67 XIDs old when operation ended
+buffer usage: 432 hits, 0 misses, 0 dirtied
+WAL usage: 10 records, 0 full page images, 1144 bytes
+system usage: CPU: user: 0.00 s, system: 0.00 s, elapsed: 0.30 s"""
+# The form of before 15: format strings of vacuumlazy.c.
+HELD_14 = """automatic vacuum of table "pgdrag.public.g": index scans: 0
+pages: 0 removed, 100 remain, 0 skipped due to pins, 0 skipped frozen
+tuples: 0 removed, 21000 remain, 20000 are dead but not yet removable, oldest xmin: 741
+index scan bypassed: 2 pages from table (2.00% of total) have 3 dead item identifiers
+buffer usage: 676 hits, 3 misses, 4 dirtied
+system usage: CPU: user: 0.00 s, system: 0.00 s, elapsed: 0.10 s"""
+
+
+def test_vacuums_that_a_horizon_held_back_are_counted_with_their_cost() -> None:
+    lines = [(101, HELD_18), (102, HELD_15), (103, HELD_14), (104, VACUUM_15)]
+    collector = having_read(Autovacuum(), *lines)
+    seen = {each.name: each for each in collector.observations(TEN_SECONDS)}
+    assert seen["futile_vacuums"].value == 3
+    assert seen["futile_vacuum_s"].value == pytest.approx(0.42)
+    assert seen["futile_vacuum_pages"].value == 137 + 168 + 100
+    assert seen["futile_vacuums"].detail == (
+        "At most 30,001 dead tuples were left by one; the oldest cutoff was 67 transactions old;"
+        " most often public.g 3."
+    )
+    assert seen["futile_vacuum_share"].value == 3 / 4
+
+
+@pytest.mark.parametrize(
+    ("removed", "kept", "futile", "held_back"),
+    [(0, 0, True, False), (0, 1, True, True), (5, 95, True, True), (6, 94, False, False)],
+)
+def test_a_vacuum_is_futile_that_leaves_nearly_all_it_found(
+    removed: int, kept: int, futile: bool, held_back: bool
+) -> None:
+    vacuum = Vacuum("t", 1, removed, kept, Work(0.0))
+    assert (vacuum.is_futile, vacuum.is_held_back) == (futile, held_back)
+
+
 def test_a_vacuum_that_removed_nothing_was_futile() -> None:
     futile = VACUUM_18.replace("3 removed", "0 removed")
     collector = having_read(Autovacuum(), (101, futile), (102, VACUUM_18), (103, futile))

@@ -13,7 +13,7 @@ from pgdrag.contract import Line
 from pgdrag.driver import Driver, Target
 from pgdrag.errors import DriverError
 from pgdrag.load import LoadProfile, Open, Step
-from pgdrag.measurement import Measurement, Sample
+from pgdrag.measurement import Measurement, Sample, Sum
 
 LOAD = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=1)
 TARGET = Target("/nowhere", 5432, "me", "db", password="secret")
@@ -150,6 +150,14 @@ def test_the_job_carries_the_whole_load_and_the_window_is_asked_for(tmp_path: Pa
         ],
         "latency_limit_us": 8_000,
     }
+
+
+def test_sums_of_variables_are_kept_with_what_is_unknown(tmp_path: Path) -> None:
+    unknown = {"unknown": 2, "unknown_low": -3, "unknown_high": 4}
+    sums = {"d": {"sum": 7, "committed": 5, "untouched": 1, **unknown}}
+    found = run_fake(tmp_path, interval(3), done(**counts(3)) | {"sums": sums})
+    assert found.sums == {"d": Sum(7, 5, 1, 2, -3, 4)}
+    assert run_fake(tmp_path, interval(3), done(**counts(3))).sums == {}
 
 
 def test_arrivals_are_counted_with_their_wait(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pgdrag.analysis.expecto.published import (
     trailing_medians,
 )
 from pgdrag.analysis.expecto.sound import correlation, effective_n
+from pgdrag.analysis.expecto.speed import operational_speeds
 from pgdrag.analysis.expecto.view import expecto_finding
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.spent_time import PLACES
@@ -45,6 +46,16 @@ def view(samples: tuple[Sample, ...], *series: Series, **rest: float) -> Expecto
 
 def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=float)
+
+
+def test_operational_speed_is_the_mean_of_trailing_medians_a_minute() -> None:
+    # A third of six intervals: medians of 1 and 3, 3 and 5, 5 and 1, 1 and 1, 1 and 7.
+    found = operational_speeds(seconds(1, 3, 5, 1, 1, 7))
+    assert found is not None
+    assert found.per_min == (120, 240, 180, 60, 240)
+    assert (found.times_s, found.window_s) == ((2, 3, 4, 5, 6), 2)
+    assert found.mean_per_min == 168
+    assert operational_speeds(seconds(1, 3)) is None
 
 
 def test_a_trailing_median_is_of_a_value_and_those_before_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,11 +83,23 @@ def test_equal_profiles_do_not_differ(profile: list[Stack]) -> None:
 
 def test_a_difference_counts_where_chance_would_not_make_it() -> None:
     by_count = Scales(1.0, 1.0, share_words)
-    assert change_of(100, 143, by_count) == "same"  # 43 is under 3 times √243
-    assert change_of(100, 150, by_count) == "more"
-    assert change_of(150, 100, by_count) == "less"
+    assert change_of(100, 129, by_count, compared=1) == "same"  # 29 is under 1.96 times √229
+    assert change_of(100, 131, by_count, compared=1) == "more"
+    assert change_of(131, 100, by_count, compared=1) == "less"
     # Three times the samples of a profile three times as long.
-    assert change_of(100, 300, Scales(1.0, 1 / 3, share_words)) == "same"
+    assert change_of(100, 300, Scales(1.0, 1 / 3, share_words), compared=1) == "same"
+
+
+def test_two_profiles_of_the_same_differ_in_few_pictures_however_many_functions_they_have() -> None:
+    rng = np.random.default_rng(1)
+    called = 0
+    for _ in range(400):
+        counts = rng.poisson(200, size=(2, 100))
+        before, after = ([of(f"s;f{at}", int(n)) for at, n in enumerate(row)] for row in counts)
+        found = own_differences(before, after, Scales(1.0, 1.0, share_words))
+        called += any(one.change != "same" for one in found)
+    # One in twenty, and three standard errors of 400.
+    assert called / 400 <= 0.083
 
 
 def test_what_only_one_profile_has_is_drawn_in_both_directions() -> None:

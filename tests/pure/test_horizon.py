@@ -12,8 +12,12 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.exhibits import Event, Exhibits
 
-Row = tuple[str, int, float | None]
+Row = tuple[str, str, str, str, bool, int, float | None]
 WINDOW = Window(elapsed_s=10.0, committed=1, started_unix_s=100.0, finished_unix_s=110.0)
+
+
+def session(pid: int, age: int, held_s: float, state: str = "") -> Row:
+    return ("session", str(pid), state, "", False, age, held_s)
 
 
 @pytest.fixture
@@ -39,8 +43,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_holder_is_one_event_from_its_begin_until_last_seen_whatever_it_does(seen: Any) -> None:
     found = seen(
-        [("session 7 (active)", 5, 3.0)],
-        [("session 7 (idle in transaction)", 9, 4.0)],
+        [session(7, 5, 3.0, "active")],
+        [session(7, 9, 4.0, "idle in transaction")],
         [],
     )
     text = "session 7 (idle in transaction), 9 transactions old when last seen"
@@ -50,18 +54,18 @@ def test_a_holder_is_one_event_from_its_begin_until_last_seen_whatever_it_does(s
 
 
 def test_two_transactions_of_one_session_are_two_holders(seen: Any) -> None:
-    found = seen([("session 7", 5, 3.0)], [], [("session 7", 1, 1.5)], [("session 7", 2, 2.5)])
+    found = seen([session(7, 5, 3.0)], [], [session(7, 1, 1.5)], [session(7, 2, 2.5)])
     assert [(one.start_s, one.end_s) for one in found.events] == [(-3.0, 0.0), (0.5, 3.0)]
 
 
 def test_who_holds_for_less_than_two_seconds_is_no_event(seen: Any) -> None:
-    found = seen([("session 7", 5, 1.9)], [("session 8", 5, 1.0)])
+    found = seen([session(7, 5, 1.9)], [session(8, 5, 1.0)])
     assert found.events == ()
     assert found.series[0].values == (5.0, 5.0)
 
 
 def test_a_slot_that_does_not_say_since_when_has_held_since_it_was_first_seen(seen: Any) -> None:
-    slot: Row = ("replication slot standby", 70, None)
+    slot: Row = ("replication slot", "standby", "", "", False, 70, None)
     found = seen([], [slot], Unseen("the server refused"), [slot])
     assert [(one.start_s, one.end_s) for one in found.events] == [(1.0, 3.0)]
     assert found.series[0].times_s == (0.0, 1.0, 3.0)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgdrag.factors.instrument import PROFILE, Instrument, is_asked, is_observed
+from pgdrag.collectors import all_collectors
+from pgdrag.factors.instrument import OPTIONAL, PROFILE, Instrument, is_asked, is_observed
 from pgdrag.plan import Level, Treatment
 from pgdrag.studies import PROFILED
 from pgdrag.testing.simulated import simulated_ladder
@@ -19,8 +20,12 @@ HERE: Any = None  # what a server says of its settings does not matter
     [
         ("collectors", "on", ""),
         ("collectors", "off", ""),
+        ("collectors", "turns", ""),
+        ("profile", "turns", '"profile" cannot be "turns"'),
         ("profile", "on", ""),
         ("profile", "cpu", '"profile" cannot be "cpu"'),
+        ("row_versions", "on", ""),
+        ("update_cost", "turns", '"update_cost" cannot be "turns"'),
         ("collectors", "some", '"collectors" cannot be "some"'),
         ("driver", "off", 'the instrument has no "driver"'),
     ],
@@ -29,6 +34,11 @@ def test_only_what_the_instrument_has_can_be_on_or_off(name: str, value: str, me
     problems = Instrument().check([Level("instrument", name, value)], HERE)
     assert [problem.message for problem in problems] == ([message] if message else [])
     assert all(problem.is_mistake and problem.hint for problem in problems)
+
+
+def test_every_collector_that_has_to_be_asked_can_be_asked() -> None:
+    optional = {name for name, kind in all_collectors().items() if kind.is_optional}
+    assert optional == set(OPTIONAL)
 
 
 def test_trials_are_looked_at_unless_they_say_otherwise() -> None:

@@ -10,6 +10,7 @@ from analysis_runs import observation, result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.mechanisms import signs
 from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
@@ -257,16 +258,32 @@ def test_a_cache_that_is_too_small_is_named_with_its_share():
     assert named.share_low <= named.share
     assert named.places == ("in reads of blocks",)
     assert found.added_s == pytest.approx(4.9e-3, rel=0.02)
-    words = mechanisms_sentence(found, "A0")
+    words = mechanisms_sentence(found)
     assert words.startswith("Of the 4.9 ms that each transaction takes longer than on A0, 100 %")
     assert "cache misses" in words
+
+
+def test_a_rung_whose_step_may_be_noise_is_explained_against_the_baseline():
+    results = []
+    for number, jitter in enumerate((0.98, 1.0, 1.02), start=1):
+        fast = {"hit": 0.99, "read": 1 * jitter, "read_s": 1e-4 * jitter}
+        bare = {"hit": 0.5, "read": 50 * jitter, "read_s": 5e-3 * jitter}
+        results.append(trial("A0", 3 * number - 2, round(60_000 * jitter), **fast))
+        results.append(trial("A1", 3 * number - 1, round(10_000 * jitter), **bare))
+        results.append(trial("A2", 3 * number, round(10_000 / jitter), **bare))
+    rungs = find(run_of([rung("A0"), rung("A1"), rung("A2")], results)).rungs
+    assert rungs[2].to_previous.verdict is Verdict.INCONCLUSIVE
+    found = rungs[2].mechanisms
+    assert ([one.name for one in found.named], found.reference) == (["cache misses"], "A0")
+    assert "takes longer than on A0, 100 %" in mechanisms_sentence(found)
+    assert rungs[1].mechanisms.reference == "A0"
 
 
 def test_a_gain_is_the_same_mechanism_that_fell_away():
     found = cache_run(slow="A0").rungs[1].mechanisms
     assert found.is_gain
     assert [one.name for one in found.named] == ["cache misses"]
-    assert "had gone to cache misses" in mechanisms_sentence(found, "A0")
+    assert "had gone to cache misses" in mechanisms_sentence(found)
 
 
 def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():

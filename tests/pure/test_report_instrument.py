@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from analysis_runs import result, run_of, rung, three_of
+from analysis_runs import result, run_of, rung
+from turn_trials import looked_at_in_turns
 
 from pgdrag.analysis.findings import Findings, InstrumentCost, Interval
 from pgdrag.analysis.ladder import find
@@ -48,11 +49,11 @@ def test_what_was_measured_is_told_with_its_interval_and_its_conditions() -> Non
     text = said(findings, "What collectors cost")
     assert text == (
         "throughput without them is 1.004× (0.998× to 1.01×) that with them, at 95 % confidence, "
-        "from 12 pairs of trials on 2023-11-14, tpcc, 10 warehouses"
+        "from 12 blocks of four turns on 2023-11-14, tpcc, 10 warehouses"
     )
     elsewhere = replace(findings, instrument=replace(COST, is_alike=False))
     assert said(elsewhere, "What collectors cost").endswith("another workload or load than here")
-    assert '"pairs": 12' in render_json(findings)
+    assert '"blocks": 12' in render_json(findings)
 
 
 def test_the_median_and_the_most_that_looking_used_are_told() -> None:
@@ -73,8 +74,8 @@ class Kept:
 
 
 def measured(scale: str, *, connections: int | None = None, **changed: object) -> RunRecord:
-    results = [*three_of("unwatched", 1010), *three_of("watched", 1000)]
-    run = run_of([rung("unwatched"), rung("watched")], results, design="compare")
+    trial = looked_at_in_turns(blocks=3, cost=1.01, noise=0.005)
+    run = run_of([rung("in turns")], [trial], design="turns")
     load = run.study.load
     if connections is not None:
         load = replace(load, connections=connections)
@@ -88,7 +89,7 @@ def cost_of(*runs: RunRecord) -> InstrumentCost | None:
 def test_the_newest_measurement_under_the_same_conditions_is_told() -> None:
     found = cost_of(measured("elsewhere", connections=99), measured("alike"), measured("older"))
     assert found is not None
-    assert (found.workload, found.is_alike, found.pairs) == ("alike", True, 3)
+    assert (found.workload, found.is_alike, found.blocks) == ("alike", True, 3)
     assert found.slowdown.low <= 1.01 <= found.slowdown.high
 
 

@@ -20,9 +20,10 @@ from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import Event, Exhibits, Series
 from pgdrag.measurement import Sample
-from pgdrag.plan import RunRecord
+from pgdrag.plan import Claim, RunRecord
 from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
 from pgdrag.report.sections._fitting import fitted
+from pgdrag.report.sections._recording import recording_of
 from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json, series_of
@@ -225,6 +226,29 @@ def test_lines_of_one_kind_stand_in_one_panel_and_keep_their_colour():
 def test_a_series_that_no_panel_knows_has_one_of_its_own():
     unknown = series("ducks_per_s", 1, 2, unit="1/s", label="ducks", is_of_machine=True)
     assert titles(run_with(Exhibits((unknown,)))) == ["Throughput", "Ducks (whole machine)"]
+
+
+def test_operational_speed_is_drawn_where_it_was_published_and_says_that_it_is_smoothed():
+    seconds = tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate((60, 120, 60, 180)))
+    claim = Claim(of="operational speed")
+    found = run_with(Exhibits())
+    (first, *_) = found.rungs
+    drawn = replace(first, samples=seconds, rung=replace(first.rung, claim=claim))
+    panels = recording_of(drawn, 10).panels
+    assert [panel.title for panel in panels][:2] == [
+        "Throughput",
+        "Operational speed, as pg_expecto has it (medians trailing over 1 s)",
+    ]
+    assert panels[1].traces[0].values == (60, 120, 60, 180)
+    assert len(recording_of(replace(first, samples=seconds), 10).panels) == 1
+
+
+def test_waits_of_reads_and_writes_share_a_panel():
+    waits = (
+        series("disk_read_wait_s", 0.001, 0.002, unit="s", label="r"),
+        series("disk_write_wait_s", 0.003, 0.004, unit="s", label="w"),
+    )
+    assert titles(run_with(Exhibits(waits))) == ["Throughput", "Device: mean wait of a request"]
 
 
 def test_throughput_stays_where_nothing_was_committed_and_failures_join_it():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pgdrag.catalog
-from pgdrag.experiment.toml_lines import KeyLines, KeyPath
+from pgdrag.toml_lines import KeyLines, KeyPath
 
 DOCUMENT = '''\
 # a comment with [brackets] and key = 1

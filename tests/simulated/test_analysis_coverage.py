@@ -90,6 +90,44 @@ def test_the_mean_over_the_steps_of_a_load_is_covered(load, rho):
     assert float(np.median(widths)) < 0.2
 
 
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_slowdown_under_a_load_in_steps_is_covered(load, count):
+    """Both sides have the same steps: what these differ by must neither be missed nor be in the interval."""
+    rng = np.random.default_rng(18)
+    lengths, rates = zip(*load, strict=True)
+    levels = np.repeat(rates, lengths)
+    changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
+
+    def side(slower):
+        return [
+            replace(
+                trial_of(
+                    tuple(
+                        replace(sample, committed=round(sample.committed * level / slower / MEAN))
+                        for sample, level in zip(
+                            autocorrelated(rng, 0.3, seconds=len(levels)), levels, strict=True
+                        )
+                    ),
+                    block,
+                ),
+                changes_s=changes_s,
+            )
+            for block in range(1, count + 1)
+        ]
+
+    hits, widths = 0, []
+    for _ in range(WINDOWS // 3):
+        found = slowdown(side(1.0), side(1.5)).slowdown
+        hits += found.low <= 1.5 <= found.high
+        widths.append(math.log(found.high / found.low))
+    margin = 2 * math.sqrt(0.05 * 0.95 / (WINDOWS // 3))
+    assert 0.93 - margin <= hits / (WINDOWS // 3)
+    if count == 1:  # of two pairs alone the interval is wide for another reason
+        assert hits / (WINDOWS // 3) <= 0.99
+        assert float(np.median(widths)) < 0.2
+
+
 @pytest.mark.parametrize("expected", [0.5, 2.0, 6.0, 11.0, 25.0])
 def test_the_rate_of_a_few_commits_is_covered_at_least_as_often_as_promised(expected):
     rng = np.random.default_rng(2)

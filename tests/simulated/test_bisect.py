@@ -10,7 +10,7 @@ from pgdrag.events import ignore
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, make_design, run_experiment
 from pgdrag.plan import Host, Level, Outcome, Rung, Treatment
-from pgdrag.testing.conformance_sections import _record
+from pgdrag.testing.conformance_sections import record_of
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
@@ -44,7 +44,7 @@ def bisected(truth, *, blocks=1000, replicates=1, seed=1, **parameters):
         told = [bench.run(trial, ignore) for trial in trials]
         results += told
         design.tell(told)
-    found = find(_record(study, results)).found
+    found = find(record_of(study, results)).found
     assert isinstance(found, BisectFinding)
     return found
 
@@ -134,7 +134,7 @@ def test_a_part_that_does_not_run_while_the_target_does_is_unresolved():
         told = [bench.run(trial, ignore) for trial in trials]
         results += told
         design.tell(told)
-    found = find(_record(study, results)).found
+    found = find(record_of(study, results)).found
     assert found.trials <= 40
     assert found.share is None or found.share.high > 0.9 or found.warnings
 
@@ -157,7 +157,7 @@ def test_a_reference_without_a_number_is_no_answer():
     ]
     design.tell(told)
     assert not design.ask().treatments
-    assert "good has no number" in find(_record(study, told)).found.answer
+    assert "good has no number" in find(record_of(study, told)).found.answer
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2, 4, 8])
@@ -195,7 +195,7 @@ def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
         told = [Fixed(PLAIN, seed=1).run(trial, ignore) for trial in trials]
         results += told
         design.tell(told)
-    assert find(_record(study, results)).found.inert == ("s31",)
+    assert find(record_of(study, results)).found.inert == ("s31",)
     assert all("s31" not in x.of_kind("setting") for x in design.ask().treatments)
 
 
@@ -240,4 +240,4 @@ def test_a_target_that_crashed_once_by_chance_is_bisected_by_its_throughput():
         told = [bench.run(trial, ignore) for trial in trials]
         results += told
         design.tell(told)
-    assert guilty(find(_record(study, results)).found) == {"s03", "s10"}
+    assert guilty(find(record_of(study, results)).found) == {"s03", "s10"}

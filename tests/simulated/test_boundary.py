@@ -8,7 +8,7 @@ from pgdrag.events import ignore
 from pgdrag.lab import expand, make_design
 from pgdrag.plan import Outcome, Rung, Treatment
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.conformance_sections import _record
+from pgdrag.testing.conformance_sections import record_of
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 VALUES = [f"{2**power}MB" for power in range(12)]
@@ -44,7 +44,7 @@ def run_to(blocks):
         told = [bench.run(trial, ignore) for trial in trials]
         results += told
         design.tell(told)
-    return find(_record(study, results))
+    return find(record_of(study, results))
 
 
 def test_boundary_and_knee_are_found():

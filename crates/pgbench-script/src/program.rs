@@ -136,6 +136,19 @@ impl Programs {
         !self.shells.is_empty()
     }
 
+    /// Whether a script collects statements and sends them together.
+    #[must_use]
+    pub fn uses_pipelines(&self) -> bool {
+        let mut operations = self.scripts.iter().flat_map(|script| &script.operations);
+        operations.any(|operation| matches!(operation.kind, Kind::StartPipeline))
+    }
+
+    /// The slot of a variable; none if no script has it.
+    #[must_use]
+    pub fn slot(&self, name: &str) -> Option<Slot> {
+        self.names.find(name)
+    }
+
     /// The statements of all scripts; [`Step::Sql`](crate::Step::Sql) names one by its number.
     #[must_use]
     pub fn statements(&self) -> &[Statement] {

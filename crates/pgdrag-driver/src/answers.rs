@@ -153,11 +153,18 @@ pub(crate) fn is_in_passing(tag: Tag) -> bool {
 pub struct Answers<'a> {
     rest: &'a [u8],
     format: Format,
+    is_open: bool,
 }
 
 impl<'a> Answers<'a> {
-    pub(crate) fn new(messages: &'a [u8], format: Format) -> Self {
-        Self { rest: messages, format }
+    pub(crate) fn new(messages: &'a [u8], format: Format, is_open: bool) -> Self {
+        Self { rest: messages, format, is_open }
+    }
+
+    /// Whether a transaction block was open behind the last one.
+    #[must_use]
+    pub fn is_transaction_open(&self) -> bool {
+        self.is_open
     }
 
     /// The next statement's answer; `None` after the last one.
@@ -182,7 +189,8 @@ impl<'a> Answers<'a> {
         self.next()?.ok_or_else(|| Error::Protocol("answer has too few parts".into()))
     }
 
-    pub(crate) fn last(mut self) -> Result<Answer<'a>, Error> {
+    /// The last statement's answer; that there is none is an error.
+    pub fn last(mut self) -> Result<Answer<'a>, Error> {
         let mut last = self.take()?;
         while let Some(next) = self.next()? {
             last = next;

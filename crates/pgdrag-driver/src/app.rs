@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -168,9 +169,37 @@ async fn watch_for(job: &Job, output: &mut Output<'_>) -> Result<(), Error> {
     let how = job.watch.expect("a job to watch says how");
     let connect_timeout = Duration::from_secs_f64(job.server.connect_timeout_s);
     let stop = stop_signal();
-    let answered = async { drop(answer(Some(json!({"type": "end"}))).await) };
+    let is_resting = Arc::new(AtomicBool::new(false));
+    let told = told_to_end(Arc::clone(&is_resting));
     let target = job.target();
-    watch((how, job.seed), (&target, connect_timeout), output, either(stop, answered)).await
+    let stop = either(stop, told);
+    watch((how, job.seed), (&target, connect_timeout), output, &is_resting, stop).await
+}
+
+/// Waits until the caller says that the watch is to end, or is gone; meanwhile it may be told to rest, and
+/// to look again.
+async fn told_to_end(is_resting: Arc<AtomicBool>) {
+    let (sender, receiver) = oneshot::channel();
+    // See `answer`.
+    std::thread::spawn(move || {
+        while let Some(rests) = rest_or_look() {
+            is_resting.store(rests, Ordering::Relaxed);
+        }
+        let _ = sender.send(());
+    });
+    let _ = receiver.await;
+}
+
+/// Reads a line of the caller's: true: the watch is to rest, false: to look. None: it is to end.
+fn rest_or_look() -> Option<bool> {
+    let mut line = String::new();
+    std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line).ok()?;
+    let said: Value = serde_json::from_str(&line).ok()?;
+    match said["type"].as_str()? {
+        "rest" => Some(true),
+        "look" => Some(false),
+        _ => None,
+    }
 }
 
 /// Reads a line of the caller's, which has agreed to say this; the end of its pipe counts from the beginning.

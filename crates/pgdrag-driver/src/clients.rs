@@ -249,8 +249,12 @@ impl<T: Terminal> Client<T> {
                 Ok(ended) => return Ok(ended),
                 Err(error) => error,
             };
+            self.terminal.attempt_failed(self.connection.is_broken());
             // Where not even this works, the connection says so, and the first error is the cause.
             let _ = self.connection.rollback().await;
+            if !self.connection.is_broken() {
+                let _ = self.terminal.after_failure(&mut self.connection).await;
+            }
             let terms = &self.bench.terms;
             let now = terms.clock.now();
             let is_too_late = terms.latency_limit.is_some_and(|limit| now.since(since) > limit);

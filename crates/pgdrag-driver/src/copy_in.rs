@@ -45,7 +45,7 @@ impl<'a> CopyIn<'a> {
     pub async fn finish(self) -> Result<u64, Error> {
         frontend::copy_done(&mut self.connection.exchange.out);
         self.connection.gather(Owed::TEXT).await?;
-        Answers::new(self.connection.exchange.kept(), Format::Text).last()?.rows_affected()
+        Answers::new(self.connection.exchange.kept(), Format::Text, false).last()?.rows_affected()
     }
 }
 

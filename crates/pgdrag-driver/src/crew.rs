@@ -215,6 +215,7 @@ impl Crew {
             totals: vec![crate::samples::Counts::default(); self.names.len()],
             arrivals: self.has_schedule.then(Arrivals::default),
             connecting: None,
+            sums: Vec::new(),
             statements: Vec::new(),
             driver: DriverCost { threads: self.threads, ..DriverCost::default() },
         }

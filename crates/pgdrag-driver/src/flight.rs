@@ -106,7 +106,9 @@ impl<'a> Flight<'a> {
             connection.is_unusable = true;
             connection.gather(owed).await?;
         }
-        let mut answers = Answers::new(connection.exchange.kept(), format.unwrap_or_default());
+        let is_open = connection.is_in_transaction();
+        let format = format.unwrap_or_default();
+        let mut answers = Answers::new(connection.exchange.kept(), format, is_open);
         for _ in 0..hidden {
             answers.take()?;
         }

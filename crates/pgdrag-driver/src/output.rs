@@ -19,6 +19,7 @@ use crate::clock::{Clock, Moment};
 use crate::job::{Action, CONTRACT};
 use crate::process::{CpuTime, max_rss_bytes};
 use crate::samples::{Counts, Laps, Latencies};
+use crate::script::Sum;
 use crate::tally::Insight;
 use crate::watch::{Seen, WatchSummary};
 use crate::workload::{Example, LoadSummary, Progress, StatementName, Violation};
@@ -104,6 +105,8 @@ pub struct RunSummary {
     pub arrivals: Option<Arrivals>,
     /// The statements' executions, where they are told.
     pub statements: Vec<(StatementName, Laps)>,
+    /// What variables sum to, where that is asked for.
+    pub sums: Vec<(String, Sum)>,
     /// How long connecting took, where each transaction has a connection of its own.
     pub connecting: Option<Latencies>,
     /// What the driver itself used.
@@ -252,6 +255,10 @@ impl<'a> Output<'a> {
         }
         if !summary.statements.is_empty() {
             line["statements"] = statements(&summary.names, &summary.statements);
+        }
+        if !summary.sums.is_empty() {
+            line["sums"] =
+                summary.sums.iter().cloned().map(|(name, sum)| (name, json!(sum))).collect();
         }
         if let Some(connecting) = &summary.connecting {
             line["connecting"] = histogram(connecting);

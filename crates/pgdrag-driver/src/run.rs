@@ -249,7 +249,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
     }
 
     /// Ends the window and the threads, and writes the last line.
-    async fn end<W>(
+    async fn end<W: Workload>(
         mut self,
         order: &Order<'_, W>,
         stopped: Option<Stop>,
@@ -293,6 +293,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             stopped_by,
             arrivals: crew.arrivals(),
             statements: with_laps(crew.statements, &crew.insight.laps),
+            sums: order.workload.sums(),
             connecting: order.job.reconnect.then_some(crew.insight.connecting),
             names: crew.names,
             totals: crew.intervals.totals,

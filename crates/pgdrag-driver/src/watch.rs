@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
@@ -22,7 +23,8 @@ use crate::schedule::Chance;
 /// or wants one.
 ///
 /// Of the function and not of the view, which joins names to it. A process in its main loop (Activity)
-/// has nothing to do, and a session that is idle outside of a transaction has not been asked anything.
+/// has nothing to do, and a session that is idle outside of a transaction has not been asked anything. Who
+/// holds the horizon for pgdrag waits for no client of the workload's.
 const LOOK: &str = "\
     SELECT backend_type, coalesce(wait_event_type || ':' || wait_event, ''), count(*)
         FROM pg_stat_get_activity(NULL)
@@ -30,6 +32,7 @@ const LOOK: &str = "\
             AND wait_event_type IS DISTINCT FROM 'Activity'
             AND backend_type IS NOT NULL
             AND (state IS NULL OR state <> 'idle')
+            AND coalesce(application_name, '') NOT LIKE 'pgdrag horizon%'
         GROUP BY 1, 2";
 
 /// How many processes were seen in each state, added up over looks: by type of backend, and by wait.
@@ -64,11 +67,12 @@ pub struct WatchSummary {
     pub cpu: CpuTime,
 }
 
-/// Watches until `stop`, and writes a line for each interval.
+/// Watches until `stop`, and writes a line for each interval; while `is_resting` it does not look.
 pub async fn watch(
     (job, seed): (WatchJob, u64),
     (target, connect_timeout): (&Target, Duration),
     output: &mut Output<'_>,
+    is_resting: &AtomicBool,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let mut stop = pin!(stop);
@@ -93,6 +97,10 @@ pub async fn watch(
             biased;
             () = &mut stop => break,
             () = sleep_until(clock.instant(due).into()) => {}
+        }
+        if is_resting.load(Ordering::Relaxed) {
+            interval.tell(clock.now(), output);
+            continue;
         }
         tokio::select! {
             biased;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::{Connection, Error, Target};
+use crate::script::Sum;
 use crate::timer::Timers;
 
 /// How far a phase of loading has come.
@@ -103,6 +104,12 @@ pub trait Workload: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What variables sum to over the transactions that committed, by name; asked when no terminal does
+    /// anything any more.
+    fn sums(&self) -> Vec<(String, Sum)> {
+        Vec::new()
+    }
+
     /// All statements that clients send within a transaction; the same seed gives the same values.
     fn examples(&self) -> Vec<Example> {
         Vec::new()
@@ -136,6 +143,17 @@ pub trait Terminal: 'static {
         conn: &mut Connection,
         timers: &Timers,
     ) -> impl Future<Output = Result<Ended, Error>>;
+
+    /// An attempt has failed, and nothing is rolled back yet; `is_broken` where the connection is, too.
+    fn attempt_failed(&mut self, is_broken: bool) {
+        let _ = is_broken;
+    }
+
+    /// Makes the session fit for the next attempt, after one that failed and was rolled back.
+    fn after_failure(&mut self, conn: &mut Connection) -> impl Future<Output = Result<(), Error>> {
+        let _ = conn;
+        std::future::ready(Ok(()))
+    }
 
     /// Hands over the executions of statements since the last call.
     fn take_laps(&mut self, take: &mut dyn FnMut(Lap)) {

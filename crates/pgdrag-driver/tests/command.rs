@@ -165,6 +165,36 @@ fn a_watch_ends_when_it_is_told_to_or_nobody_listens() {
 }
 
 #[test]
+fn a_watch_that_is_told_to_rest_looks_at_nothing_until_it_is_told_to_look() {
+    run(async {
+        let test = "a_watch_that_is_told_to_rest";
+        let Some(server) = Server::start(test).await else { return };
+        let mut driver = start_open(&watch_on(&server).to_string());
+        let seen = wait_for_phase(&mut driver, "waits");
+        let mut stdin = driver.stdin.take().expect("a pipe");
+        // There is to be an interval before the rest, of those that are read below.
+        std::thread::sleep(Duration::from_millis(300));
+        for (said, then_s) in [("rest", 0.7), ("look", 0.4), ("end", 0.0)] {
+            writeln!(stdin, r#"{{"type": "{said}"}}"#).expect("the driver reads");
+            std::thread::sleep(Duration::from_secs_f64(then_s));
+        }
+        drop(stdin);
+        let lines = seen.lines().map(|line| serde_json::from_str::<Value>(&line.expect("text")));
+        let intervals: Vec<(f64, f64)> = lines
+            .map(|line| line.expect("JSON"))
+            .filter(|line| line["type"] == "waits")
+            .map(|line| {
+                let end_s = line["t_s"].as_f64().expect("a number");
+                (end_s - line["duration_s"].as_f64().expect("a number"), end_s)
+            })
+            .collect();
+        assert_eq!(driver.wait().expect("an end").code(), Some(0));
+        let rests = intervals.windows(2).filter(|pair| pair[1].0 - pair[0].1 > 0.4).count();
+        assert_eq!(rests, 1, "{intervals:?}");
+    });
+}
+
+#[test]
 fn a_watch_has_no_workload_and_all_else_has_one() {
     let watch = json!({"every_s": 0.1, "interval_s": 1.0});
     let no_run = with(job(1), "/run", json!(null));

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pgdrag_driver::connection::{Connection, Target};
@@ -18,7 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 async fn watched(target: &Target, while_watching: impl Future<Output = ()>) -> (Vec<Value>, bool) {
     let mut text = Vec::new();
     let mut output = Output::new(&mut text);
-    let ended = watch((OFTEN, 1), (target, TIMEOUT), &mut output, while_watching).await;
+    let is_resting = AtomicBool::new(false);
+    let ended =
+        watch((OFTEN, 1), (target, TIMEOUT), &mut output, &is_resting, while_watching).await;
     let text = String::from_utf8(text).expect("UTF-8");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     (lines, ended.is_ok())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdrag.analysis.decay.words import way_words
 from pgdrag.analysis.findings import LADDER, Comparison, RungFinding, Verdict
 from pgdrag.analysis.wording import (
     counted,
@@ -26,7 +27,7 @@ def answer_sentence(study: Study, rungs: Sequence[RungFinding]) -> str:
         return f"No answer: the baseline {_without_number(baseline)}."
     compared = [step for step in steps if step.to_baseline is not None]
     if not compared:
-        speed = format_rate(baseline.tps.center)
+        speed = _speed(baseline, baseline.tps.center)
         return f"No answer yet: only the baseline has a number ({speed})." + _gaps(steps)
     if study.design == LADDER:
         return _ladder_answer(steps, compared[-1])
@@ -174,7 +175,23 @@ def _variants_answer(baseline: RungFinding, compared: Sequence[RungFinding]) -> 
     ]
     rest = len(compared) - len(told)
     others = f" {counted(rest, 'other')} could not be told from it." if rest else ""
-    return f"{'; '.join(parts)}.{others}"
+    named = [baseline, *([ranked[-1]] if len(ranked) == 1 else [ranked[-1], ranked[0]])]
+    return f"{'; '.join(parts)}.{others}{_courses(named)}"
+
+
+def _courses(rungs: Sequence[RungFinding]) -> str:
+    """Say of the rungs that an answer compares by means which of them have no mean."""
+    told = [
+        f"{rung.rung.name} goes from {way_words(rung.decay)} in {format_duration(round(rung.decay.end_s - rung.decay.begin_s))}"
+        for rung in rungs
+        if rung.decay is not None and rung.decay.has_trend
+    ]
+    return f" These are means over whole windows: {listed(told)}." if told else ""
+
+
+def _speed(rung: RungFinding, mean_per_s: float) -> str:
+    has_trend = rung.decay is not None and rung.decay.has_trend
+    return way_words(rung.decay) if has_trend and rung.decay else format_rate(mean_per_s)
 
 
 def _is_told(step: RungFinding) -> bool:

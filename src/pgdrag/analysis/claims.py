@@ -1,6 +1,7 @@
 """Does a published number hold here?
 
-A published ratio came from another machine, so its size is compared loosely (a factor of two) and
+A published ratio came from another machine, so its size is compared loosely (a factor of two; of ratios
+under 4 a factor of two of the logarithm, so that +2 % does not reproduce +65 %) and
 its direction strictly (the interval must exclude "no change").
 """
 
@@ -8,12 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdrag.analysis.findings import Answer, ClaimFinding, Comparison, Interval, Verdict
-from pgdrag.analysis.wording import detectable_words, listed, published_words, slowdown_words
+from pgdrag.analysis.wording import (
+    detectable_words,
+    inverse,
+    listed,
+    published_words,
+    slowdown_words,
+)
 from pgdrag.plan import Claim
 
 SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
+THROUGHPUT = "throughput"
 NO_CHANGE = 1.02  # a published ratio nearer to 1 than this claims that nothing changes
 
 
@@ -30,16 +39,20 @@ def answer_total(
             "not run yet", "io_workers is unknown to this server"; "" where it can.
 
     Returns:
-        None where one of the two has no published number, else see `_answer`.
+        None where there is neither a published ratio nor two rates, else see `_answer`.
     """
-    return _answer(baseline.tps, rung.tps, comparison, why_untestable)
+    published = _ratio(baseline.tps, rung.tps)
+    if published is None and rung.speedup is not None:
+        published = _ratio(1.0, rung.speedup)
+    found = _answer(published, comparison, why_untestable)
+    return found if found is None or rung.of == THROUGHPUT else _of_quantity(found, rung.of)
 
 
 def answer_step(
     previous: Claim, rung: Claim, comparison: Comparison | None, *, why_untestable: str = ""
 ) -> ClaimFinding | None:
     """Answer the claim that this rung slows the rung before it down; arguments as `answer_total`."""
-    return _answer(previous.tps, rung.tps, comparison, why_untestable)
+    return _answer(_ratio(previous.tps, rung.tps), comparison, why_untestable)
 
 
 def untestable_words(untested: Sequence[str]) -> str:
@@ -47,9 +60,13 @@ def untestable_words(untested: Sequence[str]) -> str:
     return f"run without {listed(untested)}" if untested else ""
 
 
+def _of_quantity(found: ClaimFinding, quantity: str) -> ClaimFinding:
+    why = f"published of {quantity}, found of committed transactions: {found.why}"
+    return replace(found, why=why)
+
+
 def _answer(
-    published_before: float | None,
-    published_after: float | None,
+    published: float | None,
     comparison: Comparison | None,
     why_untestable: str,
 ) -> ClaimFinding | None:
@@ -62,7 +79,6 @@ def _answer(
     *reproduced*: the same direction, and our interval reaches the published ratio within a factor
     of two either way. *partly*: the same direction, another size.
     """
-    published = _ratio(published_before, published_after)
     if published is None:
         return None
     found = comparison.slowdown if comparison is not None else None
@@ -75,7 +91,7 @@ def _answer(
             found,
             f"published {published_words(published)}; {why}{shown}",
         )
-    answer, reason = _judge(published, comparison)
+    answer, reason = judged(published, comparison)
     why = f"published {published_words(published)}, found {slowdown_words(found)}: {reason}"
     return ClaimFinding(answer, published, found, why)
 
@@ -89,7 +105,8 @@ def _ratio(before: float | None, after: float | None) -> float | None:
     return ratio if 1e-300 < ratio < 1e300 else None
 
 
-def _judge(published: float, comparison: Comparison) -> tuple[Answer, str]:
+def judged(published: float, comparison: Comparison) -> tuple[Answer, str]:
+    """Return what became of a published slowdown, and why, in words that finish a sentence."""
     found, verdict = comparison.slowdown, comparison.verdict
     if 1 / NO_CHANGE < published < NO_CHANGE:
         return _judge_no_change(comparison)
@@ -127,7 +144,19 @@ def _judge_unseen(published: float, comparison: Comparison) -> tuple[Answer, str
 
 
 def _reaches(found: Interval, published: float) -> bool:
-    return found.low <= published * SAME_SIZE and found.high >= published / SAME_SIZE
+    # On the log scale, where a slowdown and a gain of one size lie alike to either side of 0.
+    size = abs(math.log(published))
+    least = max(size - math.log(SAME_SIZE), size / SAME_SIZE)
+    most = min(size + math.log(SAME_SIZE), size * SAME_SIZE)
+    low, high = sorted(
+        _log(x) if x > 0 else -math.inf
+        for x in ((found.low, found.high) if published > 1 else _turned(found))
+    )
+    return low <= most and high >= least
+
+
+def _turned(found: Interval) -> tuple[float, float]:
+    return inverse(found.high), inverse(found.low)
 
 
 def _excludes_one(found: Interval) -> bool:

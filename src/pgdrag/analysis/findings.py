@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from pgdrag.analysis.claim_findings import Answer as Answer
+from pgdrag.analysis.claim_findings import ClaimFinding as ClaimFinding
+from pgdrag.analysis.claim_findings import OrderingFinding, SeriesClaimFinding
+from pgdrag.analysis.decay.findings import DecayFinding
+from pgdrag.analysis.dose.findings import HorizonFinding
 from pgdrag.analysis.expecto.findings import ExpectoFinding
+from pgdrag.analysis.holds.replay import ReplayFinding
+from pgdrag.analysis.interval import Interval as Interval
 from pgdrag.analysis.mechanisms.findings import MechanismsFinding
 from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Arrivals, Counts, DriverCost, Latency, Sample
@@ -17,16 +24,6 @@ FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is 
 LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
 
 
-class Answer(StrEnum):
-    """What became of a published number."""
-
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT_REPRODUCED = "not reproduced"
-    UNTESTABLE = "untestable here"
-    INCONCLUSIVE = "inconclusive"
-
-
 class Verdict(StrEnum):
     """How a treatment compares with another."""
 
@@ -34,28 +31,6 @@ class Verdict(StrEnum):
     SLOWER = "slower"
     EQUIVALENT = "equivalent"
     INCONCLUSIVE = "inconclusive"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its bounds.
-
-    Attributes:
-        center: the estimate; for a censored rate the upper bound stands in `high` and center is 0;
-            for a slowdown to a treatment that committed nothing the bound stands in `low` and
-            center is infinite.
-        low, high: bounds; `high` may be infinite, `low` may be 0.
-        confidence: the coverage, in (0, 1).
-        method: how it was made, in a few words.
-        warnings: doubts to print beside the number, each naming the remedy still untried.
-    """
-
-    low: float
-    center: float
-    high: float
-    confidence: float
-    method: str
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,16 +46,6 @@ class Comparison:
     verdict: Verdict
     slowdown: Interval
     detectable: float
-
-
-@dataclass(frozen=True)
-class ClaimFinding:
-    """A published ratio beside the one found here; ratios say how many times slower."""
-
-    answer: Answer
-    published: float | None
-    found: Interval | None
-    why: str
 
 
 @dataclass(frozen=True)
@@ -140,6 +105,8 @@ class StepFinding:
     Attributes:
         rate_per_s: what was offered; None in closed loop.
         tps: None where no whole interval lies within the step.
+        to_baseline: against the same step on the baseline, by what all rungs' trials differ by; None for the
+            baseline itself, and where a side has too few commits.
     """
 
     at_s: float
@@ -147,6 +114,7 @@ class StepFinding:
     sessions: int
     rate_per_s: float | None
     tps: Interval | None
+    to_baseline: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -227,6 +195,11 @@ class RungFinding:
         sentence: what moved most, in one sentence, or why that cannot be said.
         plan_changes: statements that are planned in another way than on the rung of `previous`.
         drift: sentence with the slope where throughput had a trend within the window, else "".
+        decay: how throughput went within the windows, of trials that lose updates as well; None where no
+            window is long enough, and where the load changes by design.
+        replay: how the holds of the horizon compare with the captured ones that it replays; None where it
+            replays none.
+        series_claim: what became of a published trend, or rates over time; None where there are none.
     """
 
     rung: Rung
@@ -263,6 +236,9 @@ class RungFinding:
     plan_changes: tuple[PlanChange, ...] = ()
     mechanisms: MechanismsFinding = field(default_factory=MechanismsFinding)
     expecto: ExpectoFinding | None = None
+    decay: DecayFinding | None = None
+    replay: ReplayFinding | None = None
+    series_claim: SeriesClaimFinding | None = None
 
     @property
     def state(self) -> str:
@@ -276,6 +252,9 @@ class DesignFinding:
 
     Class attributes:
         has_rungs: the rungs one by one say something beside it.
+        completes_answer: its answer follows the one that the rungs give, and does not replace it.
+        names_all_treatments: every treatment that was run stands among its own findings; else those that the
+            design made stand behind the rungs.
 
     Attributes:
         answer: the study's question answered in one to three sentences.
@@ -283,6 +262,8 @@ class DesignFinding:
     """
 
     has_rungs: ClassVar[bool] = True
+    completes_answer: ClassVar[bool] = False
+    names_all_treatments: ClassVar[bool] = True
 
     answer: str
     warnings: tuple[str, ...]
@@ -291,21 +272,33 @@ class DesignFinding:
         """Return how a rung compares with the baseline, where the design knows better than its trials alone."""
         return None
 
+    def step(self, rung: str) -> Comparison | None:
+        """Return how it compares with the rung before it; outside of a ladder that is the baseline."""
+        return self.comparison(rung)
+
+    def rate(self, rung: str) -> Interval | None:
+        """Return a rung's committed transactions/s, where the design knows better than its trials alone."""
+        return None
+
+    def claim_notes(self) -> tuple[str, ...]:
+        """Return sentences to stand beside a published total; by default none."""
+        return ()
+
 
 @dataclass(frozen=True)
 class InstrumentCost:
-    """What the collectors cost on a machine: trials with them against trials without, in pairs.
+    """What the collectors cost on a machine: they looked and rested in turns while a load went on.
 
     Attributes:
         slowdown: throughput without collectors divided by that with them.
-        pairs: that it was estimated from.
+        blocks: of four turns, that it was estimated from.
         when_unix_s: when these were begun.
         workload: what ran meanwhile, in a few words.
         is_alike: it is the workload and the load of the run that is reported.
     """
 
     slowdown: Interval
-    pairs: int
+    blocks: int
     when_unix_s: float
     workload: str
     is_alike: bool
@@ -321,6 +314,9 @@ class Findings:
         warnings: doubts about the run as a whole.
         found: what only the run's design can say; None where it says no more than its treatments do.
         instrument: what the collectors cost on the run's machine; None: not measured there.
+        ordering: the rungs by their published rates at one moment, against those found; None where fewer
+            than two have both.
+        horizon: what holds of the horizon came to over all rungs; None where none held it.
     """
 
     run: RunRecord
@@ -330,6 +326,8 @@ class Findings:
     warnings: tuple[str, ...]
     found: DesignFinding | None = None
     instrument: InstrumentCost | None = None
+    ordering: OrderingFinding | None = None
+    horizon: HorizonFinding | None = None
 
     @property
     def has_rungs(self) -> bool:

@@ -15,6 +15,11 @@ from pgdrag.analysis.answer import answer_sentence, run_warnings
 from pgdrag.analysis.by_design import find_of_design
 from pgdrag.analysis.claims import answer_step, answer_total, untestable_words
 from pgdrag.analysis.combine import RungTrials, group
+from pgdrag.analysis.contrasts import fit
+from pgdrag.analysis.decay.together import RungDecay, finding_of, rung_decays
+from pgdrag.analysis.decay.words import drift_sentence
+from pgdrag.analysis.dose.find import horizon_finding
+from pgdrag.analysis.expecto.speed import operational_speeds
 from pgdrag.analysis.expecto.view import expecto_finding
 from pgdrag.analysis.findings import (
     LADDER,
@@ -27,17 +32,20 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
+from pgdrag.analysis.holds.replay import replay_finding
 from pgdrag.analysis.mechanisms.find import find_mechanisms
+from pgdrag.analysis.mechanisms.findings import MechanismsFinding
 from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.plan_diff import plan_changes
-from pgdrag.analysis.rates import Noise, combined_rate, repeat_noise
-from pgdrag.analysis.ratios import slowdown
+from pgdrag.analysis.rates import Noise, TrialRate, combined_rate, repeat_noise
+from pgdrag.analysis.ratios import interval_of, slowdown
+from pgdrag.analysis.series_claims import answer_ordering, answer_series
 from pgdrag.analysis.spent_time import spent_time
-from pgdrag.analysis.steps import step_findings
+from pgdrag.analysis.steps import StepRatios, step_findings
 from pgdrag.analysis.wording import detectable_words
-from pgdrag.plan import Applied, Outcome, Rung, RunRecord
+from pgdrag.plan import OPERATIONAL_SPEED, Applied, Outcome, Rung, RunRecord
 from pgdrag.units import format_interval
 
 
@@ -49,25 +57,59 @@ def find(run: RunRecord) -> Findings:
     design made itself stand behind the rungs, unless it has an analysis of its own.
     """
     found = find_of_design(run)
-    if found is None:
+    if found is None or not found.names_all_treatments:
         run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
     trials = group(run.study.rungs, run.results)
     noise = repeat_noise(trials[0].rates) if trials else None
     seen = Trials(trials)
-    rungs = tuple(_find_rung(run, trials, at, noise, found, seen) for at in range(len(trials)))
+    decays = rung_decays(trials)
+    rungs = tuple(
+        _with_decay(_find_rung(run, trials, at, noise, found, seen), decays.get(one.rung.name))
+        for at, one in enumerate(trials)
+    )
     if rungs and _is_ladder(run):
         rungs = _with_shares(rungs)
+    if any(rung.steps for rung in rungs):
+        ratios = StepRatios({one.rung.name: one.numbered for one in trials}, rungs[0].rung.name)
+        rungs = tuple(
+            replace(rung, steps=ratios.beside(rung.steps, rung.rung.name)) for rung in rungs
+        )
+    if any(rung.rung.claim.of == OPERATIONAL_SPEED for rung in rungs):
+        rungs = _with_operational_speed(rungs, trials)
     return Findings(
         run=run,
         rungs=rungs,
-        answer=answer_sentence(run.study, rungs) if found is None else found.answer,
+        answer=_answer(run, rungs, found),
         noise_floor=_noise_floor(trials[0]) if trials else None,
         warnings=(
             *(found.warnings if found is not None else ()),
             *run_warnings(run, rungs, has_noise=noise is not None),
         ),
         found=found,
+        ordering=answer_ordering([one.rung for one in trials], decays),
+        horizon=horizon_finding(trials, decays),
     )
+
+
+def _with_decay(rung: RungFinding, decay: RungDecay | None) -> RungFinding:
+    """Add how throughput went; where that has a trend, it says what the drift only hints at."""
+    claim = answer_series(rung.rung.claim, decay) if rung.trials else None
+    if decay is None:
+        return replace(rung, series_claim=claim)
+    found = finding_of(decay)
+    drift, warnings = rung.drift, rung.warnings
+    if drift and (found.has_trend or found.direction == "steady"):
+        drift = drift_sentence(found) if found.has_trend else ""
+        rest = tuple(one for one in warnings if one != rung.drift)
+        warnings = (*rest, drift) if drift else rest
+    return replace(rung, decay=found, series_claim=claim, drift=drift, warnings=warnings)
+
+
+def _answer(run: RunRecord, rungs: Sequence[RungFinding], found: DesignFinding | None) -> str:
+    if found is not None and not found.completes_answer:
+        return found.answer
+    told = answer_sentence(run.study, rungs)
+    return told if found is None else f"{told} {found.answer}".strip()
 
 
 def _with_further_treatments(run: RunRecord) -> tuple[Rung, ...]:
@@ -95,16 +137,17 @@ def _find_rung(
     to_baseline = _compare(trials[0], here, noise) if at else None
     to_previous = _compare(trials[before], here, noise) if before is not None else None
     # Where the design knows better than the trials alone, there is one number and not two.
-    told = found.comparison(rung.name) if found is not None and at else None
-    if told is not None and to_baseline is not None:
-        to_baseline = to_previous = told
+    if found is not None and at:
+        to_baseline = to_baseline and (found.comparison(rung.name) or to_baseline)
+        to_previous = to_previous and (found.step(rung.name) or to_previous)
     # With no number on either side the claim still speaks of the rung just before.
     reference = before if before is not None else max(at - 1, 0)
     moved = movements(trials[reference].evidence, here.evidence, rung.expects) if at else ()
     moved = seen.with_chances(moved, trials[reference].rung.name, rung.name)
     applied = here.applied
     earlier = _applied_before(run, trials, at)
-    tps = combined_rate(here.rates) if here.rates else None
+    known = found.rate(rung.name) if found is not None else None
+    tps = known or (combined_rate(here.rates) if here.rates else None)
     overridden = levels.overrides(run.study.rungs, at) if _is_ladder(run) else ()
     return RungFinding(
         rung=rung,
@@ -136,10 +179,11 @@ def _find_rung(
         exhibits=here.exhibits,
         expecto=expecto_finding(here.samples, here.exhibits),
         middle_trial=here.middle_trial,
+        replay=replay_finding(rung.treatment, here.numbered),
         plan_changes=plan_changes(trials[before].exhibits.plans, here.exhibits.plans)
         if before is not None
         else (),
-        mechanisms=find_mechanisms(seen, trials[reference].rung.name, rung.name, to_previous),
+        mechanisms=_mechanisms(seen, trials, reference, at, (to_baseline, to_previous)),
         new_orders=new_orders(run.study.workload, tps, here.numbered),
         spent=spent_time(
             trials[reference].evidence if at else (),
@@ -148,6 +192,21 @@ def _find_rung(
             or to_previous.verdict in (Verdict.INCONCLUSIVE, Verdict.EQUIVALENT),
         ),
     )
+
+
+def _mechanisms(
+    seen: Trials,
+    trials: Sequence[RungTrials],
+    reference: int,
+    at: int,
+    comparisons: tuple[Comparison | None, Comparison | None],
+) -> MechanismsFinding:
+    """Return what made the step; where that may be noise, and the whole way is not, what made that."""
+    to_baseline, to_previous = comparisons
+    is_noise = to_previous is not None and to_previous.verdict is Verdict.INCONCLUSIVE
+    if is_noise and to_baseline is not None and to_baseline.verdict is not Verdict.INCONCLUSIVE:
+        reference, to_previous = 0, to_baseline
+    return find_mechanisms(seen, trials[reference].rung.name, trials[at].rung.name, to_previous)
 
 
 def _is_ladder(run: RunRecord) -> bool:
@@ -273,6 +332,34 @@ def _with_shares(rungs: Sequence[RungFinding]) -> tuple[RungFinding, ...]:
         else rung
         for rung in rungs
     )
+
+
+def _with_operational_speed(
+    rungs: Sequence[RungFinding], trials: Sequence[RungTrials]
+) -> tuple[RungFinding, ...]:
+    """Give each claim on operational speed the ratio of that speed itself, with an interval."""
+    speeds = fit({one.rung.name: _speed_rates(one) for one in trials})
+    baseline = rungs[0].rung.name
+    told = []
+    for rung in rungs:
+        claim, found = rung.total_claim, speeds.slowdown(baseline, rung.rung.name)
+        if claim is not None and found is not None and rung.rung.claim.of == OPERATIONAL_SPEED:
+            rung = replace(rung, total_claim=replace(claim, in_kind=interval_of(found)))
+        told.append(rung)
+    return tuple(told)
+
+
+def _speed_rates(trials: RungTrials) -> list[TrialRate]:
+    """Return each trial as if it had committed at its operational speed throughout."""
+    found = [
+        (result.trial.block, measured.elapsed_s, operational_speeds(measured.samples))
+        for result, measured in trials.numbered
+    ]
+    return [
+        TrialRate(block, round(speed.mean_per_min / 60 * elapsed_s), elapsed_s)
+        for block, elapsed_s, speed in found
+        if speed is not None
+    ]
 
 
 def _noise_floor(baseline: RungTrials) -> float | None:

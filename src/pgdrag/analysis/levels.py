@@ -36,7 +36,7 @@ def inert(
     for one in applied:
         if one.level.factor not in wanted or one.effective is None:
             continue
-        asked = f"{one.level.name} = {one.level.value}"
+        asked = f"{one.level.name} = {one.level.shown}"
         if earlier.get(one.level.factor, one.default) == one.effective:
             where = "on the rung before" if one.level.factor in earlier else "by default"
             why = f": {one.note}" if one.note else ""
@@ -75,7 +75,7 @@ def overrides(rungs: Sequence[Rung], at: int) -> tuple[str, ...]:
         ]
         if not earlier or earlier[-1][1].value == level.value:
             continue
-        name, was = earlier[-1][0].name, earlier[-1][1].value
+        name, was = earlier[-1][0].name, earlier[-1][1].shown
         # What stood before the rung that is now replaced: an earlier rung, or the baseline.
         stood = [old.value for _, old in earlier[:-1]] or [
             old.value for old in rungs[0].treatment.levels if old.factor == level.factor
@@ -83,5 +83,5 @@ def overrides(rungs: Sequence[Rung], at: int) -> tuple[str, ...]:
         back = " back" if stood and stood[-1] == level.value else ""
         deed = f"which undoes {name}'s {was}" if back else f"in place of {name}'s {was}"
         comma = "," if back else ""
-        sentences.append(f"{rung.name} sets {level.name}{back} to {level.value}{comma} {deed}")
+        sentences.append(f"{rung.name} sets {level.name}{back} to {level.shown}{comma} {deed}")
     return tuple(sentences)

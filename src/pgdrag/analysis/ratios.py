@@ -38,16 +38,40 @@ _LOG_MAX = 700.0  # exp() of more is not a float
 
 
 @dataclass(frozen=True)
-class _LogRatio:
-    """An estimate of log slowdown: its standard error and degrees of freedom."""
+class LogRatio:
+    """An estimate of log slowdown: its standard error and degrees of freedom.
+
+    Attributes:
+        floor_se: from within the trials alone: the interval is never narrower than this.
+        method: how it was made, in a few words.
+        has_between: the error includes what differs from trial to trial.
+    """
 
     center: float
     se: float
     dof: float
-    floor_se: float  # from within the trials alone: the interval is never narrower than this
+    floor_se: float
     method: str
     warnings: tuple[str, ...] = ()
-    has_between: bool = True  # the error includes what differs from trial to trial
+    has_between: bool = True
+
+    def half_width(self, confidence: float = 0.95) -> float:
+        """Return how far the interval reaches to either side, on the log scale."""
+        return max(
+            _t_quantile(confidence, self.dof) * self.se,
+            # Replicates that agree by luck know no more than their own counts do.
+            float(stats.norm.ppf((1 + confidence) / 2)) * self.floor_se,
+        )
+
+    @property
+    def p_value(self) -> float:
+        """How likely chance alone is so far from no effect, by whichever error says less."""
+        distance = abs(self.center)
+        if distance == 0:
+            return 1.0
+        between = 2 * stats.t.sf(distance / self.se, self.dof) if self.se else 0.0
+        within = 2 * stats.norm.sf(distance / self.floor_se) if self.floor_se else 0.0
+        return float(max(between, within))
 
 
 def slowdown(
@@ -105,8 +129,15 @@ def _compare_logs(
     equivalence: float,
 ) -> Comparison:
     ratio = _log_ratio(reference, treatment, noise)
-    interval = _interval(ratio, confidence)
-    narrow = _interval(ratio, 2 * confidence - 1)
+    return comparison_of(ratio, confidence=confidence, equivalence=equivalence)
+
+
+def comparison_of(
+    ratio: LogRatio, *, confidence: float = 0.95, equivalence: float = EQUIVALENCE
+) -> Comparison:
+    """Return the verdict on an estimate, with its interval; arguments as in `slowdown`."""
+    interval = interval_of(ratio, confidence)
+    narrow = interval_of(ratio, 2 * confidence - 1)
     return Comparison(
         _verdict(interval, narrow if ratio.has_between else None, equivalence),
         interval,
@@ -116,7 +147,7 @@ def _compare_logs(
 
 def _log_ratio(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
-) -> _LogRatio:
+) -> LogRatio:
     paired = _paired(reference, treatment)
     if paired is not None:
         return paired
@@ -125,14 +156,14 @@ def _log_ratio(
     return _unrepeated(reference, treatment, noise)
 
 
-def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _LogRatio | None:
+def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio | None:
     """Pair by block, several trials of a block as their mean; None where a block has no partner."""
     before, after = _by_block(reference), _by_block(treatment)
     if before.keys() != after.keys() or len(before) < 2:
         return None
     logs = np.array([_mean_log(before[block]) - _mean_log(after[block]) for block in before])
     within = sum(_mean_variance(side[block]) for side in (before, after) for block in side)
-    return _LogRatio(
+    return LogRatio(
         center=float(logs.mean()),
         se=float(logs.std(ddof=1)) / math.sqrt(len(logs)),
         dof=len(logs) - 1,
@@ -149,12 +180,12 @@ def _by_block(trials: Sequence[TrialRate]) -> dict[int, list[TrialRate]]:
     return blocks
 
 
-def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _LogRatio:
+def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio:
     logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
     variances = [float(side.var(ddof=1)) / len(side) for side in logs]
     dofs = [len(side) - 1 for side in logs]
     within = _mean_variance(reference) + _mean_variance(treatment)
-    return _LogRatio(
+    return LogRatio(
         center=float(logs[0].mean() - logs[1].mean()),
         se=math.sqrt(sum(variances)),
         dof=_satterthwaite(variances, dofs),
@@ -166,14 +197,14 @@ def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> _L
 
 def _unrepeated(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
-) -> _LogRatio:
+) -> LogRatio:
     sides = (reference, treatment)
     center = _mean_log(reference) - _mean_log(treatment)
     within = [within_spread(trial) for side in sides for trial in side]
     weights = [1 / len(side) ** 2 for side in sides for _ in side]
     variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
     dof = _satterthwaite(variances, [spread.dof for spread in within])
-    inside = _LogRatio(
+    inside = LogRatio(
         center,
         math.sqrt(sum(variances)),
         dof,
@@ -195,10 +226,10 @@ def _unrepeated(
         "another treatment; run 3 or more replicates"
     )
     if between <= inside.se:
-        return _LogRatio(
+        return LogRatio(
             center, inside.se, dof, 0.0, "delta method, repeats differ less", (warning,)
         )
-    return _LogRatio(
+    return LogRatio(
         center,
         between,
         noise.dof,
@@ -208,12 +239,9 @@ def _unrepeated(
     )
 
 
-def _interval(ratio: _LogRatio, confidence: float) -> Interval:
-    half = max(
-        _t_quantile(confidence, ratio.dof) * ratio.se,
-        # Replicates that agree by luck know no more than their own counts do.
-        float(stats.norm.ppf((1 + confidence) / 2)) * ratio.floor_se,
-    )
+def interval_of(ratio: LogRatio, confidence: float = 0.95) -> Interval:
+    """Return the estimate as a ratio with its bounds."""
+    half = ratio.half_width(confidence)
     return Interval(
         _exp(ratio.center - half),
         _exp(ratio.center),
@@ -265,7 +293,7 @@ def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
     return sum(times * variance for times, variance in counted) / total if counted else 1.0
 
 
-def _detectable(ratio: _LogRatio, confidence: float) -> float:
+def _detectable(ratio: LogRatio, confidence: float) -> float:
     # The power of the t test at a true log ratio of `shift` standard errors is a noncentral t.
     between = noncentrality(ratio.dof, confidence) * ratio.se
     within = noncentrality(math.inf, confidence) * ratio.floor_se

@@ -15,7 +15,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import pgdrag
-from pgdrag.cli import bench, boundary, changes, check, clean, compare, fetch, run, runs, tpcc
+from pgdrag.cli import (
+    bench,
+    boundary,
+    capture,
+    changes,
+    check,
+    clean,
+    compare,
+    fetch,
+    horizon,
+    restore,
+    run,
+    runs,
+    tpcc,
+)
 from pgdrag.cli import list as list_command
 from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
@@ -33,7 +47,7 @@ app = typer.Typer(
     epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 3 what was demanded "
     "could not be told, 130 interrupted. "
     "The journal and the reports are in $PGDRAG_HOME, throw-away clusters and dataset snapshots in "
-    "$PGDRAG_SCRATCH.",
+    "$PGDRAG_SCRATCH, what is to be put back of the operating system in $PGDRAG_UNDO.",
 )
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
@@ -50,9 +64,12 @@ app.command("report")(runs.report)
 app.command("check")(check.check)
 app.command("bench")(bench.bench)
 app.add_typer(tpcc.app, name="tpcc")
+app.add_typer(horizon.app, name="horizon")
+app.add_typer(capture.app, name="capture")
 app.command("list")(list_command.list_)
 app.command("fetch")(fetch.fetch_)
 app.command("clean")(clean.clean)
+app.command("restore")(restore.restore)
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,8 +90,10 @@ def _options(
 
 def main() -> NoReturn:
     """Run the command line; a mistake that a person can mend is told in a few lines."""
-    # SIGTERM stops a run as cleanly as Ctrl-C does.
+    # SIGTERM and the terminal's end stop a run as cleanly as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup asks for
+        signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(_status())
 
 

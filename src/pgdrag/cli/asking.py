@@ -110,7 +110,8 @@ def asking(options: StudyOptions) -> Iterator[Asking]:
     refuse_directory(options.html)
     scratch = open_scratch()
     with measuring_alone():
-        bench = ServerBench.open(scratch, find_binaries(options.postgres))
+        allowed = options.allow_change or ()
+        bench = ServerBench.open(scratch, find_binaries(options.postgres), allowed=allowed)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         yield Asking(options, bench, stderr(), seed)
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.cli.place import Postgres, open_scratch
+from pgdrag.cli.place import AllowChange, Postgres, open_scratch
 from pgdrag.cli.progress import count_words
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
@@ -33,6 +33,7 @@ def check(
         str | None, typer.Option(metavar="NAME", help="Check this scale only (default: all)")
     ] = None,
     postgres: Postgres = None,
+    allow_change: AllowChange = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
     schema: Annotated[
         bool,
@@ -51,7 +52,7 @@ def check(
     scales = [scale] if scale else list(loaded.scales)
     studies = [loaded.study(name) for name in scales]
     scratch = open_scratch()
-    here = look_here(scratch, find_binaries(postgres))
+    here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
     checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:
         print(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from pgdrag.cli.place import clear_up
 from pgdrag.exclusive import measuring_alone
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import SnapshotStore
-from pgdrag.servers.sweep import sweep
 from pgdrag.units import format_bytes
 
 
@@ -25,7 +25,7 @@ def clean(
     """Remove what dead pgdrag processes left, and list (or remove) the dataset snapshots."""
     scratch = Scratch.open()
     with measuring_alone():
-        for sentence in sweep(scratch):
+        for sentence in clear_up(scratch):
             print(sentence)
         store = SnapshotStore(scratch)
         for snapshot in store.list():

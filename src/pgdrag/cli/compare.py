@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated
 
@@ -13,6 +14,8 @@ from pgdrag.cli.asking import Asking, asking, share_of, with_common
 from pgdrag.cli.place import open_journal
 from pgdrag.cli.running import exit_status
 from pgdrag.cli.study_options import StudyOptions, with_study_options
+from pgdrag.collectors import BLOCK_S
+from pgdrag.errors import UsageError
 from pgdrag.host import this_host
 from pgdrag.studies import CALIBRATE, Conditions, calibration, comparison, overhead
 
@@ -84,13 +87,19 @@ def calibrate(
     options: StudyOptions,
     arm: Annotated[str, typer.Argument(metavar="[ARM]", help=ARM_HELP)] = "default",
     pairs: Annotated[
-        int, typer.Option(metavar="N", min=4, max=1000, help="So many pairs of trials")
+        int,
+        typer.Option(
+            metavar="N",
+            min=4,
+            max=1000,
+            help="So many pairs of trials; with --collectors so many blocks of four turns",
+        ),
     ] = 10,
     collectors: Annotated[
         bool,
         typer.Option(
             "--collectors",
-            help="Measure what the collectors cost: trials with them against without",
+            help="Measure what the collectors cost: they look and rest in turns within each window",
         ),
     ] = False,
 ) -> int:
@@ -101,9 +110,25 @@ def calibrate(
     with asking(options) as place:
         (one,), _ = place.arms(arm)
         under = options.conditions([one])
-        study_of = overhead if collectors else calibration
-        study = study_of(one, under, {"max_pairs": pairs, "precision": _NEVER})
+        if collectors:
+            return exit_status(place.run(overhead(one, under, _turns(under, pairs))))
+        study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
         return exit_status(place.run(study))
+
+
+def _turns(under: Conditions, blocks: int) -> dict[str, object]:
+    """Return as many trials as hold so many blocks of turns.
+
+    Raises:
+        UsageError: the window holds none.
+    """
+    within = int(under.load.measure_s / BLOCK_S)
+    if not within:
+        raise UsageError(
+            f"a window of {under.load.measure_s:g} s is shorter than a block of turns, {BLOCK_S:g} s",
+            hint="Give a larger --measure.",
+        )
+    return {"trials": math.ceil(blocks / within)}
 
 
 def _noise_floor(place: Asking, under: Conditions) -> dict[str, object] | None:

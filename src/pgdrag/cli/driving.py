@@ -32,8 +32,18 @@ _LINE_EVERY_S = 5.0
 Listener = Callable[[Line], None]
 
 
-def reached(dsn: str | None, overrides: Mapping[str, str | int] | None = None) -> Server:
+def reached(
+    dsn: str | None,
+    overrides: Mapping[str, str | int] | None = None,
+    *,
+    is_for_driver: bool = True,
+) -> Server:
     """Return the server that is meant, asking for a password where somebody can answer.
+
+    Args:
+        dsn: as `pgdrag.dsn.reach` takes it.
+        overrides: libpq's keywords that replace those of `dsn`.
+        is_for_driver: only as the load driver can reach it.
 
     Raises:
         UsageError: it cannot be meant.
@@ -41,7 +51,7 @@ def reached(dsn: str | None, overrides: Mapping[str, str | int] | None = None) -
     """
     can_answer = sys.stdin.isatty() and sys.stderr.isatty()
     ask = (lambda prompt: getpass.getpass(prompt)) if can_answer else None
-    return reach(dsn, overrides, ask_password=ask)
+    return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.findings import Findings, InstrumentCost
 from pgdrag.analysis.ladder import find
+from pgdrag.analysis.turns import TurnsFinding
 from pgdrag.journal import Journal
 from pgdrag.plan import RunRecord
 from pgdrag.studies import OVERHEAD
@@ -33,11 +33,11 @@ def _measured(run: RunRecord, journal: Journal) -> Iterator[InstrumentCost]:
         if other.host != run.host or other.status != "done":
             continue
         found = find(other).found
-        if isinstance(found, CompareFinding) and found.slowdown is not None:
+        if isinstance(found, TurnsFinding) and found.slowdown is not None:
             conditions = [(x.workload, x.load) for x in (run.study, other.study)]
             yield InstrumentCost(
                 slowdown=found.slowdown,
-                pairs=len(found.pairs),
+                blocks=len(found.blocks),
                 when_unix_s=other.started_unix_s,
                 workload=other.study.scale,
                 is_alike=conditions[0] == conditions[1],

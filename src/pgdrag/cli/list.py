@@ -17,6 +17,7 @@ from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, shipped_experiments
 from pgdrag.factors import all_factors
+from pgdrag.horizon.holders import all_holders
 from pgdrag.report.sections import all_sections
 from pgdrag.workloads import all_workloads
 
@@ -59,6 +60,7 @@ class Listing:
     experiments: tuple[ShippedExperiment, ...]
     workloads: Mapping[str, str]
     factors: Mapping[str, str]
+    holders: Mapping[str, str]
     designs: Mapping[str, str]
     collectors: Mapping[str, str]
     sections: Mapping[str, str]
@@ -76,7 +78,7 @@ def list_(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
 ) -> None:
-    """List the shipped experiments, and all workloads, factors, designs, collectors and sections."""
+    """List the shipped experiments, and all workloads, factors, holders, designs, collectors and sections."""
     listing = make_listing()
     if json:
         print(json_module.dumps(asdict(listing), indent=2, ensure_ascii=False))
@@ -95,6 +97,7 @@ def make_listing() -> Listing:
         experiments=tuple(_experiment(x) for x in shipped_experiments().values()),
         workloads=_summaries(all_workloads()),
         factors=_summaries(all_factors()),
+        holders=_summaries(all_holders()),
         designs=_summaries(all_designs()),
         collectors=_summaries(all_collectors()),
         sections=_summaries(all_sections()),
@@ -133,6 +136,7 @@ def _print(listing: Listing) -> None:
         ("Workloads ([workload] kind)", listing.workloads),
         ("Designs ([design] kind)", listing.designs),
         ("Factors (tables of [baseline], [[rungs]] and scales)", listing.factors),
+        ("Holders of the horizon (horizon = { holder = … })", listing.holders),
         ("Collectors (evidence of each trial)", listing.collectors),
         ("Report sections", listing.sections),
     ):

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pgdrag.analysis.combine import rate_of
+from pgdrag.analysis.decay.one_trial import trial_rate_words
 from pgdrag.events import (
     BlockPlanned,
     BudgetSpent,
@@ -208,5 +208,5 @@ def _came_of(result: Result) -> str:
     if result.measurement is None or result.outcome is not Outcome.MEASURED:
         return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
     total = result.measurement.total.committed
-    rate = format_rate(rate_of(result, result.measurement).per_s)
+    rate = trial_rate_words(result, result.measurement)
     return f"{rate:>12}   {total:,} committed in {result.measurement.elapsed_s:.0f} s"

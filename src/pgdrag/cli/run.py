@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 import pgdrag
-from pgdrag.cli.place import Postgres, RunName, open_journal, open_scratch, stderr
+from pgdrag.cli.place import AllowChange, Postgres, RunName, open_journal, open_scratch, stderr
 from pgdrag.cli.running import (
     Html,
     Json,
@@ -22,7 +22,6 @@ from pgdrag.cli.study_options import PROFILE_HELP
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
-from pgdrag.host import this_host
 from pgdrag.journal import Journal
 from pgdrag.lab import took_s
 from pgdrag.plan import RunRecord, Study
@@ -53,6 +52,7 @@ def run(
         typer.Option(min=1, max=1000, help="Run each treatment this often (default: the scale's)"),
     ] = None,
     profile: Annotated[bool, typer.Option("--profile", help=PROFILE_HELP)] = False,
+    allow_change: AllowChange = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -67,7 +67,7 @@ def run(
     talk = stderr()
     scratch = open_scratch()
     with measuring_alone():
-        bench = ServerBench.open(scratch, find_binaries(postgres))
+        bench = ServerBench.open(scratch, find_binaries(postgres), allowed=allow_change or ())
         _refuse_mistakes(loaded, study, bench, talk)
         found = begin_and_report(study, bench, talk, seed=seed, html=html, json=json)
         return exit_status(found)
@@ -99,7 +99,8 @@ def resume(
         return exit_status(report_run(journal.run(run_id), talk, html=html, json=json))
     scratch = open_scratch()
     with measuring_alone():
-        bench = ServerBench.open(scratch, find_binaries(journal.server_wanted(run_id)))
+        wanted, allowed = journal.server_wanted(run_id), journal.run(run_id).study.allowed
+        bench = ServerBench.open(scratch, find_binaries(wanted), allowed=allowed)
         _refuse_another_place(journal.run(run_id), bench)
         return exit_status(run_and_report(run_id, bench, journal, talk, html=html, json=json))
 
@@ -136,7 +137,7 @@ def _is_complete(journal: Journal, run_id: str) -> bool:
 
 def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
     """Refuse to go on with a run where its trials could not be compared with each other."""
-    here = this_host(bench.scratch.root)
+    here = bench.host(run.study)
     for what, then, now in (
         ("pgdrag", run.pgdrag_version, pgdrag.__version__),
         ("PostgreSQL", run.server_version, bench.binaries.version),

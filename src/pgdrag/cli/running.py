@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,6 @@ from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import open_journal, report_path, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
-from pgdrag.host import this_host
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.plan import RunRecord, Study
@@ -57,8 +57,8 @@ def begin_and_report(
     """Run a new study to its report; by default with a seed that is drawn and kept in the journal."""
     journal = open_journal()
     run_id = journal.begin_run(
-        study,
-        this_host(bench.scratch.root),
+        replace(study, allowed=tuple(sorted(bench.here.allowed))),
+        bench.host(study),
         server_wanted=_where(bench.binaries),
         server_version=bench.binaries.version,
         pgdrag_version=pgdrag.__version__,

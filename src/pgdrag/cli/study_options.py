@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from pgdrag.arms import Arm, one_workload
+from pgdrag.cli.place import AllowChange
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.load import LoadProfile
@@ -57,6 +58,7 @@ class StudyOptions:
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="End the run before it takes longer than this, such as 2h or 45min")] = None  # fmt: skip
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the dataset's consistency after every trial")] = True  # fmt: skip
     profile: Annotated[bool, typer.Option("--profile", help=PROFILE_HELP)] = False
+    allow_change: AllowChange = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, however long it will take")] = False  # fmt: skip
     seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="Seed of order and transactions (default: drawn, and shown)")] = None  # fmt: skip
     postgres: Annotated[str | None, typer.Option(metavar="WHICH", help="An installed major version (15) or a bin directory (default: the embedded 18)")] = None  # fmt: skip

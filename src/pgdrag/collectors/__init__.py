@@ -19,6 +19,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
+from pgdrag.collectors._turns import BLOCK_S, Turns
+from pgdrag.driver import WATCH_NAME
 from pgdrag.exhibits import Exhibits
 from pgdrag.measurement import Example
 from pgdrag.plan import Observation
@@ -28,6 +30,21 @@ if TYPE_CHECKING:
 
     from pgdrag.collectors._log import LogReader
     from pgdrag.servers.cluster import Cluster
+
+
+__all__ = [
+    "BLOCK_S",
+    "Collector",
+    "Observer",
+    "Turns",
+    "Unseen",
+    "Window",
+    "all_collectors",
+    "all_observations",
+    "hanging_up",
+    "observation_names",
+    "sampling",
+]
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,7 @@ class Observer:
         moments: when collectors began and the window's sessions had ended, by the server's clock, where
             somebody had to know.
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
+        own_sessions: the server's processes that serve collectors' further connections.
     """
 
     def __init__(
@@ -93,8 +111,11 @@ class Observer:
         self.log: LogReader | Unseen | None = None
         self.moments: dict[Literal["began", "ended"], datetime] = {}
         self.programs: set[int] = set()
+        self.own_sessions: set[int] = set()
         self._is_prepared = False
         self._postmaster: int | None = None
+        self._sessions: frozenset[int] = frozenset()
+        self._looks_for_sessions = _LOOKS_FOR_SESSIONS
 
     def postmaster(self) -> int:
         """Return the server's first process, the same each time: one observer serves one trial.
@@ -111,8 +132,21 @@ class Observer:
             raise Unseen("the server was restarted within the window")
         return running
 
-    def query(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a read-only query.
+    def sessions_of_programs(self) -> frozenset[int]:
+        """Return the server's processes that serve `programs`, as far as they have connected by now.
+
+        Raises:
+            Unseen: see `query`.
+        """
+        if self._looks_for_sessions and len(self._sessions) < len(self.programs):
+            self._looks_for_sessions -= 1
+            self._sessions |= {pid for (pid,) in self.query(_WATCHES, WATCH_NAME)}
+        return self._sessions
+
+    def query(
+        self, sql: LiteralString, *parameters: object, is_binary: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a read-only query; many bytes come faster in binary form.
 
         Raises:
             Unseen: the server refused, did not answer within `QUERY_TIMEOUT_S`, or is gone.
@@ -122,14 +156,16 @@ class Observer:
             self._run(_TIMEOUT)
             self._run(_SESSION)
             self._is_prepared = True
-        return self._run(sql, *parameters)
+        return self._run(sql, *parameters, is_binary=is_binary)
 
-    def _run(self, sql: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+    def _run(
+        self, sql: LiteralString, *parameters: object, is_binary: bool = False
+    ) -> list[tuple[Any, ...]]:
         import psycopg
 
         try:
             with hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
-                found = self.connection.execute(sql, parameters or None)
+                found = self.connection.execute(sql, parameters or None, binary=is_binary)
                 return found.fetchall() if found.description else []
         except psycopg.errors.QueryCanceled as error:
             raise Unseen(_NO_ANSWER) from error
@@ -142,6 +178,9 @@ class Observer:
             raise Unseen(f"the server refused: {message}") from error
 
 
+# They connect when the window begins, at the latest; one that cannot is not waited for.
+_LOOKS_FOR_SESSIONS = 10
+_WATCHES: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 QUERY_TIMEOUT_S = 15
 _NO_ANSWER = f"the server did not answer within {QUERY_TIMEOUT_S} s"
 # How much longer the client waits for the server's own statement_timeout to end a query.
@@ -236,6 +275,12 @@ class Collector(ABC):
     def sample(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
         """Take a reading within the window, on a thread of its own; it must be cheap."""
 
+    def pause(self) -> None:  # noqa: B027 (most do nothing but in `sample`)
+        """Stop what goes on beside `sample`, until `resume`."""
+
+    def resume(self) -> None:  # noqa: B027 (see above)
+        """Go on with it."""
+
     @abstractmethod
     def after(self, observer: Observer) -> None:
         """Take the second reading."""
@@ -256,28 +301,53 @@ SAMPLE_EVERY_S = 1.0
 
 
 @contextmanager
-def sampling(collectors: Sequence[Collector], observer: Observer) -> Iterator[None]:
-    """Let collectors take readings while the block runs, which must leave the observer alone."""
+def sampling(
+    collectors: Sequence[Collector], observer: Observer, turns: Turns | None = None
+) -> Iterator[None]:
+    """Let collectors take readings while the block runs, which must leave the observer alone.
+
+    With `turns` they rest in every other one, together with all that they do beside `sample`.
+    """
     has_ended = threading.Event()
 
     def take() -> None:
         begin_s = time.monotonic()
+        is_looking = True
         rounds = 0
         while True:
-            for collector in collectors:
-                collector.sample(observer)
+            looks = turns is None or turns.looks(time.monotonic() - begin_s)
+            if looks != is_looking:
+                is_looking = looks
+                _let_all(collectors, is_looking)
+            if is_looking:
+                for collector in collectors:
+                    collector.sample(observer)
             rounds = max(rounds, int((time.monotonic() - begin_s) / SAMPLE_EVERY_S)) + 1
             if has_ended.wait(begin_s + rounds * SAMPLE_EVERY_S - time.monotonic()):
-                return
+                break
+        if not is_looking:
+            _let_all(collectors, True)
 
     thread = threading.Thread(target=take, name="pgdrag-sampling", daemon=True)
+    if turns is not None:
+        turns.begin(time.time())
     thread.start()
     try:
         yield
     finally:
+        if turns is not None:
+            turns.end(time.time())
         has_ended.set()
         # Each query of the observer ends by itself.
         thread.join()
+
+
+def _let_all(collectors: Sequence[Collector], look: bool) -> None:
+    for collector in collectors:
+        if look:
+            collector.resume()
+        else:
+            collector.pause()
 
 
 def observation_names() -> frozenset[str]:

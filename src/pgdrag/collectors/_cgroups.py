@@ -35,14 +35,21 @@ class MemoryLimit:
     Attributes:
         limit_bytes: what all processes of the group may have, its page cache included.
         used_bytes: what they have.
+        page_cache_bytes: pages of files among that, without shared memory; None: it is not told.
+        refaults: how many pages of files had to be read again soon after they were dropped, since the
+            group was made; None: it is not told.
     """
 
     limit_bytes: int
     used_bytes: int
+    page_cache_bytes: int | None = None
+    refaults: int | None = None
 
 
 def throttling(pid: int) -> dict[str, int]:
     """Return in how many periods the process's control groups ran, and were held back, since they were made.
+
+    "throttled_us" is for how long, of all processors together.
 
     Of all groups around the process that limit its processors; none where none does.
     """
@@ -53,6 +60,9 @@ def throttling(pid: int) -> dict[str, int]:
         table = kernel_table(group / "cpu.stat")
         for name in ("nr_periods", "nr_throttled"):
             found[name] = found.get(name, 0) + table.get(name, 0)
+        # Microseconds of version 2, nanoseconds of version 1.
+        held_us = table.get("throttled_usec", table.get("throttled_time", 0) // 1000)
+        found["throttled_us"] = found.get("throttled_us", 0) + held_us
     return found
 
 
@@ -110,9 +120,24 @@ def _memory_limit(group: Path) -> MemoryLimit | None:
     ):
         limit, used = _words(group / limit_name), _words(group / used_name)
         if limit and used:
-            is_limited = limit[0] != "max" and int(limit[0]) < _NO_MEMORY_LIMIT
-            return MemoryLimit(int(limit[0]), int(used[0])) if is_limited else None
+            if limit[0] == "max" or int(limit[0]) >= _NO_MEMORY_LIMIT:
+                return None
+            return MemoryLimit(int(limit[0]), int(used[0]), *_file_pages(group))
     return None
+
+
+def _file_pages(group: Path) -> tuple[int | None, int | None]:
+    """Return bytes of page cache without shared memory, and refaults of it; None: not told.
+
+    Of version 1 the totals are those with the groups inside, as all of version 2 are.
+    """
+    found = attempt(lambda: kernel_table(group / "memory.stat"))
+    table = {} if isinstance(found, Unseen) else found
+    pages = next((table[x] for x in ("total_cache", "file") if x in table), None)
+    shared = next((table[x] for x in ("total_shmem", "shmem") if x in table), 0)
+    names = ("total_workingset_refault_file", "workingset_refault_file", "workingset_refault")
+    refaults = next((table[x] for x in names if x in table), None)
+    return None if pages is None else max(pages - shared, 0), refaults
 
 
 def _io_limits(group: Path, device: str) -> Iterator[tuple[str, int]]:

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, TypeVar
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.driver import WATCH_NAME
 from pgdrag.exhibits import Exhibits, Series
+from pgdrag.horizon.holders import APPLICATION_NAME, TIDIER_NAME, WATCHER_NAME
 from pgdrag.plan import Observation, Unit
 
 T = TypeVar("T")
@@ -44,13 +45,23 @@ class Drawn:
 
     Attributes:
         unit_size: what a counter's 1 stands for, in the rate's unit: 512 for a sector of a disk.
+        each: by these counters it is divided, and not by time; 0 where they did not grow.
     """
 
     name: str
     label: str
-    unit: Literal["1/s", "bytes/s", "count"]
+    unit: Literal["1/s", "bytes/s", "count", "s", "ratio"]
     counters: tuple[str, ...]
     unit_size: float = 1
+    each: tuple[str, ...] = ()
+
+    def between(self, then: Counters, now: Counters, length_s: float) -> float | None:
+        """Return its value over the time between two readings; None where a counter is not in both."""
+        moved = _growth_of(self.counters, then, now)
+        times = _growth_of(self.each, then, now) if self.each else length_s
+        if moved is None or times is None:
+            return None
+        return self.unit_size * moved / times if times else 0.0
 
 
 class CounterCollector(Collector):
@@ -113,9 +124,10 @@ class CounterCollector(Collector):
     def _series(self, window: Window) -> Iterator[Series]:
         for drawn in self.drawn:
             points = [
-                (now_s - window.started_unix_s, drawn.unit_size * moved / (now_s - then_s))
+                (now_s - window.started_unix_s, value)
                 for (then_s, then), (now_s, now) in pairwise(self._samples)
-                if now_s > then_s and (moved := _growth_of(drawn.counters, then, now)) is not None
+                if now_s > then_s
+                and (value := drawn.between(then, now, now_s - then_s)) is not None
             ]
             if points:
                 times_s, values = zip(*points, strict=True)
@@ -272,11 +284,12 @@ def _other_sessions(observer: Observer) -> frozenset[int]:
     rows = observer.query(
         "SELECT pid FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        # The watch is the instrument's own, and goes on until its collector ends it.
-        " AND application_name IS DISTINCT FROM %s"
+        # The watch is the instrument's own, and goes on until its collector ends it; who holds the
+        # horizon goes on until the trial's end.
+        " AND coalesce(application_name, '') <> ALL (%s)"
         # Null for sessions of other users that this one may not look at: then they count, too.
         " AND coalesce(backend_type, 'client backend') = 'client backend'",
-        WATCH_NAME,
+        [WATCH_NAME, APPLICATION_NAME, WATCHER_NAME, TIDIER_NAME],
     )
     return frozenset(pid for (pid,) in rows)
 

@@ -107,7 +107,11 @@ def read_io(pid: int) -> ProcessIo:
 
 
 class ShareSampler:
-    """Looks now and then at which kind of process does the reading and writing, on a thread of its own."""
+    """Looks now and then at which kind of process does the reading and writing, on a thread of its own.
+
+    Attributes:
+        is_resting: set from outside: looks at nothing meanwhile.
+    """
 
     def __init__(self, postmaster: int, *, without: int) -> None:
         """Begin to look, four times a second.  Raises Unseen where that is impossible."""
@@ -117,6 +121,7 @@ class ShareSampler:
         self._kinds: dict[int, str] = {}
         self._last: dict[int, ProcessIo] = {}
         self._gone: dict[str, ProcessIo] = {}
+        self.is_resting = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgdrag-proc", daemon=True)
         self._thread.start()
@@ -132,7 +137,8 @@ class ShareSampler:
     def _run(self) -> None:
         try:
             while True:
-                self._look()
+                if not self.is_resting:
+                    self._look()
                 if self._end.wait(SAMPLE_INTERVAL_S):
                     # Once more, so that those who live to the end are complete.
                     self._look()

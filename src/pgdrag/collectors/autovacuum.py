@@ -54,6 +54,8 @@ _WAL = re.compile(
 )
 _ELAPSED = re.compile(r"elapsed: (?P<seconds>[\d.]+) s\b")
 _NAMED_TABLES = 3
+# Of the dead that a vacuum finds, those of transactions that rolled back may go under any horizon.
+_HARDLY_ANY = 0.05
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,16 @@ class Vacuum:
     kept: int
     work: Work
     cutoff_age: int | None = None
+
+    @property
+    def is_futile(self) -> bool:
+        """Whether it found nothing to remove, or had to leave nearly all that it found."""
+        return self.removed <= _HARDLY_ANY * (self.removed + self.kept)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it was futile because of what some snapshot may still see."""
+        return self.is_futile and self.kept > 0
 
     @property
     def words(self) -> str:
@@ -213,11 +225,12 @@ class Autovacuum(LogCollector):
             _per_vacuum(*_KEPT, [vacuum.kept for vacuum in vacuums]),
             share(
                 *_FUTILE,
-                sum(1 for vacuum in vacuums if not vacuum.removed),
+                sum(vacuum.is_futile for vacuum in vacuums),
                 len(vacuums),
                 nothing=_NO_VACUUM,
                 detail="",
             ),
+            *_held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
         )
 
     def exhibits(self, window: Window) -> Exhibits:
@@ -235,6 +248,9 @@ class Autovacuum(LogCollector):
             missing(*_REMOVED, "count", unseen),
             missing(*_KEPT, "count", unseen),
             missing(*_FUTILE, "ratio", unseen),
+            missing(*_HELD_BACK, "count", unseen),
+            missing(*_HELD_BACK_S, "s", unseen),
+            missing(*_HELD_BACK_PAGES, "count", unseen),
         )
 
 
@@ -243,7 +259,13 @@ _ANALYZES = ("analyzes_per_s", "automatic analyzes per second")
 _SCANNED = ("vacuum_pages_scanned_per_s", "pages scanned by automatic vacuums per second")
 _REMOVED = ("tuples_removed_per_vacuum", "dead tuples removed per automatic vacuum")
 _KEPT = ("dead_tuples_kept_per_vacuum", "dead tuples not yet removable per automatic vacuum")
-_FUTILE = ("futile_vacuum_share", "share of automatic vacuums that removed nothing")
+_FUTILE = ("futile_vacuum_share", "share of automatic vacuums that removed nothing, or hardly any")
+_HELD_BACK = (
+    "futile_vacuums",
+    "automatic vacuums that had to leave nearly all dead tuples they found",
+)
+_HELD_BACK_S = ("futile_vacuum_s", "time that these vacuums took")
+_HELD_BACK_PAGES = ("futile_vacuum_pages", "pages that these vacuums scanned")
 _NO_VACUUM = "no automatic vacuum ended in the window"
 
 
@@ -263,11 +285,27 @@ def _events(
 
 def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
     busy_s = sum(vacuum.work.elapsed_s for vacuum in vacuums)
-    idle = sum(1 for vacuum in vacuums if vacuum.removed == 0)
+    idle = sum(vacuum.is_futile for vacuum in vacuums)
     tables = _most_often(vacuum.table for vacuum in vacuums)
     return (
         f"{len(vacuums)} vacuums in {window.length_s:.1f} s took {busy_s:.1f} s together,"
-        f" and {idle} of them removed nothing{tables}."
+        f" and {idle} of them removed nothing, or hardly any{tables}."
+    )
+
+
+def _held_back(vacuums: Sequence[Vacuum]) -> tuple[Observation, ...]:
+    """Return how many vacuums were futile because of a horizon, and what they cost."""
+    detail = ""
+    if vacuums:
+        ages = [vacuum.cutoff_age for vacuum in vacuums if vacuum.cutoff_age is not None]
+        cutoff = f"; the oldest cutoff was {max(ages):,} transactions old" if ages else ""
+        most = max(vacuum.kept for vacuum in vacuums)
+        tables = _most_often(vacuum.table for vacuum in vacuums)
+        detail = f"At most {most:,} dead tuples were left by one{cutoff}{tables}."
+    return (
+        Observation(*_HELD_BACK, len(vacuums), "count", 1, detail=detail),
+        Observation(*_HELD_BACK_S, sum(x.work.elapsed_s for x in vacuums), "s", 0.01),
+        Observation(*_HELD_BACK_PAGES, sum(x.pages_scanned for x in vacuums), "count", 1),
     )
 
 

@@ -19,13 +19,15 @@ from pgdrag.collectors._counters import (
     CounterCollector,
     Counters,
     Drawn,
+    attempt,
     missing,
     per_second,
     per_transaction,
     pick,
     share,
 )
-from pgdrag.host import mount_of
+from pgdrag.loop_devices import backing_file_of, uses_direct_io
+from pgdrag.mounts import mount_holding
 from pgdrag.plan import Observation
 
 _DEVICES = Path("/sys/dev/block")
@@ -57,18 +59,38 @@ class Disk(CounterCollector):
             ("read_time", "write_time"),
             1 / _MS_PER_S,
         ),
+        Drawn(
+            *("disk_read_wait_s", "mean wait of reads", "s"),
+            ("read_time",),
+            1 / _MS_PER_S,
+            each=("read_count",),
+        ),
+        Drawn(
+            *("disk_write_wait_s", "mean wait of writes", "s"),
+            ("write_time",),
+            1 / _MS_PER_S,
+            each=("write_count",),
+        ),
+        Drawn(
+            *("disk_busy_share", "time with a request under way", "ratio"),
+            ("busy_time",),
+            1 / _MS_PER_S,
+        ),
     )
     is_of_machine: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
         self._device = ""
+        self._below = ""
 
     def read(self, observer: Observer) -> Counters:
         """Requests, bytes and milliseconds of reads and writes, and milliseconds with any under way."""
         # It is the server's device only as long as the server is on this host.
         observer.postmaster()
-        self._device = self._device or device_of(observer.cluster.data_directory)
+        if not self._device:
+            self._device = device_of(observer.cluster.data_directory)
+            self._below = _below(self._device)
         seen = psutil.disk_io_counters(perdisk=True, nowrap=False).get(self._device)
         if seen is None:
             raise Unseen(f"this host does not account {self._device}")
@@ -97,7 +119,7 @@ class Disk(CounterCollector):
 
     @property
     def _whose(self) -> str:
-        return f"Of {self._device}." if self._device else ""
+        return f"Of {self._device}{self._below}." if self._device else ""
 
     def _requests(
         self, way: str, done: str, requests: str, moved: Counters | Unseen, window: Window
@@ -175,6 +197,18 @@ def device_of(directory: Path) -> str:
         raise Unseen("the block device under the data directory cannot be told") from error
 
 
+def _below(device: str) -> str:
+    """Say what a loop device's file lies on, and whether its pages are kept a second time."""
+    file = backing_file_of(Path(device))
+    if file is None:
+        return ""
+    below = attempt(lambda: device_of(file.parent))
+    where = "no block device" if isinstance(below, Unseen) else below
+    is_direct = uses_direct_io(Path(device))
+    through = "past the page cache" if is_direct else "through the page cache"
+    return f", a file on {where}, {through}"
+
+
 def number_of_disk(device: str) -> str:
     """Return the number of a block device, "8:0"; of a partition that of the disk that it is on.
 
@@ -191,7 +225,7 @@ def number_of_disk(device: str) -> str:
 
 def _mounted_device(directory: Path) -> int:
     """Return the number of the device that is mounted there: some file systems have one of their own."""
-    mount = mount_of(directory)
+    mount = mount_holding(directory)
     if mount is None or not mount.source.startswith("/dev/"):
         kind = mount.file_system if mount is not None else "unknown"
         raise Unseen(f"the data directory's file system ({kind}) is on no block device")

@@ -1,7 +1,6 @@
 """How far back must the server keep old row versions, and on whose account?
 
-No version that a snapshot, a prepared transaction or a slot may still want is removed, however dead:
-all of the database's vacuums stop at the oldest of them. The workload's own sessions have ended when
+The workload's own sessions have ended when
 the numbers are read, so that what is named stands in the way for longer than a transaction of theirs.
 What is drawn over the window leaves short transactions out, whose they may be.
 """
@@ -11,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, LiteralString
+from typing import ClassVar
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._log import in_groups
 from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
 from pgdrag.plan import Observation
 from pgdrag.units import format_duration
 
@@ -30,50 +30,6 @@ _HOLDERS = (
 _LONG_S = 2.0  # a holder is an event from here on
 _SAME_S = 0.5  # two looks at one transaction do not disagree by more on when it began
 
-# Who has what oldest transaction, as ages; those of other databases hold back their own. A vacuum's
-# own snapshot holds nobody back. A standby with feedback is the session that streams to it, or its slot.
-_KNOWN: LiteralString = """
-SELECT *
-  FROM (SELECT CASE WHEN backend_type = 'walsender' THEN 'standby ' ELSE 'session ' END
-               || pid || coalesce(
-                   ' (' || nullif(concat_ws(', ', nullif(state, ''), nullif(application_name, '')), '')
-                   || ')', ''),
-               greatest(age(backend_xmin), age(backend_xid)),
-               extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))
-          FROM pg_stat_activity
-         WHERE pid <> pg_backend_pid()
-           AND (datname = current_database() OR datname IS NULL)
-           AND NOT (backend_type = 'autovacuum worker' AND query LIKE 'autovacuum: VACUUM%')
-        UNION ALL
-        SELECT 'prepared transaction ' || gid, age(transaction),
-               extract(epoch FROM clock_timestamp() - prepared)
-          FROM pg_prepared_xacts
-         WHERE database = current_database()
-        UNION ALL
-        SELECT 'replication slot ' || slot_name, age(xmin), NULL
-          FROM pg_replication_slots
-         WHERE database = current_database() OR database IS NULL) AS held (holder, age, held_s)
- WHERE age IS NOT NULL
-"""
-_OLDEST_FIRST: LiteralString = " ORDER BY age DESC, held_s DESC NULLS LAST"
-# Only a slot need not say since when: of a session that hides it, nobody knows that it is not short.
-_LONG: LiteralString = " AND (held_s >= 1 OR held_s IS NULL AND holder LIKE 'replication slot %')"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Somebody who may still want old row versions.
-
-    Attributes:
-        age: transactions begun since their oldest.
-        held_s: for how long they have; None for a slot, which does not say, and for a session that
-            this role may not look at.
-    """
-
-    name: str
-    age: int
-    held_s: float | None
-
 
 @dataclass(frozen=True)
 class Holding:
@@ -83,7 +39,7 @@ class Holding:
         began_unix_s, seen_unix_s: by this machine's clock.
     """
 
-    holder: Holder
+    holder: SeenHolder
     began_unix_s: float
     seen_unix_s: float
 
@@ -95,7 +51,7 @@ class Horizon(Collector):
     summary: ClassVar[str] = "how old the oldest row version kept is, and who holds it"
 
     def __init__(self) -> None:
-        self._holders: Sequence[Holder] | Unseen = Unseen("no reading was taken")
+        self._holders: Sequence[SeenHolder] | Unseen = Unseen("no reading was taken")
         self._ages: list[tuple[float, int]] = []
         self._holdings: list[Holding] = []
         self._latest: dict[str, int] = {}  # by who it is: the place of the last holding
@@ -105,7 +61,7 @@ class Horizon(Collector):
 
     def sample(self, observer: Observer) -> None:
         """See who has held on to something for a second or longer."""
-        found = attempt(lambda: _read(observer, _KNOWN + _LONG + _OLDEST_FIRST))
+        found = attempt(lambda: read_long_holders(observer.query))
         if isinstance(found, Unseen):
             return
         now_s = time.time()
@@ -113,9 +69,8 @@ class Horizon(Collector):
         for holder in found:
             self._note(holder, now_s)
 
-    def _note(self, holder: Holder, now_s: float) -> None:
-        who = holder.name.partition(" (")[0]  # what it does meanwhile may change
-        place = self._latest.get(who)
+    def _note(self, holder: SeenHolder, now_s: float) -> None:
+        place = self._latest.get(holder.who)
         known = self._holdings[place] if place is not None else None
         if holder.held_s is not None:
             began_s = now_s - holder.held_s
@@ -124,12 +79,12 @@ class Horizon(Collector):
         if place is not None and known is not None and abs(began_s - known.began_unix_s) < _SAME_S:
             self._holdings[place] = replace(known, holder=holder, seen_unix_s=now_s)
         else:
-            self._latest[who] = len(self._holdings)
+            self._latest[holder.who] = len(self._holdings)
             self._holdings.append(Holding(holder, began_s, now_s))
 
     def after(self, observer: Observer) -> None:
         """See who holds on to what."""
-        self._holders = attempt(lambda: read_holders(observer))
+        self._holders = attempt(lambda: read_holders(observer.query))
 
     def observations(self, window: Window) -> Sequence[Observation]:
         """Age and duration of the oldest, and how many there are."""
@@ -169,34 +124,17 @@ class Horizon(Collector):
                 at - window.started_unix_s for at in (one.began_unix_s, one.seen_unix_s)
             )
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
-                text = f"{one.holder.name}, {one.holder.age:,} transactions old when last seen"
+                text = f"{one.holder.words}, {one.holder.age:,} transactions old when last seen"
                 yield Event("holder", begin_s, end_s, text)
 
 
-def read_holders(observer: Observer) -> list[Holder]:
-    """Return who holds the horizon of the connection's database back, the oldest first.
-
-    Raises:
-        Unseen: the server did not say.
-    """
-    return _read(observer, _KNOWN + _OLDEST_FIRST)
-
-
-def _read(observer: Observer, query: LiteralString) -> list[Holder]:
-    rows = observer.query(query)
-    return [
-        Holder(name, age, None if held_s is None else max(float(held_s), 0.0))
-        for name, age, held_s in rows
-    ]
-
-
-def _held(holders: Sequence[Holder], detail: str) -> Observation:
+def _held(holders: Sequence[SeenHolder], detail: str) -> Observation:
     known_s = [x.held_s for x in holders if x.held_s is not None]
     if holders and not known_s:
         return missing(*_HELD, "s", Unseen("none of those who hold it shows since when"))
     return Observation(*_HELD, max(known_s, default=0.0), "s", 0.001, detail=detail)
 
 
-def _words(holder: Holder) -> str:
+def _words(holder: SeenHolder) -> str:
     since = f" for {format_duration(holder.held_s)}" if holder.held_s is not None else ""
-    return f"{holder.name}, {holder.age:,} transactions old{since}"
+    return f"{holder.words}, {holder.age:,} transactions old{since}"

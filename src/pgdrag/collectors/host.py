@@ -66,6 +66,16 @@ _THROTTLED = (
 )
 _MEMORY_LIMIT = ("memory_limit_bytes", "memory that the server's control group may have")
 _MEMORY_USED = ("memory_used_share", "of that, in use at the window's end, page cache included")
+_PAGE_CACHE = ("page_cache_bytes", "of that, page cache at the window's end")
+_REFAULTS = (
+    "page_cache_refaults_per_transaction",
+    "pages of files read again soon after they were dropped from memory, per transaction",
+)
+# Series of moments: the quantity's name and label.
+_MEMORY_SERIES = (
+    ("control_group_memory_bytes", "in use"),
+    ("control_group_page_cache_bytes", "of that, page cache"),
+)
 # What a control group may limit on a device, as version 2 calls it.
 _IO_LIMITS = {
     "rbps": ("storage_read_bytes_limit_per_s", "bytes that it may read from the device"),
@@ -98,6 +108,7 @@ class Host(CounterCollector):
         self._memory: MemoryLimit | Unseen = Unseen("no reading was taken")
         self._io_limits: Mapping[str, int] | Unseen = Unseen("no reading was taken")
         self._runnable: list[tuple[float, int]] = []
+        self._memory_samples: list[tuple[float, MemoryLimit]] = []
         self._why_not_runnable = Unseen("nobody looked within the window")
 
     def read(self, observer: Observer) -> Counters:
@@ -119,6 +130,8 @@ class Host(CounterCollector):
                 counters[f"{kind} pressure"] = total
         if not isinstance(vmstat, Unseen):
             counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
+        if isinstance(self._memory, MemoryLimit) and self._memory.refaults is not None:
+            counters["group refaults"] = self._memory.refaults
         held_back = attempt(lambda: throttling(postmaster))
         return counters if isinstance(held_back, Unseen) else counters | held_back
 
@@ -135,17 +148,32 @@ class Host(CounterCollector):
             self._why_not_runnable = found
         else:
             self._runnable.append((time.time(), found))
+        # Not looked for again where there is no limit: it takes a file for each group around the server.
+        if isinstance(self._memory, MemoryLimit):
+            memory = attempt(lambda: memory_limit(observer.postmaster()))
+            if isinstance(memory, MemoryLimit):
+                self._memory_samples.append((time.time(), memory))
 
     def exhibits(self, window: Window) -> Exhibits:
-        """Return the series, and that of the run queue, which is of moments and not of intervals."""
+        """Return the series, and those of moments and not of intervals: run queue, memory."""
         drawn = super().exhibits(window)
-        if not self._runnable:
-            return drawn
-        moments, values = zip(*self._runnable, strict=True)
-        times_s = tuple(moment - window.started_unix_s for moment in moments)
-        label = "processes that run or want to"
-        queue = Series(_RUNNABLE[0], label, "count", times_s, values, is_of_machine=True)
-        return replace(drawn, series=(*drawn.series, queue))
+        moments = (*self._run_queue_series(window), *self._memory_series(window))
+        return replace(drawn, series=(*drawn.series, *moments))
+
+    def _run_queue_series(self, window: Window) -> Iterator[Series]:
+        if self._runnable:
+            moments, values = zip(*self._runnable, strict=True)
+            times_s = tuple(moment - window.started_unix_s for moment in moments)
+            label = "processes that run or want to"
+            yield Series(_RUNNABLE[0], label, "count", times_s, values, is_of_machine=True)
+
+    def _memory_series(self, window: Window) -> Iterator[Series]:
+        times_s = tuple(moment - window.started_unix_s for moment, _ in self._memory_samples)
+        used = tuple(float(found.used_bytes) for _, found in self._memory_samples)
+        cached = tuple(float(found.page_cache_bytes or 0) for _, found in self._memory_samples)
+        for (name, label), values in zip(_MEMORY_SERIES, (used, cached), strict=True):
+            if values:
+                yield Series(name, label, "bytes", times_s, values)
 
     def _cpu_us(self) -> dict[str, int]:
         times = psutil.cpu_times()
@@ -197,6 +225,7 @@ class Host(CounterCollector):
                 _kernels(moved, "swapping", "pswpin", "pswpout"),
                 window,
             ),
+            self._refaults(moved, window),
             self._throttled(moved),
             *self._memory_limits(),
             *self._limits_of_io(),
@@ -231,18 +260,35 @@ class Host(CounterCollector):
         if isinstance(throttled, Unseen) and not isinstance(moved, Unseen):
             throttled = Unseen("no control group limits the server's processors")
         nothing = "the server's control group was idle"
-        return share(*_THROTTLED, throttled, periods, nothing=nothing, detail="")
+        held_us = pick(moved, "throttled_us")
+        detail = (
+            "" if isinstance(held_us, Unseen) else f"{_seconds(held_us)[:-1]} of all processors."
+        )
+        return share(*_THROTTLED, throttled, periods, nothing=nothing, detail=detail)
 
-    def _memory_limits(self) -> tuple[Observation, Observation]:
+    def _refaults(self, moved: Counters | Unseen, window: Window) -> Observation:
+        """Return what the page cache lost too soon: the whole machine's, as all arms can be compared by it."""
+        name = next((x for x in _REFAULT_NAMES if not isinstance(moved, Unseen) and x in moved), "")
+        again = _kernels(moved, "refaults", name)
+        groups = pick(moved, "group refaults")
+        detail = "" if isinstance(groups, Unseen) else f"{groups:,} of the server's control group."
+        return per_transaction(*_REFAULTS, again, window, detail=detail)
+
+    def _memory_limits(self) -> tuple[Observation, Observation, Observation]:
         found = self._memory
         if isinstance(found, Unseen):
-            return missing(*_MEMORY_LIMIT, "bytes", found), missing(*_MEMORY_USED, "ratio", found)
+            return (
+                missing(*_MEMORY_LIMIT, "bytes", found),
+                missing(*_MEMORY_USED, "ratio", found),
+                missing(*_PAGE_CACHE, "bytes", found),
+            )
         used = min(found.used_bytes, found.limit_bytes)
         detail = f"{format_bytes(found.used_bytes)} of {format_bytes(found.limit_bytes)}."
         nothing = "the limit is 0"
         return (
-            Observation(*_MEMORY_LIMIT, found.limit_bytes, "bytes", 4096, detail=detail),
+            Observation(*_MEMORY_LIMIT, found.limit_bytes, "bytes", _PAGE_BYTES, detail=detail),
             share(*_MEMORY_USED, used, found.limit_bytes, nothing=nothing, detail=detail),
+            _page_cache(found),
         )
 
     def _limits_of_io(self) -> Iterator[Observation]:
@@ -260,10 +306,20 @@ class Host(CounterCollector):
     def _dirty_memory(self) -> Observation:
         if isinstance(self._dirty, Unseen):
             return missing(*_DIRTY, "bytes", self._dirty)
-        return Observation(*_DIRTY, self._dirty, "bytes", 4096)
+        return Observation(*_DIRTY, self._dirty, "bytes", _PAGE_BYTES)
 
 
-_FAULTS = ("pgmajfault", "pswpin", "pswpout")
+# Before Linux 5.9 the second.
+_REFAULT_NAMES = ("workingset_refault_file", "workingset_refault")
+_PAGE_BYTES = 4096
+_FAULTS = ("pgmajfault", "pswpin", "pswpout", *_REFAULT_NAMES)
+
+
+def _page_cache(found: MemoryLimit) -> Observation:
+    if found.page_cache_bytes is None:
+        why = Unseen("this kernel does not account page cache by control group")
+        return missing(*_PAGE_CACHE, "bytes", why)
+    return Observation(*_PAGE_CACHE, found.page_cache_bytes, "bytes", _PAGE_BYTES)
 
 
 def _kernels(moved: Counters | Unseen, what: str, *names: str) -> int | Unseen:

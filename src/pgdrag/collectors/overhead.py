@@ -17,15 +17,11 @@ from typing import ClassVar
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing
-from pgdrag.driver import WATCH_NAME
 from pgdrag.plan import Observation
 
 _SHARE = ("collectors_cpu_share", "processors' time that looking took, of all there was")
 _NS = 1e-9
 _OWN, _PROGRAMS, _SESSIONS = "pgdrag itself", "its programs", "their sessions"
-# The watch connects when the window has begun, at the latest; one that cannot is not waited for.
-_LOOKS_FOR_SESSIONS = 5
-_WATCHES = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,6 @@ class Overhead(Collector):
     def __init__(self) -> None:
         self._ends: list[_Look | Unseen] = []
         self._within: list[_Look] = []
-        self._sessions: set[int] = set()
-        self._tries = 0
 
     def before(self, observer: Observer) -> None:
         """Look, for a window that ends before there were two looks in it."""
@@ -54,10 +48,6 @@ class Overhead(Collector):
 
     def sample(self, observer: Observer) -> None:
         """Look."""
-        if self._tries < _LOOKS_FOR_SESSIONS and len(self._sessions) < len(observer.programs):
-            self._tries += 1
-            rows = attempt(lambda: observer.query(_WATCHES, WATCH_NAME))
-            self._sessions |= set() if isinstance(rows, Unseen) else {pid for (pid,) in rows}
         look = attempt(lambda: self._look(observer))
         if isinstance(look, _Look):
             self._within = [*self._within[:1], look]
@@ -96,9 +86,10 @@ class Overhead(Collector):
     def _look(self, observer: Observer) -> _Look:
         observer.postmaster()  # refuses a server that does not run here
         used_s = {(_OWN, os.getpid()): time.process_time()}
+        own = {observer.backend_pid} | observer.own_sessions
         for kind, pids in (
             (_PROGRAMS, observer.programs),
-            (_SESSIONS, {observer.backend_pid} | self._sessions),
+            (_SESSIONS, own | observer.sessions_of_programs()),
         ):
             for pid in pids:
                 try:

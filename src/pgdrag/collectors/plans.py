@@ -8,19 +8,25 @@ many rows come where how many were expected.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import psycopg
-from psycopg import sql
 
 from pgdrag.analysis.plan_nodes import nodes, scanned, text_of
 from pgdrag.collectors import Collector, Observer, Unseen, Window, hanging_up
 from pgdrag.collectors._counters import attempt, missing
+from pgdrag.collectors._explaining import (
+    SESSION,
+    explain,
+    planned_examples,
+    prepare,
+    refusal,
+    tidy,
+)
 from pgdrag.errors import PgdragError
 from pgdrag.exhibits import Exhibits, Plan, StatementPlan
 from pgdrag.measurement import Example
@@ -30,23 +36,8 @@ TIMEOUT_S = 2.0  # of one statement
 BUDGET_S = 10.0  # of all
 _PATIENCE_S = 5.0  # for a server that does not even end a statement
 
-# BEGIN, COMMIT, CALL … have no plan.
-_PLANNED = frozenset({"select", "insert", "update", "delete", "merge", "values", "with", "table"})
-_FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
 _WRITING = frozenset({"LockRows", "ModifyTable"})
 _NAME = "pgdrag_statement"
-
-# Only what would end this session, or count it as the workload's, is not left to the treatment.
-_SESSION = """
-SELECT set_config(name, value, false)
-  FROM (VALUES ('lock_timeout', '0'),
-               ('idle_in_transaction_session_timeout', '0'),
-               ('transaction_timeout', '0'),
-               ('client_min_messages', 'warning'),
-               ('pg_stat_statements.track', 'none')) AS wanted (name, value)
- WHERE current_setting(name, true) IS NOT NULL
-   AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
-"""
 _NAMES = ("sequentially_planned_statements", "statements planned with a sequential scan of a table")
 
 
@@ -93,16 +84,7 @@ class Plans(Collector):
 
 
 def _look(observer: Observer) -> Sequence[StatementPlan]:
-    try:
-        by_text: dict[str, Example] = {}
-        for one in observer.examples():
-            if _is_planned(one):
-                by_text.setdefault(one.text, one)
-    except PgdragError as error:
-        raise Unseen(f"what the workload sends is not known: {error.message}") from error
-    if not by_text:
-        raise Unseen("the workload does not say what it sends")
-    examples = tuple(by_text.values())
+    examples = planned_examples(observer)
     try:
         with (
             observer.cluster.connect(application_name="pgdrag plans") as connection,
@@ -110,12 +92,7 @@ def _look(observer: Observer) -> Sequence[StatementPlan]:
         ):
             return _Session(connection).look(examples)
     except (psycopg.Error, PgdragError) as error:
-        raise Unseen(f"the statements could not be explained: {_message(error)}") from error
-
-
-def _is_planned(example: Example) -> bool:
-    found = _FIRST_WORD.match(example.text)
-    return found is not None and found[1].lower() in _PLANNED
+        raise Unseen(f"the statements could not be explained: {refusal(error)}") from error
 
 
 class _Session:
@@ -126,7 +103,7 @@ class _Session:
         connection.prepare_threshold = None  # DEALLOCATE ALL would take them, too
         self._until_s = time.monotonic() + BUDGET_S
         connection.execute(f"SET statement_timeout = {TIMEOUT_S * 1000:.0f}".encode())
-        connection.execute(_SESSION.encode())
+        connection.execute(SESSION.encode())
 
     def look(self, examples: Sequence[Example]) -> Sequence[StatementPlan]:
         """Explain all, then run those that only read: what takes long comes last."""
@@ -157,39 +134,22 @@ class _Session:
         try:
             self._connection.execute("BEGIN READ ONLY")
             self._connection.execute(f"SET LOCAL plan_cache_mode = force_{kind}_plan".encode())
-            text = example.text.rstrip().rstrip(";")
             # The extended protocol refuses a text of several statements: a COMMIT of theirs would
             # end the transaction that cannot write.
-            self._connection.execute(f"PREPARE {_NAME} AS {text}".encode(), binary=True)
-            row = self._connection.execute(_explain(example, options)).fetchone()
+            self._connection.execute(prepare(_NAME, example), binary=True)
+            row = self._connection.execute(explain(_NAME, example.values, options)).fetchone()
             assert row is not None, "EXPLAIN has an answer"
-            return _tidy(row[0][0])
+            return tidy(row[0][0])
         except psycopg.errors.QueryCanceled:
             return f"it took more than {TIMEOUT_S:.0f} s"
         except psycopg.Error as error:
             if self._connection.closed:
                 raise
-            return _message(error)
+            return refusal(error)
         finally:
             with suppress(psycopg.OperationalError):
                 self._connection.execute("ROLLBACK")
                 self._connection.execute("DEALLOCATE ALL")
-
-
-def _explain(example: Example, options: str) -> sql.Composed:
-    values = sql.SQL(", ").join(sql.Literal(value) for value in example.values)
-    given = sql.SQL("({})").format(values) if example.values else sql.SQL("")
-    return sql.SQL("EXPLAIN ({}FORMAT JSON) EXECUTE {}{}").format(
-        sql.SQL(options),
-        sql.Identifier(_NAME),
-        given,
-    )
-
-
-def _message(error: psycopg.Error | PgdragError) -> str:
-    if isinstance(error, PgdragError):
-        return error.message
-    return error.diag.message_primary or type(error).__name__
 
 
 def _only_reads(plan: Plan) -> bool:
@@ -198,17 +158,3 @@ def _only_reads(plan: Plan) -> bool:
 
 def _read_whole(plan: Plan) -> set[str]:
     return {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
-
-
-def _tidy(explained: Mapping[str, Any]) -> Plan:
-    """Return the plan without what says nothing: what is false, and buffers that are 0."""
-    plan = dict(_said(explained["Plan"]))
-    return plan | {"JIT": explained["JIT"]} if "JIT" in explained else plan
-
-
-def _said(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if key == "Plans":
-            yield key, [dict(_said(child)) for child in value]
-        elif value is not False and not (key.endswith(" Blocks") and value == 0):
-            yield key, value

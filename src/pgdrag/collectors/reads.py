@@ -55,6 +55,16 @@ class Reads(CounterCollector):
             lambda: ShareSampler(observer.postmaster(), without=observer.backend_pid)
         )
 
+    def pause(self) -> None:
+        """Look at no process."""
+        if isinstance(self._sampler, ShareSampler):
+            self._sampler.is_resting = True
+
+    def resume(self) -> None:
+        """Look at processes again."""
+        if isinstance(self._sampler, ShareSampler):
+            self._sampler.is_resting = False
+
     def after(self, observer: Observer) -> None:
         """Stop sampling and take the second reading."""
         if isinstance(self._sampler, ShareSampler):

@@ -14,13 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, LiteralString
+from typing import ClassVar
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing, per_transaction
 from pgdrag.collectors.cpu import ended_ticks
-from pgdrag.driver import WATCH_NAME
 from pgdrag.exhibits import SESSION_TYPES
 from pgdrag.plan import Observation
 
@@ -33,7 +32,6 @@ _QUEUE = (
 _SESSIONS_SHARE = ("session_cpu_share", "sessions' share of all processors")
 _VACUUM = ("autovacuum_cpu_share", "autovacuum's share of all processors")
 _OTHERS = ("background_cpu_share", "the server's other processes' share of all processors")
-_WATCHES: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 _NS = 1e-9
 _LOOKS_MIN = 2
 _TOO_SHORT = Unseen("the window was too short for two looks")
@@ -116,7 +114,6 @@ class Schedule(Collector):
         self._looks = Looks()
         self._unseen: Unseen | None = None
         self._kinds: dict[int, str] = {}
-        self._watches: set[int] = set()
 
     def before(self, observer: Observer) -> None:
         """Look at every process."""
@@ -155,10 +152,9 @@ class Schedule(Collector):
 
     def _look(self, observer: Observer) -> None:
         postmaster = observer.postmaster()
-        if not self._watches:  # it connects when the window begins, and stays
-            self._watches = {pid for (pid,) in observer.query(_WATCHES, WATCH_NAME)}
+        own = {observer.backend_pid} | observer.sessions_of_programs()
         accounts = {}
-        for pid in proc.children(postmaster) - {observer.backend_pid} - self._watches:
+        for pid in proc.children(postmaster) - own:
             try:
                 accounts[pid] = Account(self._kind(pid), *proc.scheduled_ns(pid))
             except proc.Gone:

@@ -54,6 +54,16 @@ class WaitProfile(Collector):
         """Begin to watch."""
         self._watching = attempt(lambda: self._begin(observer))
 
+    def pause(self) -> None:
+        """Let the program that watches rest."""
+        if isinstance(self._watching, Watching):
+            self._watching.rest()
+
+    def resume(self) -> None:
+        """Let it look again."""
+        if isinstance(self._watching, Watching):
+            self._watching.look()
+
     def after(self, observer: Observer) -> None:
         """Stop watching, and count the I/O workers, which it does not see when they are idle."""
         watching = self._watching

@@ -21,8 +21,8 @@ from pgdrag.conf import Mend
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.reader import read_document
-from pgdrag.experiment.toml_lines import KeyLines
 from pgdrag.plan import Level, Study
+from pgdrag.toml_lines import KeyLines
 
 __all__ = [
     "Experiment",

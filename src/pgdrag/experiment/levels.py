@@ -13,8 +13,8 @@ from typing import Any
 from pgdrag.conf import Mend, effective, fold, parse_pasted
 from pgdrag.errors import ConfError
 from pgdrag.experiment.mistakes import Mistake, in_table
-from pgdrag.experiment.model import SETTING
-from pgdrag.experiment.toml_lines import KeyLines, KeyPath
+from pgdrag.experiment.model import SETTING, ScaleTable
+from pgdrag.toml_lines import KeyLines, KeyPath
 
 
 @dataclass
@@ -36,8 +36,9 @@ def make_plain(document: dict[str, Any], kinds: list[str], lines: KeyLines) -> W
     """Replace every table of levels in the document by its plain form: name → value as written."""
     written = Written()
     for path, table in _level_holders(document):
+        without = ScaleTable.kinds_without_levels if path[0] == "scales" else ()
         for kind in kinds:
-            if kind in table:
+            if kind in table and kind not in without:
                 table[kind] = _plain((*path, kind), table[kind], lines, written)
     return written
 

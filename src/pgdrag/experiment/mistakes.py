@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment.model import FORMS, ExperimentTable
-from pgdrag.experiment.toml_lines import KeyLines, KeyPath
+from pgdrag.toml_lines import KeyLines, KeyPath
 
 MOST_LISTED = 10
 # Keys that people bring along from other tools, too unlike ours for a comparison of letters.

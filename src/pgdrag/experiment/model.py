@@ -8,15 +8,18 @@ JSON Schema are therefore made when they are first asked for.
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
     create_model,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -60,6 +63,18 @@ def _level_text(value: object) -> str:
             raise PydanticCustomError("level_type", "must be a string, a number, true or false")
 
 
+def _points(series: list[list[float]]) -> list[list[float]]:
+    for before, after in pairwise([[0.0, 1.0], *series]):
+        if not (after[0] > before[0] and after[1] > 0):
+            raise PydanticCustomError(
+                "pairs", "must be pairs of a time and a rate, both over 0, times growing"
+            )
+    return series
+
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Point = Annotated[list[_Number], Field(min_length=2, max_length=2)]
+Points = Annotated[list[_Point], AfterValidator(_points)]
 LevelText = Annotated[str, BeforeValidator(_level_text), WithJsonSchema({"type": _LEVEL_TYPES})]
 # Dotted names (auto_explain.log_format) are tables within the table to TOML; they are plain names
 # by the time the model sees them.
@@ -92,9 +107,12 @@ class Table(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    # Kinds of factors that have no levels in this table: its own key of that name is another thing.
+    kinds_without_levels: ClassVar[frozenset[str]] = frozenset()
+
     def levels(self, kind: str) -> dict[str, str]:
         """Return the levels of one kind of factor that this table names."""
-        found: dict[str, str] = getattr(self, kind)
+        found: dict[str, str] = {} if kind in self.kinds_without_levels else getattr(self, kind)
         return found
 
 
@@ -105,6 +123,9 @@ class SourceTable(Table):
     author: str = Field(default="", description="Who published it")
     url: str = Field(default="", description="Where it can be read")
     setup: str = Field(default="", description="Machine, versions and protocol of the original")
+    limits: str = Field(
+        default="", description="What the original could not know, to print beside its claims"
+    )
 
 
 class ClaimTable(Table):
@@ -113,7 +134,30 @@ class ClaimTable(Table):
     tps: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Published transactions per second"
     )
+    speedup: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Where no rates were published: how many times as fast as the baseline",
+    )
+    of: Literal["throughput", "operational speed"] = Field(
+        default="throughput", description="The quantity that was published"
+    )
+    trend: Literal["steady", "falling"] | None = Field(
+        default=None, description="How the rate was published to go while the load went on"
+    )
+    series: Points = Field(
+        default_factory=list,
+        description="Published rates over time: [seconds from the beginning, transactions per second], "
+        "each of the interval that ends there",
+    )
     text: str = Field(default="", description="What else was published of it")
+
+    @model_validator(mode="after")
+    def _goes_as_it_says(self) -> ClaimTable:
+        if self.trend == "falling" and len(self.series) > 1:
+            first, last = self.series[0][1], self.series[-1][1]
+            if last >= first:
+                raise ValueError(f'trend is "falling", but series goes from {first:g} to {last:g}')
+        return self
 
 
 class BaselineTable(Table):
@@ -141,6 +185,9 @@ class RungTable(Table):
 
 class ScaleTable(Table):
     """How large and how long: the same question, for minutes or for a night."""
+
+    # What the clients do at a scale is no level of its treatments, but the same for all of them.
+    kinds_without_levels: ClassVar[frozenset[str]] = frozenset({"workload"})
 
     summary: str = Field(default="", description="One line for `pgdrag list`")
     replicates: Annotated[int, Field(ge=1, le=1000)] = Field(
@@ -238,7 +285,7 @@ def experiment_schema() -> dict[str, Any]:
 
 def _with_levels(table: type[Table]) -> type[Table]:
     taken = table.model_fields.keys() & all_factors().keys()
-    assert not taken, f"kinds of factors have the names of keys: {taken}"
+    assert taken == table.kinds_without_levels, f"kinds of factors have the names of keys: {taken}"
     # One class of the same name, so that the JSON Schema shows the name that the reference has.
     fields: dict[str, Any] = {
         kind: (
@@ -246,6 +293,7 @@ def _with_levels(table: type[Table]) -> type[Table]:
             Field(default_factory=dict, description=f"Levels of {factor.summary}, by name"),
         )
         for kind, factor in all_factors().items()
+        if kind not in taken
     }
     return create_model(table.__name__, __base__=table, __doc__=table.__doc__, **fields)
 

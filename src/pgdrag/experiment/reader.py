@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pgdrag.collectors import observation_names
 from pgdrag.conf import Mend
 from pgdrag.designs import all_designs
-from pgdrag.errors import ExperimentError, SettingError
+from pgdrag.errors import ExperimentError, PgdragError, SettingError
 from pgdrag.experiment.levels import Written, make_plain
 from pgdrag.experiment.mistakes import (
     Mistake,
@@ -35,10 +35,11 @@ from pgdrag.experiment.model import (
     experiment_table,
 )
 from pgdrag.experiment.profile import load_profile
-from pgdrag.experiment.toml_lines import KeyLines, KeyPath
 from pgdrag.factors import all_factors
+from pgdrag.factors.workload import WORKLOAD, level_problems, workload_of
 from pgdrag.load import LoadProfile
 from pgdrag.plan import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import to_base_integer
 from pgdrag.workloads import Workload, all_workloads
 
@@ -172,6 +173,9 @@ class _Reader:
         at: KeyPath = ("scales", scale_name)
         rungs = self._rungs(table, scale, at, is_cumulative=is_cumulative)
         self._check_connections(rungs, load, scale_name)
+        spec = WorkloadSpec(table.workload.kind, _parameters(workload))
+        if workload is not None:
+            self._check_workload_levels(rungs, spec, load)
         return Study(
             name=table.name,
             title=table.title or table.name,
@@ -180,7 +184,7 @@ class _Reader:
             design=table.design.kind,
             rungs=rungs,
             source=Source(**table.source.model_dump()),
-            workload=WorkloadSpec(table.workload.kind, _parameters(workload)),
+            workload=spec,
             load=load,
             replicates=scale.replicates,
             notes=tuple(table.notes),
@@ -196,6 +200,23 @@ class _Reader:
             message = f'"{found.parameter}" in {in_table(("workload",))} {found.message}'
             mistake = Mistake(("workload", found.parameter), message, found.hint)
             self._mistakes.append(self._placed(mistake, ("scales", scale_name, "workload")))
+
+    def _check_workload_levels(
+        self, rungs: tuple[Rung, ...], spec: WorkloadSpec, load: LoadProfile
+    ) -> None:
+        for rung in rungs:
+            for problem in level_problems(spec, rung.treatment.levels):
+                self._note_level(problem.level, problem.message, problem.hint)
+            found = workload_of(spec, rung.treatment).objection(load)
+            own = [level for level in rung.treatment.levels if level.kind == WORKLOAD]
+            if found is not None and own:
+                # Of the parameter itself, unless another level is what it does not go with.
+                level = next((x for x in own if x.name == found.parameter), own[0])
+                message = f'"{found.parameter}" of rung "{rung.name}" {found.message}'
+                self._note_level(level, message, found.hint)
+
+    def _note_level(self, level: Level, message: str, hint: str) -> None:
+        self._mistakes.append(Mistake((), message, hint, line=self._level_lines[level]))
 
     def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
         """Return [workload] or [design] at a scale: the file's table with the scale's laid over it.
@@ -274,11 +295,19 @@ class _Reader:
         found = []
         for kind in self._kinds:
             for name, value in table.levels(kind).items():
-                level = Level(kind, name, value)
                 path = (*at, kind, name)
+                level = Level(kind, name, self._inlined(kind, name, value, path))
                 self._level_lines.setdefault(level, self._written.lines[path])
                 found.append(level)
         return tuple(found)
+
+    def _inlined(self, kind: str, name: str, value: str, path: KeyPath) -> str:
+        try:
+            return all_factors()[kind].inlined(name, value, self._path.parent)
+        except PgdragError as error:
+            message = f'"{name}" in {in_table(path[:-1])}: {error.message}'
+            self._mistakes.append(Mistake(path, message, error.hint or ""))
+            return value
 
     def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
         wanted = load.connections + OWN_CONNECTIONS
@@ -341,9 +370,10 @@ def _rung(table: RungTable, treatment: Treatment, added: tuple[Level, ...]) -> R
 
 
 def _named_by_levels(levels: tuple[Level, ...]) -> str:
-    first = ", ".join(f"{level.name} = {level.value}" for level in levels[:2])
+    first = ", ".join(f"{level.name} = {level.shown}" for level in levels[:2])
     return first if len(levels) <= 2 else f"{first} and {len(levels) - 2} more"
 
 
 def _claim(table: ClaimTable) -> Claim:
-    return Claim(table.tps, table.text)
+    series = tuple((t_s, per_s) for t_s, per_s in table.series)
+    return Claim(table.tps, table.text, table.speedup, table.of, table.trend, series)

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag import registry
-from pgdrag.plan import Applied, Level
+from pgdrag.plan import Applied, Exhibits, Level, Trial, WorkloadSpec
 from pgdrag.settings import SettingsCatalog
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
+
+# The kind of factor whose levels all others may ask for, as where the data lie depends on it.
+STORAGE = "storage"
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,21 @@ class Here:
         settings: what the server at hand says of its settings.
         newest_settings: the same of the newest server that pgdrag knows (the embedded one), which
             tells a typo from a setting that the server at hand is too old for.
+        scratch_root: the directory below which the clusters' data lie.
+        allowed: what may be changed though it is somebody's: the names given to `--allow-change`.
+        storage: the levels of the treatment's own storage, by name; none: the clusters lie on the disk
+            that the scratch directory is on.
+        workload: what the experiment's clients do; None: that is not known yet.
+        settings_asked: the treatment's own settings, as they are written, by name in lower case.
     """
 
     settings: SettingsCatalog
     newest_settings: SettingsCatalog
+    scratch_root: Path = Path("/var/tmp")
+    allowed: frozenset[str] = frozenset()
+    storage: Mapping[str, str] = field(default_factory=dict)
+    workload: WorkloadSpec | None = None
+    settings_asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,18 +74,23 @@ class Example:
         level: can be had, and is not the default.
         effective: how `level` reads back.
         mistake: can be had nowhere.
+        needs_root: only root can try them.
     """
 
     level: Level
     effective: str
     mistake: Level
+    needs_root: bool = False
 
 
 class Factor(ABC):
     """One kind of factor. One instance serves one trial.
 
-    Life cycle: `check` before the run; then in each trial `before_start` on a stopped cluster,
-    `after_start` on the running one, `read_back`, and at the end `undo`, whatever happened.
+    Life cycle: `check` before the run; then in each trial `serve`, `before_start` on a stopped cluster,
+    `after_start` on the running one, `read_back`, after the warm-up `window_began`, and at the end `account`
+    and `undo`, whatever happened. One that `reads_back_late` is asked when the window has ended.
+
+    What would outlive the process is noted in the undo journal (`pgdrag.undo`) before it is changed.
     """
 
     name: ClassVar[str]
@@ -78,10 +98,33 @@ class Factor(ABC):
     examples: ClassVar[
         tuple[Example, ...]
     ]  # for its conformance suite; none: nothing to try on a cluster
+    # It changes the operating system: the host is locked, and the trials of all arms begin with the dataset
+    # out of the page cache.
+    changes_host: ClassVar[bool] = False
+    # What it does goes on within the window, and can be read back only when that has ended, before `undo`.
+    reads_back_late: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Return what keeps these levels from being applied here; empty: nothing known."""
+
+    @classmethod
+    def inlined(cls, name: str, value: str, directory: Path) -> str:
+        """Return a level's value with the content of the file that it names, on one line; else as it is.
+
+        The study keeps it: whoever resumes or reports a run needs the file no more.
+
+        Args:
+            name: of the level.
+            directory: the experiment's, which the file's name is relative to.
+
+        Raises:
+            PgdragError: the file cannot be read, or is wrong.
+        """
+        return value
+
+    def serve(self, trial: Trial) -> None:  # noqa: B027 (most need no more than their levels)
+        """Learn which trial this is, before anything else: its seed, and how long its load takes."""
 
     @abstractmethod
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
@@ -90,9 +133,24 @@ class Factor(ABC):
     def after_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:  # noqa: B027
         """Apply what needs a running server; by default nothing."""
 
+    def window_began(self, cluster: Cluster) -> None:  # noqa: B027 (most are in force all along)
+        """Begin what goes on within the window, and return at once: the load is being measured."""
+
     @abstractmethod
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return, one per level, what the running system says."""
+
+    def exhibits(self, started_unix_s: float) -> Exhibits:
+        """Return what it did within the window, which began at `started_unix_s`; asked when that has ended."""
+        return Exhibits()
+
+    def account(self, cluster: Cluster) -> str:
+        """Return what became of the levels in this trial that nobody asked for: a clause, or "".
+
+        Asked before `undo`, whatever came of the trial. Of a server that broke it is the reason; a trial
+        that would have been measured is invalid.
+        """
+        return ""
 
     def undo(self, cluster: Cluster) -> None:  # noqa: B027
         """Restore whatever outlives the cluster; by default nothing does."""

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 INSTRUMENT = "instrument"
 COLLECTORS = "collectors"
-PROFILE = "profile"  # the collector of this name, which costs too much to look by default
+# The collectors of these names, which cost too much, or change too much, to look by default.
+PROFILE = "profile"
+ROW_VERSIONS = "row_versions"
+UPDATE_COST = "update_cost"
+OPTIONAL = (PROFILE, ROW_VERSIONS, UPDATE_COST)
 ON, OFF = "on", "off"
-_DEFAULTS = {COLLECTORS: ON, PROFILE: OFF}
+TURNS = "turns"  # they look and rest in turns within each window
+_DEFAULTS = {COLLECTORS: ON, **dict.fromkeys(OPTIONAL, OFF)}
+_VALUES = {COLLECTORS: (ON, OFF, TURNS), **dict.fromkeys(OPTIONAL, (ON, OFF))}
 
 
 class Instrument(Factor):
@@ -23,7 +29,8 @@ class Instrument(Factor):
 
     name = INSTRUMENT
     summary = (
-        "pgdrag's own part: collectors = on or off, to measure their cost; profile = on or off"
+        "pgdrag's own part: collectors = on, off, or turns, to measure their cost; profile,"
+        " row_versions and update_cost = on or off"
     )
     # The server knows nothing of it, so there is nothing to try on a cluster.
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -48,6 +55,11 @@ def is_observed(treatment: Treatment) -> bool:
     return treatment.of_kind(INSTRUMENT).get(COLLECTORS) != OFF
 
 
+def takes_turns(treatment: Treatment) -> bool:
+    """Tell whether collectors look and rest in turns in the trials of a treatment."""
+    return treatment.of_kind(INSTRUMENT).get(COLLECTORS) == TURNS
+
+
 def is_asked(treatment: Treatment, collector: str) -> bool:
     """Tell whether a collector that is off by default looks at the trials of a treatment."""
     return treatment.of_kind(INSTRUMENT).get(collector) == ON
@@ -56,8 +68,11 @@ def is_asked(treatment: Treatment, collector: str) -> bool:
 def _problem(level: Level) -> Problem | None:
     if level.name not in _DEFAULTS:
         message = f'the instrument has no "{level.name}"'
-        return Problem(level, True, message, f'It has "{COLLECTORS}" and "{PROFILE}".')
-    if level.value not in (ON, OFF):
+        *others, last = (f'"{name}"' for name in _DEFAULTS)
+        return Problem(level, True, message, f"It has {', '.join(others)} and {last}.")
+    values = _VALUES[level.name]
+    if level.value not in values:
         message = f'"{level.name}" cannot be "{level.value}"'
-        return Problem(level, True, message, f'Write "{ON}" or "{OFF}".')
+        words = " or ".join(f'"{value}"' for value in values)
+        return Problem(level, True, message, f"Write {words}.")
     return None

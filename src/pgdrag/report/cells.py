@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from pgdrag.analysis.decay.findings import DecayFinding
+from pgdrag.analysis.decay.words import share_words, way_words
 from pgdrag.analysis.findings import (
     Answer,
     ClaimFinding,
@@ -27,6 +29,7 @@ _ANSWERS = {
     Answer.NOT_REPRODUCED: ("✗ not reproduced", Tone.BAD),
     Answer.INCONCLUSIVE: ("? inconclusive", Tone.DOUBT),
     Answer.UNTESTABLE: ("– untestable here", Tone.MUTED),
+    Answer.WRONG: ("✗ wrong results here", Tone.BAD),
 }
 
 
@@ -46,12 +49,30 @@ def name_cell(rung: RungFinding) -> Cell:
 
 
 def rate_cell(findings: Findings, rung: RungFinding) -> Cell:
-    """Return a rung's throughput with its interval; a censored rate as a bound; else why not."""
+    """Return a rung's throughput with its interval; a censored rate as a bound; else why not.
+
+    Of a trend there is no mean: the fitted rates at its beginning and end stand in its place.
+    """
+    if rung.decay is not None and rung.decay.wrong:
+        return Cell("wrong results", f"{rung.decay.wrong}; {course_words(rung.decay)}", Tone.BAD)
+    if rung.decay is not None and rung.decay.has_trend and rung.tps is not None:
+        a_minute = share_words(rung.decay.slope_per_min, is_share=True)
+        return Cell(way_words(rung.decay), f"{a_minute} a minute", is_strong=True)
     if rung.tps is None:
         return Cell(rung.state, tone=Tone.MUTED if not rung.trials else Tone.DOUBT)
     if rung.tps.center == 0:
         return Cell(f"< {format_rate(rung.tps.high)}", nothing_committed(findings, rung), Tone.BAD)
     return Cell(format_rate(rung.tps.center), bounds_words(rung.tps, format_number), is_strong=True)
+
+
+def course_words(decay: DecayFinding) -> str:
+    """Return how a rate went, in a few words: `falling, 7,200 → 4,300/s`, `steady at 5,010/s`."""
+    if decay.has_trend:
+        return f"{decay.direction}, {way_words(decay)}"
+    middle = format_rate((decay.begin_per_s.center * decay.end_per_s.center) ** 0.5)
+    if decay.direction == "steady":
+        return f"steady at {middle}"
+    return f"about {middle}, trend not told"
 
 
 def nothing_committed(findings: Findings, rung: RungFinding) -> str:

@@ -14,7 +14,6 @@ CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0"
 DIAMOND = "M0,-6L6,0L0,6L-6,0Z"
 ARROW = "M-5,-6L7,0L-5,6Z"
 
-_TITLE_LENGTH = 44  # a longer title would run into the numbers
 _LEGEND, _ROW, _AXIS = 26, 46, 24  # heights
 _LABEL_Y, _TRACK_Y = 14, 29  # within a row
 _SPARK_ROW, _SPARK_Y, _SPARK_HEIGHT = 66, 22, 32
@@ -149,7 +148,7 @@ def _found(scale: svg.LogScale, found: Interval, reference: float, y: float) -> 
 
 
 def _label(top: float, name: str, title: str) -> str:
-    short = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
+    short = svg.short_title(title)
     return svg.two_texts(0, top + _LABEL_Y, name, f"\u2002{short}", kinds=("strong", "label"))
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from statistics import NormalDist
 from typing import Literal
 
 from pgdrag.exhibits import Stack
@@ -25,8 +26,8 @@ _LEGEND, _ROW = 26, 17  # heights
 _PAPER = 1040  # the picture's usual width, to tell which text fits
 _LETTER, _LEGEND_LETTER = 6.4, 7.5
 _SHORTEST = 4  # letters that still say something
-# Counts differ by chance: this many standard errors are more than that.
-_DOUBT = 3.0
+# The chance that one or more of all that is compared in a picture is told to differ, and does not.
+_CHANCE = 0.05
 
 Change = Literal["more", "less", "same"]
 
@@ -107,23 +108,29 @@ def own_differences(
 ) -> list[Difference]:
     """Return what each function weighs itself in both profiles, the largest change first."""
     first, second = _own(before), _own(after)
+    names = first.keys() | second.keys()
     found = [
         Difference(
             name,
             first[name] * scales.before,
             second[name] * scales.after,
-            change_of(first[name], second[name], scales),
+            change_of(first[name], second[name], scales, compared=len(names)),
         )
-        for name in first.keys() | second.keys()
+        for name in names
     ]
     return sorted(found, key=lambda one: (-abs(one.after - one.before), one.name))
 
 
-def change_of(before: int, after: int, scales: Scales) -> Change:
-    """Tell whether two counts of samples differ by more than counting alone would make them."""
+def change_of(before: int, after: int, scales: Scales, *, compared: int) -> Change:
+    """Tell whether two counts of samples differ by more than counting alone would make them.
+
+    Args:
+        compared: so many pairs of counts are, whose chances of error add up (Bonferroni).
+    """
     difference = after * scales.after - before * scales.before
     error = math.sqrt(before * scales.before**2 + after * scales.after**2)
-    if abs(difference) <= _DOUBT * error:
+    errors_allowed = -NormalDist().inv_cdf(_CHANCE / 2 / max(compared, 1))
+    if abs(difference) <= errors_allowed * error:
         return "same"
     return "more" if difference > 0 else "less"
 
@@ -175,7 +182,7 @@ def difference_graph(
     legend = (("more", "more"), ("less", "less"), ("same", "alike, or too few samples to tell"))
 
     def kind(box: Box) -> str:
-        change = change_of(box.before, box.after, scales)
+        change = change_of(box.before, box.after, scales, compared=len(drawn))
         first, second = box.before * scales.before, box.after * scales.after
         # Three times as much, or a third, is a difference to be seen from afar.
         is_large = abs(second - first) >= (first + second) / 2

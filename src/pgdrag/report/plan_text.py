@@ -12,7 +12,7 @@ _SAID = (
     *("Sort Key", "Presorted Key", "Group Key", "Index Cond", "Recheck Cond", "Hash Cond"),
     *("Merge Cond", "Join Filter", "TID Cond", "Filter", "Rows Removed by Filter"),
     *("Rows Removed by Index Recheck", "Workers Planned", "Workers Launched", "Sort Method"),
-    *("Sort Space Used", "Heap Fetches", "Cache Key"),
+    *("Sort Space Used", "Heap Fetches", "Index Searches", "Cache Key"),
 )
 _BUFFERS = ("Shared Hit Blocks", "Shared Read Blocks", "Temp Read Blocks", "Temp Written Blocks")
 _INDENT = "  "

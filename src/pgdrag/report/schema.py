@@ -61,7 +61,10 @@ def _found(made: _Maker) -> list[Schema]:
 
 def finding_class(design: str) -> type[DesignFinding]:
     """Return what the analysis of a design finds."""
-    found: type[DesignFinding] = get_type_hints(all_analyses()[design].find)["return"]
+    told = get_type_hints(all_analyses()[design].find)["return"]
+    # Of a design whose treatments may say it all, `find` returns a finding or None.
+    kinds: list[type[DesignFinding]] = [x for x in get_args(told) or [told] if x is not type(None)]
+    (found,) = kinds
     return found
 
 

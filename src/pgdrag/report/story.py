@@ -56,7 +56,7 @@ def _of_rung(rung: RungFinding) -> tuple[str, ...]:
         if rung.to_previous is not None
         else f"{rung.rung.heading}: {rung.state}.",
         _baseline_words(rung),
-        mechanisms_sentence(rung.mechanisms, rung.previous),
+        mechanisms_sentence(rung.mechanisms),
         spent_sentence(rung.spent, rung.previous),
         f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
         rung.sentence,
@@ -101,7 +101,7 @@ def _baseline_words(rung: RungFinding) -> str:
 
 
 def _cause_words(rung: RungFinding) -> str:
-    named = mechanisms_sentence(rung.mechanisms, rung.previous) if rung.mechanisms.named else ""
+    named = mechanisms_sentence(rung.mechanisms) if rung.mechanisms.named else ""
     return named or spent_sentence(rung.spent, rung.previous) or rung.sentence
 
 

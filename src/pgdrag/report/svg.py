@@ -13,6 +13,7 @@ from html import escape
 
 from pgdrag.units import format_ratio
 
+_TITLE_LENGTH = 44  # a longer title would run into the numbers
 _LEFT, _RIGHT = 1.5, 98.5  # per cent of the width that the scale spans
 
 
@@ -116,6 +117,25 @@ def trace(y: float, height: float, points: Sequence[tuple[float, float]], kind: 
         ' viewBox="0 0 1000 100" preserveAspectRatio="none" overflow="visible">'
         f'<polyline points="{path}"{_class(kind)}/></svg>'
     )
+
+
+def path_of(points: Sequence[tuple[float, float]], kind: str, *, is_closed: bool = False) -> str:
+    """Return a line, or an area, to stand in a `plot`; coordinates lie in 0…1, y upwards."""
+    places = "L".join(f"{_n(x * 1000)} {_n((1 - up) * 100)}" for x, up in points)
+    return f'<path d="M{places}{"Z" if is_closed else ""}"{_class(kind)}/>' if points else ""
+
+
+def plot(y: float, height: float, inner: str) -> str:
+    """Return a field that spans the scale, with what `path_of` made in it."""
+    return (
+        f'<svg x="{_LEFT}%" y="{_n(y)}" width="{_n(_RIGHT - _LEFT)}%" height="{_n(height)}"'
+        f' viewBox="0 0 1000 100" preserveAspectRatio="none" overflow="visible">{inner}</svg>'
+    )
+
+
+def short_title(title: str) -> str:
+    """Return a title cut to what leaves room for numbers beside it."""
+    return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
 
 
 def _class(kind: str) -> str:

@@ -6,12 +6,13 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
+from pgdrag.analysis.decay.one_trial import trial_rate_words
 from pgdrag.analysis.movement import moved
 from pgdrag.analysis.wording import as_sentence, counted, listed, percent_words
 from pgdrag.exhibits import SESSION_TYPES, Exhibits
 from pgdrag.measurement import Measurement
 from pgdrag.plan import Observation, Result
-from pgdrag.units import format_duration, format_rate, format_ratio
+from pgdrag.units import format_duration, format_ratio
 
 _NAMED_WAITS = 4
 _NAMED_MOVES = 4
@@ -32,7 +33,7 @@ def trial_story(results: Sequence[Result], number: int) -> tuple[str, ...]:
     told = [_what_it_was(trial), as_sentence(trial.reason) if trial.reason else ""]
     if trial.measurement is not None:
         told += [
-            _counted(trial.measurement),
+            _counted(trial, trial.measurement),
             _among(trial.measurement, [x.measurement for x in like if x.measurement is not None]),
             _waited(trial.exhibits),
             _happened(trial.exhibits),
@@ -51,11 +52,11 @@ def _what_it_was(result: Result) -> str:
     )
 
 
-def _counted(measured: Measurement) -> str:
+def _counted(result: Result, measured: Measurement) -> str:
     total = measured.total
     failed = f", {total.failed:,} failed" if total.failed else ""
     return (
-        f"It committed {format_rate(measured.committed_per_s)}: {total.committed:,} in "
+        f"It committed {trial_rate_words(result, measured)}: {total.committed:,} in "
         f"{format_duration(measured.elapsed_s)}{failed}."
     )
 

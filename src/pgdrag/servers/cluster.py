@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -27,6 +28,7 @@ from pgdrag.servers.owner_file import (
     SHORT_SOCKET_ROOT,
     OwnerFile,
 )
+from pgdrag.servers.page_cache import drop_pages
 from pgdrag.servers.postmaster import Postmaster, StopMethod
 from pgdrag.servers.processes import ServerProcess, wait_until
 from pgdrag.servers.scratch import (
@@ -65,6 +67,9 @@ class Cluster:
         data_directory: what initdb made.
         socket_directory: the host to connect to; only root and the server's user can enter.
         port: part of the socket's name; no TCP port is opened. It may change at `start`.
+        control_groups: directories of the groups that the server is started in, by default this
+            process's own.
+        needed: settings that the next `configure` adds where its own say nothing of them.
     """
 
     superuser = "pgdrag"
@@ -83,6 +88,8 @@ class Cluster:
         self.data_directory = owned.path / "data"
         self.socket_directory = socket_directory
         self.port = _FIRST_PORT
+        self.control_groups: tuple[Path, ...] = ()
+        self.needed: Mapping[str, str] = {}
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
         self._written: dict[str, str] = {}
         self._in_force: dict[str, str] = {}
@@ -174,7 +181,7 @@ class Cluster:
         self.configure({})
 
     def configure(self, settings: Mapping[str, str]) -> list[ChannelNote]:
-        """Write the whole configuration: the observation channel, then `settings`.
+        """Write the whole configuration: the observation channel, what is `needed`, then `settings`.
 
         Earlier configurations are gone, including what ALTER SYSTEM set, so that a treatment is all
         there is. It takes effect with the next start, or with `reload` as far as that can.
@@ -182,7 +189,7 @@ class Cluster:
         Returns:
             A note for each setting that the channel overrules.
         """
-        merged, notes = merge_channel(settings, self.channel())
+        merged, notes = merge_channel({**self.needed, **settings}, self.channel())
         text = write_conf(merged, header=_HEADER)
         self.scratch.write_private(self.data_directory / "postgresql.conf", text)
         self.scratch.write_private(self.data_directory / "postgresql.auto.conf", "")
@@ -211,7 +218,12 @@ class Cluster:
             storage_errors("start the server", self.directory),
             self.log.startup_file.open("ab") as output,
         ):
-            self._postmaster.spawn(self._command(), user=self.scratch.user, output=output)
+            self._postmaster.spawn(
+                self._command(),
+                user=self.scratch.user,
+                output=output,
+                control_groups=self.control_groups,
+            )
         while not self._is_ready():
             if (status := self._postmaster.exit_status) is not None:
                 raise self._refusal(status)
@@ -226,6 +238,16 @@ class Cluster:
         self._in_force = self._written
         # The question whether it is ready took one of its connections, perhaps the only one.
         wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
+
+    def drop_pages(self) -> None:
+        """Take the stopped cluster's data out of the page cache, so that the server reads it from storage.
+
+        Raises:
+            StorageError: what is still to be written cannot be.
+        """
+        assert not self.is_running(), "a running server brings its pages back"
+        with storage_errors("empty the page cache", self.data_directory):
+            drop_pages(self.data_directory)
 
     def reload(self, *, timeout_s: float = 10.0) -> bool:
         """Let the running server read its configuration again, for sessions that are made from now on.
@@ -345,10 +367,16 @@ class Cluster:
         """Stop the server without a checkpoint and delete the cluster; again is fine."""
         if self._owned.lock_fd < 0:
             return
-        self.stop(fast_timeout_s=0, immediate_timeout_s=_REMOVE_TIMEOUT_S)
         with storage_errors("remove a cluster", self.directory.parent):
+            self.stop(fast_timeout_s=0, immediate_timeout_s=_REMOVE_TIMEOUT_S)
             remove_tree(self.socket_directory)
             self._owned.remove()
+
+    def abandon(self) -> None:
+        """Give up a cluster that could not be removed, as this process's end would: it will be swept."""
+        with contextlib.suppress(OSError):
+            remove_tree(self.socket_directory)
+        self._owned.release()
 
     def _command(self) -> list[str | Path]:
         return [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Literal
 
+from pgdrag.errors import ServerError
 from pgdrag.servers.processes import (
     CLIENT_BACKEND,
     ServerProcess,
@@ -20,6 +22,7 @@ from pgdrag.servers.spawn import ServerUser, spawn
 
 StopMethod = Literal["fast", "immediate", "killed", "gone"]
 
+_KILL_TIMEOUT_S = 10.0
 _CLIENT_TYPES = frozenset({CLIENT_BACKEND, "starting"})
 
 
@@ -34,15 +37,23 @@ class Postmaster:
         self.program = program
         self._data_directory = data_directory
         self._process: subprocess.Popen[bytes] | None = None
+        self._place: os.stat_result | None = None
 
     def spawn(
-        self, command: Sequence[str | Path], *, user: ServerUser | None, output: IO[bytes]
+        self,
+        command: Sequence[str | Path],
+        *,
+        user: ServerUser | None,
+        output: IO[bytes],
+        control_groups: Sequence[Path] = (),
     ) -> None:
         """Start the process, without waiting for anything; `clear_leftovers` comes first.
 
         Raises:
             OSError: there is no room for a process.
         """
+        # Known from now on, also if the file system under it vanishes.
+        self._place = self._data_directory.stat()
         self._process = spawn(
             command,
             user=user,
@@ -50,6 +61,7 @@ class Postmaster:
             # Immediate shutdown: the server still frees its shared memory.
             death_signal=signal.SIGQUIT,
             output=output,
+            control_groups=control_groups,
         )
 
     def is_running(self) -> bool:
@@ -104,7 +116,7 @@ class Postmaster:
         """End what is left of a server whose first process is dead, and free its shared memory."""
         assert not self.is_running(), "a cluster has at most one server"
         kill_processes(self._data_directory, self.program)
-        free_shared_memory(self._data_directory)
+        free_shared_memory(self._place or self._data_directory.stat())
 
     def _end_process(self, fast_timeout_s: float, immediate_timeout_s: float) -> StopMethod:
         process = self._process
@@ -125,5 +137,13 @@ class Postmaster:
             return method
         # Together with its children, which might otherwise recover in the middle of this.
         kill_processes(self._data_directory, self.program)
-        process.wait(immediate_timeout_s or None)
+        # By its number, too: a file system that has vanished takes the directory's name with it.
+        process.kill()
+        try:
+            process.wait(_KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise ServerError(
+                f"process {process.pid} did not end within {_KILL_TIMEOUT_S:g} s of SIGKILL",
+                detail="It waits inside the kernel, most likely for a disk that does not answer.",
+            ) from error
         return "killed"

@@ -7,6 +7,7 @@ program inside the cluster's data directory, or descends from one that does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -124,6 +125,23 @@ def kill_processes(data_directory: Path, program: Path, *, timeout_s: float = 10
             detail="They wait inside the kernel, most likely for a disk that does not answer.",
         )
     return len(killed)
+
+
+def pids_within(device_number: int, uid: int) -> list[int]:
+    """Return a user's processes that work in a directory of a file system, whether it is in sight or not.
+
+    Args:
+        device_number: `st_dev` of its files.
+        uid: the user.
+    """
+    found = []
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            if (_PROC / str(pid)).stat().st_uid == uid and (
+                (_PROC / str(pid) / "cwd").stat().st_dev == device_number
+            ):
+                found.append(pid)
+    return found
 
 
 def running_program(pid: int | None) -> Path | None:

@@ -34,6 +34,7 @@ from pgdrag.servers.spawn import ServerUser
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
 SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
 HALF_MADE_PREFIX = "half-made-"
+DEVICE_PREFIX = "device-"
 _LOCK = "lock"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -123,7 +124,7 @@ class Scratch:
             scratch.root.parent.mkdir(parents=True, exist_ok=True)
             scratch._make(scratch.root)
             scratch._check_owner()
-            for kind in ("clusters", "snapshots", "binaries"):
+            for kind in ("clusters", "snapshots", "binaries", "storage"):
                 scratch._make(scratch.root / kind)
             (scratch.root / "settings").mkdir(mode=0o700, exist_ok=True)
         scratch._check_reach()
@@ -143,6 +144,11 @@ class Scratch:
     def binaries(self) -> Path:
         """The directory of programs copied for the server's user."""
         return self.root / "binaries"
+
+    @property
+    def storage(self) -> Path:
+        """The directory below which treatments' own file systems are mounted."""
+        return self.root / "storage"
 
     @property
     def settings(self) -> Path:
@@ -304,6 +310,7 @@ def storage_errors(purpose: str, path: Path, *, hint: str | None = None) -> Iter
         raise StorageError(
             f'could not {purpose} in "{path}": {reason.lower()}',
             hint=hint or f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
+            path=path,
         ) from error
 
 
@@ -325,6 +332,8 @@ def full_disk(
         detail=f'It is mounted at "{_mount_point(path)}" and has {_megabytes(free)} free{needed}.',
         hint=hint
         or f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
+        path=path,
+        is_full=True,
     )
 
 

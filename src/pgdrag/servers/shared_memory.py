@@ -56,8 +56,8 @@ class _Header:
     place: tuple[int, int]  # device and inode of the data directory
 
 
-def free_shared_memory(data_directory: Path) -> list[str]:
-    """Remove the shared memory that the dead server of `data_directory` left.
+def free_shared_memory(place: os.stat_result) -> list[str]:
+    """Remove the shared memory that the dead server of a data directory left; `place` is what stat(2) says of it.
 
     Nothing is touched that a process still uses, that belongs to another user than the directory, or
     whose header names another directory. Call it before the data directory is deleted.
@@ -65,7 +65,6 @@ def free_shared_memory(data_directory: Path) -> list[str]:
     Returns:
         The names of what was removed; nothing, after a server that ended by itself.
     """
-    place = data_directory.stat()
     # A killed process may be gone from sight before the kernel has unmapped its memory.
     wait_until(lambda: not any(map(_is_being_left, _candidates(place))), _LEAVE_TIMEOUT_S)
     removed: list[str] = []

@@ -138,16 +138,20 @@ class SnapshotStore:
             StorageError: the disk is full.
         """
         _require_clean_shutdown(cluster)
-        unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
-        try:
-            with storage_errors("make a snapshot", self.scratch.snapshots):
-                self._fill(unfinished.path, cluster, describe)
-                self._publish(unfinished.path, self._directory(key))
-        finally:
-            unfinished.remove()
-        stored = self.get(key)
-        assert stored is not None, "it was just renamed into place"
-        return stored
+        return self._keep(key, cluster.data_directory, cluster.binaries.major, describe)
+
+    def adopt(self, snapshot: Snapshot) -> Snapshot:
+        """Keep a copy of another scratch directory's snapshot, unless there is one.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        kept = self.get(snapshot.key)
+        if kept is not None:
+            return kept
+        with _locked(snapshot.directory, fcntl.LOCK_SH):
+            source = snapshot.directory / "data"
+            return self._keep(snapshot.key, source, snapshot.major, snapshot.describe)
 
     def list(self) -> list[Snapshot]:
         """All finished snapshots, by key."""
@@ -182,13 +186,25 @@ class SnapshotStore:
         assert _KEY.fullmatch(key), f"not a snapshot's key: {key!r}"
         return self.scratch.snapshots / key
 
-    def _fill(self, directory: Path, cluster: Cluster, describe: Mapping[str, Any]) -> None:
+    def _keep(self, key: str, source: Path, major: int, describe: Mapping[str, Any]) -> Snapshot:
+        unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
+        try:
+            with storage_errors("make a snapshot", self.scratch.snapshots):
+                self._fill(unfinished.path, source, major, describe)
+                self._publish(unfinished.path, self._directory(key))
+        finally:
+            unfinished.remove()
+        stored = self.get(key)
+        assert stored is not None, "it was just renamed into place"
+        return stored
+
+    def _fill(self, directory: Path, source: Path, major: int, describe: Mapping[str, Any]) -> None:
         data_directory = directory / "data"
         self.scratch.make_private(data_directory)
-        copied = _copy(self.scratch, cluster.data_directory, data_directory, "make a snapshot")
+        copied = _copy(self.scratch, source, data_directory, "make a snapshot")
         content = {
             "format": _FORMAT,
-            "major": cluster.binaries.major,
+            "major": major,
             "bytes": copied.bytes,
             "describe": dict(describe),
         }

@@ -6,20 +6,24 @@ the process. Callers may be on any thread, so one thread that lives as long as t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import os
 import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from pgdrag.errors import ServerError
 
+# How a child ends that could not become the program, as a shell's does.
+NOT_STARTED = 127
 _PR_SET_PDEATHSIG = 1
 # Loaded before any fork: the child of a threaded process must not load libraries.
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -51,17 +55,50 @@ def spawn(
     death_signal: signal.Signals,
     output: IO[bytes] | int,
     stdin: int = subprocess.DEVNULL,
+    control_groups: Sequence[Path] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session, which gets `death_signal` when this process dies."""
+    """Start a program in its own session, which gets `death_signal` when this process dies.
+
+    Args:
+        argv: the program and its arguments.
+        user: who runs it; None: whoever runs this process.
+        cwd: where it runs.
+        death_signal: what it gets when this process dies.
+        output: where both its streams go.
+        stdin: what it reads.
+        control_groups: directories of groups that it is in from its first instruction on, so that all
+            memory it touches is counted there. Where one refuses it, the program ends with
+            `NOT_STARTED`, and says why where its output goes.
+
+    Raises:
+        OSError: there is no room for a process, or a group is not there or not this user's.
+    """
     parent = os.getpid()
 
-    def tie_to_parent() -> None:
-        # Runs after the change of user, which would have cleared the setting.
+    def prepare(doors: Sequence[tuple[Path, int]]) -> None:
+        # In the child, before the program: system calls, and nothing that takes a lock.
+        for group, door in doors:
+            try:
+                os.write(door, b"0")  # whoever writes it: cgroups(7)
+            except OSError as error:
+                # The kernel's word for it means something else to whoever reads the server's log.
+                is_empty = error.errno == errno.ENOSPC
+                reason = "it has no processors or memory" if is_empty else error.strerror
+                _give_up(f'could not enter control group "{group}": {reason}')
+        if user is not None:
+            os.setgroups(user.groups)
+            os.setgid(user.gid)
+            os.setuid(user.uid)
+        # After the change of user, which would clear the setting.
         _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != parent:  # it died before the line above: no signal will come
-            os._exit(127)
+            os._exit(NOT_STARTED)
 
     def start() -> subprocess.Popen[bytes]:
+        with _doors(control_groups) as doors:
+            return start_through(doors)
+
+    def start_through(doors: Sequence[tuple[Path, int]]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [str(part) for part in argv],
             stdin=stdin,
@@ -70,10 +107,7 @@ def spawn(
             cwd=cwd,
             env=server_environment(os.environ),
             start_new_session=True,
-            preexec_fn=tie_to_parent,  # two system calls, nothing that takes a lock
-            user=None if user is None else user.uid,
-            group=None if user is None else user.gid,
-            extra_groups=None if user is None else list(user.groups),
+            preexec_fn=lambda: prepare(doors),
             umask=0o077,
         )
 
@@ -129,6 +163,23 @@ def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if not name.startswith(("PG", "LC_")) and name not in {"LANG", "LANGUAGE", "TZ"}
     }
     return {**kept, "LC_ALL": "C"}
+
+
+@contextlib.contextmanager
+def _doors(control_groups: Sequence[Path]) -> Iterator[list[tuple[Path, int]]]:
+    """Open the files through which a process enters groups, as this user and not as the server's."""
+    with contextlib.ExitStack() as stack:
+        doors = []
+        for group in control_groups:
+            door = os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            stack.callback(os.close, door)
+            doors.append((group, door))
+        yield doors
+
+
+def _give_up(reason: str) -> NoReturn:
+    os.write(2, f"pgdrag: {reason}\n".encode())
+    os._exit(NOT_STARTED)
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

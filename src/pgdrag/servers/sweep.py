@@ -7,16 +7,26 @@ the rest: kill -9, a crash, a power failure. Every command that makes a cluster 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pgdrag.errors import PgdragError
 from pgdrag.servers.owner_file import CLUSTER_PREFIX, OwnerFile
 from pgdrag.servers.processes import kill_processes
-from pgdrag.servers.scratch import HALF_MADE_PREFIX, OwnedDirectory, Scratch, remove_tree
+from pgdrag.servers.scratch import (
+    DEVICE_PREFIX,
+    HALF_MADE_PREFIX,
+    OwnedDirectory,
+    Scratch,
+    remove_tree,
+)
 from pgdrag.servers.shared_memory import free_shared_memory
+from pgdrag.servers.storage import clusters_on_abandoned, remove_abandoned_device
 
 
 def sweep(scratch: Scratch) -> list[str]:
     """Remove clusters and half-made copies whose owner has died; those of a live one are safe.
+
+    The servers on scratch devices are ended, too, so that these can be taken away: see `sweep_devices`.
 
     Returns:
         One sentence for each thing found, also for what could not be removed and why; nothing,
@@ -28,7 +38,18 @@ def sweep(scratch: Scratch) -> list[str]:
     for parent in (scratch.snapshots, scratch.binaries):
         for owned in scratch.abandoned_directories(parent, HALF_MADE_PREFIX):
             sentences.append(_swept(owned, _remove_half_made))
-    return sentences
+    for owned in scratch.abandoned_directories(scratch.storage, DEVICE_PREFIX):
+        sentences.append(_swept(owned, _end_servers))
+    return [sentence for sentence in sentences if sentence]
+
+
+def sweep_devices(scratch: Scratch) -> list[str]:
+    """Remove what is left of scratch devices whose owner has died, once the undo journal is done with them.
+
+    What was changed of such a device is put back while it is still there.
+    """
+    abandoned = scratch.abandoned_directories(scratch.storage, DEVICE_PREFIX)
+    return [_swept(owned, _remove_device) for owned in abandoned]
 
 
 def _swept(owned: OwnedDirectory, remove: Callable[[OwnedDirectory], str]) -> str:
@@ -42,26 +63,45 @@ def _swept(owned: OwnedDirectory, remove: Callable[[OwnedDirectory], str]) -> st
 
 def _remove_cluster(owned: OwnedDirectory) -> str:
     owner = OwnerFile.read(owned.path)
-    also = []
     # Without the file the owner died before it made anything else.
-    if owner is not None:
-        data_directory = owned.path / "data"
-        killed = kill_processes(data_directory, owner.postgres)
-        if killed:
-            also.append(f"{killed} processes")
-        if data_directory.exists():
-            also += free_shared_memory(data_directory)
-        socket_directory = owner.removable_socket_directory()
-        if socket_directory is not None:
-            remove_tree(socket_directory)
+    also = [] if owner is None else _end_cluster(owned.path, owner)
     owned.remove()
     who = "" if owner is None else f" of process {owner.pid}, which is gone"
     return f'Removed cluster "{owned.path.name}"{who}{_list(also)}.'
 
 
+def _end_cluster(directory: Path, owner: OwnerFile) -> list[str]:
+    """End what runs of a cluster, and return what else was removed that lay outside of its directory."""
+    also = []
+    data_directory = directory / "data"
+    killed = kill_processes(data_directory, owner.postgres)
+    if killed:
+        also.append(f"{killed} processes")
+    if data_directory.exists():
+        also += free_shared_memory(data_directory.stat())
+    socket_directory = owner.removable_socket_directory()
+    if socket_directory is not None:
+        remove_tree(socket_directory)
+    return also
+
+
+def _end_servers(owned: OwnedDirectory) -> str:
+    """End the servers on a scratch device; their clusters go with it, and may not be removable now."""
+    also: list[str] = []
+    for directory in clusters_on_abandoned(owned):
+        owner = OwnerFile.read(directory)
+        also += [] if owner is None else _end_cluster(directory, owner)
+    return f'Ended the servers on scratch device "{owned.path.name}"{_list(also)}.' if also else ""
+
+
 def _remove_half_made(owned: OwnedDirectory) -> str:
     owned.remove()
     return f'Removed half-made copy "{owned.path}".'
+
+
+def _remove_device(owned: OwnedDirectory) -> str:
+    remove_abandoned_device(owned)
+    return f'Removed scratch device "{owned.path}".'
 
 
 def _list(also: list[str]) -> str:

@@ -8,7 +8,8 @@ Subclass it in a test module; it asks for two fixtures::
         @pytest.fixture
         def bench(self): ...                             # pgdrag.trial.ServerBench
 
-Nothing here needs pytest to be installed.
+Examples with `needs_root` are for root, and for one test at a time on a host. Nothing here needs pytest to
+be installed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from pgdrag.events import ignore
 from pgdrag.factors import Example, Factor, all_factors
 from pgdrag.plan import Applied
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import wait_until
+from pgdrag.undo import UndoJournal, take_doubts
 from pgdrag.workloads import all_workloads
 
 if TYPE_CHECKING:
     from pgdrag.trial import ServerBench
+
+
+_AT_WORK_TIMEOUT_S = 30.0
 
 
 def all_examples() -> list[Example]:
@@ -68,6 +74,21 @@ class FactorConformance:
         assert after.effective != example.effective
         assert found.default in (None, after.effective)
 
+    def test_undo_leaves_nothing_to_put_back_and_again_is_fine(
+        self, example: Example, bench: ServerBench
+    ) -> None:
+        """Even of a trial whose server never started."""
+        factor = kind_of(example)()
+        with _cluster(bench) as cluster:
+            try:
+                factor.before_start(cluster, {example.level.name: example.level.value})
+            finally:
+                factor.undo(cluster)
+                factor.undo(cluster)
+        if factor.changes_host:
+            assert UndoJournal.open().steps() == []
+            assert take_doubts() == []
+
 
 def kind_of(example: Example) -> type[Factor]:
     """Return the class that an example is of."""
@@ -82,6 +103,9 @@ def applied(example: Example, bench: ServerBench, levels: dict[str, str]) -> lis
             factor.before_start(cluster, levels)
             cluster.start()
             factor.after_start(cluster, levels)
+            factor.window_began(cluster)
+            if factor.reads_back_late:
+                wait_until(lambda: _is_seen_at_work(factor, cluster, levels), _AT_WORK_TIMEOUT_S)
             return factor.read_back(cluster, levels)
         finally:
             factor.undo(cluster)
@@ -94,6 +118,13 @@ def read_back_without_applying(example: Example, bench: ServerBench) -> list[App
         factor.before_start(cluster, {})
         cluster.start()
         return factor.read_back(cluster, {example.level.name: example.level.value})
+
+
+def _is_seen_at_work(factor: Factor, cluster: Cluster, levels: dict[str, str]) -> bool:
+    """Let a transaction go by, as a window's load would, and tell whether all reads back as in force."""
+    with cluster.connect() as client:
+        client.execute("SELECT pg_current_xact_id()")
+    return not any(x.note for x in factor.read_back(cluster, levels))
 
 
 def _cluster(bench: ServerBench) -> Cluster:

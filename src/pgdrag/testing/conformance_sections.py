@@ -18,18 +18,28 @@ from functools import cache
 from itertools import count
 
 from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.analysis.holds.replay import HOLD, HORIZON, REPLAY
 from pgdrag.analysis.ladder import find
+from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
 from pgdrag.events import ignore
+from pgdrag.exhibits import Event, Exhibits, together
 from pgdrag.lab import expand, make_design
 from pgdrag.load import Step
-from pgdrag.plan import Block, Host, Outcome, Result, RunRecord, Study
+from pgdrag.plan import Block, Host, Level, Outcome, Result, Rung, RunRecord, Study, Treatment
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.terminal import terminal_text
 from pgdrag.studies import PROFILED
-from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import (
+    EPOCH_UNIX_S,
+    SimulatedBench,
+    Truth,
+    simulated_holds,
+    simulated_ladder,
+)
 
 # A name as a person may write it; whatever shows it must leave the escaping to the renderer.
 AWKWARD = "1 < 2 & <b>3</b>"
@@ -98,10 +108,10 @@ def every_state() -> Iterator[Findings]:
     for name in all_designs():  # cut off, or not begun
         study = replace(STUDY, design=name, design_parameters={})
         yield findings_of(study, Truth(slowdowns={"a": 2.0}))
-        yield find(_record(study, ()))
+        yield find(record_of(study, ()))
     yield findings_of(STUDY, Truth(lacking=frozenset("b")))
-    yield find(_record(STUDY, ()))
-    yield find(_record(replace(STUDY, rungs=()), ()))
+    yield find(record_of(STUDY, ()))
+    yield find(record_of(replace(STUDY, rungs=()), ()))
     for outcome in Outcome:
         yield findings_of(STUDY, Truth(outcomes={"b": outcome}))
 
@@ -113,7 +123,61 @@ def went_well() -> tuple[Findings, ...]:
     ladder = replace(STEPPED, rungs=rungs)
     truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.02, is_observed=True)
     designs = [replace(ladder, design=name, design_parameters={}) for name in all_designs()]
-    return (findings_of(ladder, truth), *(find(_run_to_end(study, truth)) for study in designs))
+    designs.append(replace(ladder, design_parameters={"alone": True, "without": True}))
+    return (
+        findings_of(ladder, truth),
+        held_findings(),
+        _replayed(),
+        *(find(_run_to_end(study, truth)) for study in designs),
+    )
+
+
+def held_findings() -> Findings:
+    """Return findings of a horizon held for five lengths and released in three ways; one variant loses updates."""
+    study = simulated_holds(
+        *("10s", "20s", "20s, then vacuum", "20s, then vacuum and reindex", "30s", "40s", "window")
+    )
+    *rungs, last = study.rungs
+    lossy = last.treatment.with_levels("H8", [Level("setting", "lossy", "on")])
+    wrong = Rung("H8", AWKWARD, lossy, last.added, last.claim)
+    truth = Truth(noise=0.02, held_costs_per_s={"transaction": 1 / 30}, losing={"lossy": 12})
+    return findings_of(replace(study, rungs=(*rungs, last, wrong)), truth)
+
+
+def _replayed() -> Findings:
+    """Return findings of a rung that replays captured holds of two lengths, and of one that does so badly."""
+    kind = KindOfHolds(seen=40, per_hour=600.0, longer_than=((1.0, 0.3), (5.0, 0.0)))
+    capture = Capture("simulated", "simulated", "2026-11-22T09:00:00Z", 600.0, 1.0, 600, 0.1)
+    level = Level(
+        HORIZON, REPLAY, as_level(HoldDistribution(capture, {"transaction": kind}), AWKWARD)
+    )
+    base = simulated_holds("10s")
+    rungs = [
+        Rung(name, AWKWARD, Treatment(name, (level,)), (level,)) for name in ("faithful", "halved")
+    ]
+    study = replace(base, rungs=(base.rungs[0], *rungs))
+    run = findings_of(study, Truth(noise=0.02)).run
+    lengths_s: dict[str, tuple[float, ...]] = {
+        "faithful": (1.0, 1.0, 5.0, 1.0),
+        "halved": (0.5, 0.5, 2.5, 0.5),
+    }
+    results = [
+        replace(
+            one,
+            exhibits=together((one.exhibits, _holds(lengths_s.get(one.trial.treatment.name, ())))),
+        )
+        for one in run.results
+    ]
+    return find(record_of(study, results))
+
+
+def _holds(lengths_s: tuple[float, ...]) -> Exhibits:
+    """Return holds of these lengths, again and again, one every six seconds."""
+    events = [
+        Event(HOLD, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
+        for at, length_s in enumerate(lengths_s * 2)
+    ]
+    return Exhibits(events=tuple(events))
 
 
 def _run_to_end(study: Study, truth: Truth) -> RunRecord:
@@ -125,10 +189,10 @@ def _run_to_end(study: Study, truth: Truth) -> RunRecord:
             break
         first = len(results) + 1
         trials = expand(block, study, seed=1, block_number=number, first_number=first)
-        told = [bench.run(trial, ignore) for trial in trials]
+        told = [_in_turns(bench.run(trial, ignore)) for trial in trials]
         design.tell(told)
         results += told
-    return _record(study, results)
+    return record_of(study, results)
 
 
 def findings_of(study: Study, truth: Truth) -> Findings:
@@ -136,10 +200,11 @@ def findings_of(study: Study, truth: Truth) -> Findings:
     bench = SimulatedBench(truth)
     treatments = [rung.treatment for rung in study.rungs]
     trials = expand(Block(tuple(treatments)), study, seed=1, block_number=1, first_number=1)
-    return find(_record(study, [bench.run(trial, ignore) for trial in trials]))
+    return find(record_of(study, [bench.run(trial, ignore) for trial in trials]))
 
 
-def _record(study: Study, results: Sequence[Result]) -> RunRecord:
+def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
+    """Return a run of the study that was brought to its end."""
     return RunRecord(
         run_id="simulated",
         study=study,
@@ -153,3 +218,13 @@ def _record(study: Study, results: Sequence[Result]) -> RunRecord:
         results=tuple(results),
         planned_trials=len(results),
     )
+
+
+def _in_turns(result: Result) -> Result:
+    """Return a trial as it is where the collectors look and rest in turns."""
+    if result.measurement is None:
+        return result
+    turns = Turns(result.trial.seed)
+    turns.looks(result.measurement.elapsed_s)
+    turns.end(result.measurement.elapsed_s)
+    return replace(result, exhibits=together((result.exhibits, turns.exhibits(0.0))))

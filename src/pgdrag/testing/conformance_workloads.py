@@ -17,10 +17,11 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from pgdrag.factors.workload import WORKLOAD, level_problems, shown, workload_of
 from pgdrag.load import LoadProfile
-from pgdrag.plan import Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.trial import run_trial
-from pgdrag.workloads import Workload
+from pgdrag.workloads import Workload, all_workloads
 
 if TYPE_CHECKING:
     from pgdrag.trial import ServerBench
@@ -42,11 +43,26 @@ class WorkloadConformance:
         """Both cross to another process or to the disk."""
         workload = workload_class.example()
         assert json.loads(json.dumps(workload.job())) == workload.job()
-        assert workload.job()["kind"] == workload.name
+        assert workload.job()["kind"] in all_workloads()
         dataset = dict(workload.dataset())
         assert json.loads(json.dumps(dataset)) == dataset
         assert isinstance(dataset["data_version"], int)
         assert workload.dataset_bytes() >= 0
+
+    def test_its_own_parameters_are_levels_that_change_nothing(
+        self, workload_class: type[Workload]
+    ) -> None:
+        """What its model writes it reads again from text, but for what is no level of a treatment."""
+        spec = a_trial(workload_class).workload
+        levels = tuple(
+            Level(WORKLOAD, name, shown(value))
+            for name, value in spec.parameters.items()
+            if isinstance(value, str | int | float) and name not in workload_class.alike_in_all_arms
+        )
+        assert levels
+        assert level_problems(spec, levels) == []
+        assert workload_of(spec, Treatment("", levels)) == workload_class.example()
+        assert set(workload_class.alike_in_all_arms) <= set(workload_class.model_fields)
 
     def test_what_it_sends_belongs_to_its_transactions(
         self, workload_class: type[Workload], bench: ServerBench

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdrag.events import Listener, PhaseStarted, Throughput
 from pgdrag.exhibits import Exhibits, Stack, together
@@ -18,7 +18,9 @@ from pgdrag.factors.instrument import PROFILE, is_asked
 from pgdrag.load import LoadProfile
 from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.plan import (
+    HORIZON,
     Applied,
+    Claim,
     Level,
     Observation,
     Outcome,
@@ -32,6 +34,7 @@ from pgdrag.plan import (
 )
 from pgdrag.testing.simulated_evidence import simulated_evidence
 from pgdrag.testing.simulated_exhibits import simulated_exhibits
+from pgdrag.testing.simulated_horizon import simulated_hold
 
 EPOCH_UNIX_S = 1_700_000_000.0
 
@@ -57,6 +60,9 @@ class Truth:
         outlier_share: share of trials that run at half speed for no reason.
         outcomes: by factor name, an outcome other than *measured* that its presence causes.
         lacking: names of factors that this "server" does not have.
+        held_costs_per_s: by holder of the horizon, what each second that it holds adds to the cost of a
+            transaction, as a share of that; see `simulated_horizon`.
+        losing: by factor name, how many updates its presence loses: the trial is invalid.
         is_observed: trials bring the counters and waits of a server that is slow by its reads.
     """
 
@@ -70,6 +76,8 @@ class Truth:
     outlier_share: float = 0.0
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
+    held_costs_per_s: Mapping[str, float] = field(default_factory=dict)
+    losing: Mapping[str, int] = field(default_factory=dict)
     is_observed: bool = False
 
 
@@ -105,7 +113,7 @@ class SimulatedBench:
         if error_in_trial is not None:
             self._faults[error_in_trial[0]] = error_in_trial[1]
 
-    def check(self, levels: Sequence[Level]) -> list[Problem]:
+    def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
         """Return the levels of factors that this "server" does not have."""
         return [
             Problem(level, False, f'unrecognized setting "{level.name}"')
@@ -123,7 +131,7 @@ class SimulatedBench:
         if fault := self._faults.pop(trial.number, None):
             raise fault
         self.trials_run.append(trial.number)
-        lacking = {problem.level for problem in self.check(trial.treatment.levels)}
+        lacking = {problem.level for problem in self.check(trial.treatment.levels, trial.workload)}
         names = [x.name for x in trial.treatment.levels if x not in lacking]
         outcome = next(
             (self.truth.outcomes[name] for name in names if name in self.truth.outcomes),
@@ -139,17 +147,24 @@ class SimulatedBench:
             if not measurement.total.committed:
                 outcome = Outcome.STALLED
         evidence, exhibits = self._observed(trial, measurement)
+        hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
+        if hold is not None and measurement is not None:
+            exhibits = together((exhibits, hold.exhibits(measurement.samples)))
+        violations = self._violations(names, measurement)
+        outcome = Outcome.INVALID if violations else outcome
         return Result(
             trial=trial,
             outcome=outcome,
             started_unix_s=EPOCH_UNIX_S + start_s,
-            reason="" if outcome is Outcome.MEASURED else f"simulated: {outcome}",
+            reason="; ".join(violations)
+            or ("" if outcome is Outcome.MEASURED else f"simulated: {outcome}"),
             server_version="simulated",
             applied=tuple(
                 Applied(x, None, "simulated: not there") if x in lacking else Applied(x, x.value)
                 for x in trial.treatment.levels
             ),
             measurement=measurement,
+            violations=violations,
             evidence=(
                 Observation(
                     "simulated_reads_per_transaction",
@@ -168,6 +183,12 @@ class SimulatedBench:
 
     def close(self) -> None:
         """Nothing is left between trials."""
+
+    def _violations(self, names: Sequence[str], measured: Measurement | None) -> tuple[str, ...]:
+        lost = sum(self.truth.losing.get(name, 0) for name in names)
+        if not lost or measured is None:
+            return ()
+        return (f"{lost:,} of {measured.total.committed:,} updates were lost",)
 
     def _observed(
         self, trial: Trial, measured: Measurement | None
@@ -220,13 +241,15 @@ class SimulatedBench:
         enough_s = load.min_commits / tps if tps else math.inf
         elapsed_s = float(math.ceil(min(load.budget_s, max(load.measure_s, enough_s))))
         rng = random.Random(f"{self.seed}/{trial.number}/window")
+        hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
         samples = []
         carried = 0.0
         for second in range(1, int(elapsed_s) + 1):
             loss = self.truth.warm_up_loss * math.exp(-second / 5)
             sessions = _sessions_at(load, second - 1)
             busy = sessions / load.connections
-            carried += tps * busy * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
+            rate = tps * busy * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
+            carried += rate / (hold.times_slower(second - 0.5) if hold is not None else 1.0)
             samples.append(Sample(float(second), 1.0, int(carried), sessions=sessions))
             carried -= int(carried)
         committed = sum(sample.committed for sample in samples)
@@ -300,3 +323,22 @@ def simulated_ladder(
         replicates=replicates,
         design_parameters={"baseline_repeats": baseline_repeats},
     )
+
+
+def simulated_holds(*holds: str, replicates: int = 1) -> Study:
+    """Return a study of one rung without a hold, "H0", and one for each hold.
+
+    Args:
+        holds: how long, and what comes after where that is not nothing: "20s", "20s, then vacuum".
+    """
+    rungs = [Rung("H0", "free", Treatment("H0"), claim=Claim(tps=1000, trend="steady"))]
+    for number, hold in enumerate(holds, start=1):
+        length, _, after = hold.partition(", then ")
+        levels = {"holder": "transaction", "hold": length, "after_release": after or "nothing"}
+        added = tuple(Level(HORIZON, name, value) for name, value in levels.items())
+        falls = Claim(trend="falling", series=((5, 950), (10, 800), (20, 600), (30, 480)))
+        treatment = Treatment(f"H{number}", added)
+        rungs.append(Rung(treatment.name, f"held for {hold}", treatment, added, falls))
+    load = LoadProfile(connections=8, warm_up_s=5, measure_s=60, budget_s=60)
+    base = simulated_ladder(replicates=replicates)
+    return replace(base, design="one-at-a-time", rungs=tuple(rungs), load=load)

@@ -1,11 +1,22 @@
-"""What collectors would bring from a simulated trial beside numbers: a statement, its plans and its reads."""
+"""What collectors would bring from a simulated trial beside numbers: a statement, its plans, reads and row versions."""
 
 from __future__ import annotations
 
-from pgdrag.exhibits import Exhibits, Plan, ProcessIoUse, StatementPlan, StatementUse
+from pgdrag.analysis.plan_nodes import node_words
+from pgdrag.exhibits import (
+    Exhibits,
+    PageStrip,
+    Plan,
+    ProcessIoUse,
+    Series,
+    StatementPlan,
+    StatementUse,
+    UpdateLook,
+)
 from pgdrag.measurement import Measurement
 
 QUERY = "SELECT n FROM simulated WHERE id < $1"
+UPDATE = "UPDATE simulated SET n = n + $1 WHERE id < $2"
 
 
 def simulated_exhibits(measurement: Measurement, *, is_slowed: bool) -> Exhibits:
@@ -20,6 +31,15 @@ def simulated_exhibits(measurement: Measurement, *, is_slowed: bool) -> Exhibits
         statements=(use,) if committed else (),
         plans=(plans,),
         process_io=(io,) if committed else (),
+        series=(_old_versions(measurement.elapsed_s, is_slowed=is_slowed),),
+        page_strips=(
+            _pages(0.0, pages=1, old=0),
+            _pages(measurement.elapsed_s, pages=8, old=150 if is_slowed else 20),
+        ),
+        update_looks=(
+            _update(0.0, 5, plan),
+            _update(measurement.elapsed_s, 900 if is_slowed else 90, plan),
+        ),
     )
 
 
@@ -33,3 +53,27 @@ def _plan(*, is_slowed: bool) -> Plan:
 
 def _run(plan: Plan) -> Plan:
     return {**plan, "Actual Rows": 1000, "Actual Loops": 1}
+
+
+def _old_versions(end_s: float, *, is_slowed: bool) -> Series:
+    label = "old row versions and dead line pointers per row"
+    values = (0.0, 1200.0 if is_slowed else 160.0)
+    return Series("dead_versions_per_row", label, "count", (0.0, end_s), values)
+
+
+def _pages(at_s: float, *, pages: int, old: int) -> PageStrip:
+    """Return a table whose newest versions are all on its last page."""
+    live = (*[0.0] * (pages - 1), 10.0)
+    nothing, olds = (0.0,) * pages, (float(old),) * pages
+    free = (8_100 - 40 * old,) * pages
+    return PageStrip(
+        "public.simulated", at_s, pages, pages, 8192, live, olds, nothing, nothing, nothing, free
+    )
+
+
+def _update(at_s: float, buffers: int, plan: Plan) -> UpdateLook:
+    updating = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [_run(plan)]}
+    took_s = buffers * 1e-6
+    return UpdateLook(
+        "simulated", UPDATE, at_s, buffers, 0, 1.0, took_s, node_words(plan), updating
+    )

@@ -67,6 +67,8 @@ class Workload(BaseModel, ABC):
     summary: ClassVar[str]  # one line for `pgdrag list`
     # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ()
+    # Parameters that are no levels of treatments: they say what a transaction is, or where files are.
+    alike_in_all_arms: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def example(cls) -> Self:
@@ -147,8 +149,13 @@ class Workload(BaseModel, ABC):
         """
         return ()
 
-    def violations(self, driver: Driver, target: Target, *, timeout_s: float) -> tuple[str, ...]:
+    def violations(
+        self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float
+    ) -> tuple[str, ...]:
         """Return a sentence for each consistency condition that the dataset violates.
+
+        Args:
+            measured: what the driver counted since the dataset was as it was loaded.
 
         Raises:
             DriverError: the check could not be carried out.

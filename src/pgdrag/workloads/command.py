@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from pgdrag.errors import UsageError
 from pgdrag.load import LoadProfile
+from pgdrag.measurement import Measurement
 from pgdrag.workloads import Workload
 from pgdrag.workloads._driving import ProgramCaller, ProgramDriving
 from pgdrag.workloads._profiles import PROFILES
@@ -33,6 +34,14 @@ class Command(Workload):
 
     name = "command"
     summary = "any other program (pgbench, BenchBase, HammerDB, sysbench, go-tpc or yours)"
+    # What is counted and how it is read; and a directory is relative to the experiment file.
+    alike_in_all_arms: ClassVar[tuple[str, ...]] = (
+        "profile",
+        "pattern",
+        "json_paths",
+        "result_file",
+        "directory",
+    )
 
     command: Annotated[str, Field(min_length=1)] = Field(
         description="What the shell runs; the server is in PGHOST, PGPORT, PGUSER, PGDATABASE and PGDRAG_DSN"
@@ -183,7 +192,9 @@ class Command(Workload):
             )
         yield ProgramDriving(self._caller(target), self, load, seed)
 
-    def violations(self, driver: Driver, target: Target, *, timeout_s: float) -> tuple[str, ...]:
+    def violations(
+        self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float
+    ) -> tuple[str, ...]:
         """Run `check`, if there is one: what fails says in its last line what is wrong."""
         if not self.check:
             return ()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import psycopg
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -17,7 +16,6 @@ from pydantic import (
     field_validator,
 )
 
-from pgdrag.errors import DriverError
 from pgdrag.measurement import Example
 from pgdrag.workloads import Workload
 from pgdrag.workloads._scripts import (
@@ -28,6 +26,7 @@ from pgdrag.workloads._scripts import (
     builtin_script,
     with_own_names,
 )
+from pgdrag.workloads._tables import run_setup
 
 if TYPE_CHECKING:
     from pgdrag.driver import Driver, Target
@@ -89,6 +88,7 @@ class Pgbench(Workload):
     summary = "pgbench's scripts: tpcb-like, simple-update, select-only, and yours"
 
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
+    alike_in_all_arms: ClassVar[tuple[str, ...]] = ("scripts",)
 
     scripts: tuple[ScriptEntry, ...] = Field(
         default=("tpcb-like",),
@@ -188,7 +188,7 @@ class Pgbench(Workload):
             driver, target, seed=seed, parallelism=parallelism, timeout_s=timeout_s, listen=listen
         )
         if self.setup:
-            _run_setup(self.setup, target)
+            run_setup(self.setup, target)
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
@@ -220,26 +220,6 @@ class Pgbench(Workload):
         )
 
 
-def _run_setup(sql: str, target: Target) -> None:
-    try:
-        with psycopg.connect(
-            host=target.host,
-            port=target.port,
-            user=target.user,
-            dbname=target.database,
-            password=target.password,
-            application_name="pgdrag setup",
-        ) as connection:
-            # Without parameters a text may hold several statements; they are one transaction.
-            connection.execute(sql)
-    except psycopg.Error as error:
-        raise DriverError(
-            f"the workload's setup failed: {error.diag.message_primary or str(error).strip()}",
-            detail=error.diag.message_detail,
-            hint="Mend setup in the experiment file; no statement may need to run outside of a transaction.",
-        ) from error
-
-
 class Tables(BaseModel):
     """How pgbench's tables are made (`pgbench -i`)."""
 
@@ -269,8 +249,15 @@ def pgbench_job(
     allow_shell: bool = False,
     time_statements: bool = False,
     tables: Tables | None = None,
+    sums: tuple[str, ...] = (),
+    after_failure: str = "",
 ) -> dict[str, object]:
-    """Return the driver's `workload` object for scripts, and for `tables` where they are to be made."""
+    """Return the driver's `workload` object for scripts, and for `tables` where they are to be made.
+
+    Args:
+        sums: variables whose values the driver adds up over what commits: see `Measurement.sums`.
+        after_failure: SQL that a session runs after an attempt that failed, once that is rolled back.
+    """
     return {
         "kind": "pgbench",
         "scripts": [_table(script) for script in scripts],
@@ -281,6 +268,8 @@ def pgbench_job(
         "allow_shell": allow_shell,
         "time_statements": time_statements,
         "tables": tables.job() if tables is not None else None,
+        **({"sums": list(sums)} if sums else {}),
+        **({"after_failure": after_failure} if after_failure else {}),
     }
 
 

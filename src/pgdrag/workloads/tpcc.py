@@ -43,6 +43,8 @@ class Tpcc(Workload):
     name = "tpcc"
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
+    # The last two decide whether the report may speak of tpmC.
+    alike_in_all_arms: ClassVar[tuple[str, ...]] = ("mix", "terminals", "wait_scale")
 
     warehouses: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1, description="Scale: about 110 MB of tables and indexes each"

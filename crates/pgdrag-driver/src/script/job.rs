@@ -24,6 +24,12 @@ pub struct PgbenchJob {
     pub allow_shell: bool,
     /// Whether the latency of each statement is told.
     pub time_statements: bool,
+    /// Variables whose values are summed over the server's transactions that commit.
+    #[serde(default)]
+    pub sums: Vec<String>,
+    /// SQL that a session runs after each attempt that failed, once that is rolled back.
+    #[serde(default)]
+    pub after_failure: String,
     /// How to make the tables; given exactly when the action is `load`.
     pub tables: Option<Tables>,
 }

@@ -10,6 +10,7 @@
 mod examples;
 pub(crate) mod job;
 mod shell;
+mod sums;
 mod terminal;
 
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 use pgbench_script::{Choice, Client, Generator, Programs, Protocol, Value, is_variable_name};
 
 pub use self::job::{PgbenchJob, ScriptJob, Statements};
+pub use self::sums::Sum;
+use self::sums::Sums;
 pub use self::terminal::Terminal;
 use crate::connection::Connection;
 use crate::error::Error;
@@ -41,6 +44,7 @@ struct Shared {
     programs: Arc<Programs>,
     /// None if there is no script, which only a run needs.
     choice: Option<Choice>,
+    sums: Arc<Sums>,
 }
 
 impl Scripts {
@@ -71,8 +75,10 @@ impl Scripts {
             return Err(format!("key \"workload.variables\": invalid variable name: \"{name}\""));
         }
         let weights: Vec<u32> = job.scripts.iter().map(|script| script.weight).collect();
+        let sums = Arc::new(Sums::new(&job.sums, &programs)?);
         let (job, programs) = (job.clone(), Arc::new(programs));
-        Ok(Self { shared: Arc::new(Shared { job, seed, programs, choice: Choice::new(&weights) }) })
+        let choice = Choice::new(&weights);
+        Ok(Self { shared: Arc::new(Shared { job, seed, programs, choice, sums }) })
     }
 }
 
@@ -100,6 +106,10 @@ impl Workload for Scripts {
 
     fn max_tries(&self) -> u32 {
         self.shared.job.max_tries
+    }
+
+    fn sums(&self) -> Vec<(String, Sum)> {
+        self.shared.sums.add_up()
     }
 
     fn examples(&self) -> Vec<Example> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use pgbench_script::{Client, Generator, ResultKind, Results, Slot, Step, Value};
 use pgwire::value::Format;
 
+use super::sums::Account;
 use super::{Draws, Shared, Statements, shell};
 use crate::connection::{Answer, Answers, Connection, Flight, Params, Protocol, Row, Statement};
 use crate::error::Error;
@@ -28,6 +29,8 @@ pub struct Terminal {
     text: String,
     /// Executions of statements, where they are to be told.
     laps: Vec<Lap>,
+    /// Where variables are summed.
+    account: Option<Account>,
 }
 
 /// A statement that the connection can execute.
@@ -46,6 +49,7 @@ impl Terminal {
         conn: &mut Connection,
     ) -> Result<Self, Error> {
         let client = shared.client(number, draws.functions, draws.default_seed);
+        let account = shared.sums.open();
         let mut terminal = Self {
             shared,
             client,
@@ -56,6 +60,7 @@ impl Terminal {
             params: Params::new(),
             text: String::new(),
             laps: Vec::new(),
+            account,
         };
         terminal.attach(conn)?;
         Ok(terminal)
@@ -126,8 +131,14 @@ impl Terminal {
             flight.discard_rows();
         }
         self.put(&mut flight, number)?;
+        if let Some(account) = &mut self.account {
+            account.sends(number, &self.client.variables)?;
+        }
         let answers = flight.send().await?;
         self.has_sent = true;
+        if let Some(account) = &mut self.account {
+            account.answered(number, &answers)?;
+        }
         if has_results { self.take_results(number, answers) } else { Ok(()) }
     }
 
@@ -305,6 +316,19 @@ impl workload::Terminal for Terminal {
                 Step::StartPipeline => self.pipeline(conn, timers).await?,
                 other => self.locally(other, timers).await?,
             }
+        }
+    }
+
+    fn attempt_failed(&mut self, is_broken: bool) {
+        if let Some(account) = &mut self.account {
+            account.failed(is_broken);
+        }
+    }
+
+    async fn after_failure(&mut self, conn: &mut Connection) -> Result<(), Error> {
+        match self.shared.job.after_failure.as_str() {
+            "" => Ok(()),
+            sql => conn.simple(sql).await,
         }
     }
 

@@ -4,6 +4,7 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod pgbench;
 pub mod scripts;
 
 use std::net::TcpListener;

@@ -23,8 +23,8 @@ class DesignAnalysis(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def find(self, run: RunRecord) -> DesignFinding:
-        """Return what was found, whatever state the run and its trials are in."""
+    def find(self, run: RunRecord) -> DesignFinding | None:
+        """Return what was found, whatever state the run is in; None where treatments say it all."""
 
 
 def all_analyses() -> dict[str, type[DesignAnalysis]]:

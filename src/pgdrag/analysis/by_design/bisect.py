@@ -197,4 +197,4 @@ def _rest(share: Interval | None) -> Interval | None:
 
 
 def _value(level: Level | None) -> str | None:
-    return None if level is None else level.value
+    return None if level is None else level.shown

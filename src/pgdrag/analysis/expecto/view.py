@@ -21,13 +21,12 @@ from pgdrag.analysis.expecto.published import (
     trailing_medians,
 )
 from pgdrag.analysis.expecto.sound import correlation
+from pgdrag.analysis.expecto.speed import WINDOW_SHARE, per_min, whole_intervals
 from pgdrag.analysis.mechanisms.signs import adjusted
 from pgdrag.exhibits import Exhibits, Series, StatementUse
 from pgdrag.measurement import Sample
 
 LEAST_INTERVALS = 10
-WINDOW_SHARE = 1 / 3  # of a trial
-_WHOLE = 0.5  # of the usual length: a shorter interval is a rest, and its rate is mostly chance
 # Each look at the sessions tells of these; of the other types only where they were seen.
 _ALWAYS_THERE = WAIT_SERIES["IO"]
 
@@ -79,7 +78,7 @@ def _intervals(samples: Sequence[Sample], series: Mapping[str, Series]) -> _Inte
     if _ALWAYS_THERE not in series or not samples:
         return None
     usual_s = statistics.median(one.duration_s for one in samples)
-    whole = [one for one in samples if one.duration_s > _WHOLE * usual_s]
+    whole = whole_intervals(samples)
     waits = {
         kind: _by_interval(series[name], whole)
         for kind, name in WAIT_SERIES.items()
@@ -88,9 +87,8 @@ def _intervals(samples: Sequence[Sample], series: Mapping[str, Series]) -> _Inte
     seen = ~np.isnan(np.array(list(waits.values()))).any(axis=0)
     if seen.sum() < LEAST_INTERVALS:
         return None
-    per_min = np.array([60 * one.committed / one.duration_s for one in whole])
     known = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
-    return _Intervals(usual_s, per_min[seen], known)
+    return _Intervals(usual_s, per_min(whole)[seen], known)
 
 
 def _wait_types(

@@ -163,6 +163,16 @@ CATALOGUE = (
         (Claim("read"),),
     ),
     Mechanism(
+        "page cache misses",
+        "Pages of files are dropped from memory, and read from storage again soon after.",
+        (
+            _up("page_cache_refaults_per_transaction"),
+            _up("storage_read_bytes_per_transaction"),
+            _up(READ_WAIT),
+        ),
+        (Claim("read"),),
+    ),
+    Mechanism(
         "a slower device",
         "The storage takes longer over each request.",
         (_up("disk_read_wait_s"), _up("storage_read_bytes_per_transaction"), _up(READ_WAIT)),

@@ -47,15 +47,15 @@ def find_mechanisms(
     Only of a step that is told from noise. A gain is read backwards: as what the slower side has more of.
     """
     if comparison is None:
-        return MechanismsFinding(why_none="there is no step to explain")
+        return MechanismsFinding(why_none="there is no step to explain", reference=before)
     if comparison.verdict is Verdict.INCONCLUSIVE:
-        return MechanismsFinding(why_none="the step may be noise")
+        return MechanismsFinding(why_none="the step may be noise", reference=before)
     if comparison.verdict is Verdict.EQUIVALENT:
-        return MechanismsFinding(why_none="the step changed nothing")
+        return MechanismsFinding(why_none="the step changed nothing", reference=before)
     step = Step(trials, before, after, comparison.verdict is Verdict.FASTER)
     judged = _judged(step)
     shown = [one for one in CATALOGUE if judged[one.name].is_shown]
-    told = _with_shares(step, shown, judged)
+    told = replace(_with_shares(step, shown, judged), reference=before)
     return told if told.named else replace(told, why_none=_why_none(told))
 
 

@@ -68,6 +68,8 @@ class MechanismsFinding:
             where that was not watched.
         unexplained: part of it that no mechanism shown accounts for; None as for `added_s`.
         why_none: why none is named, or "".
+        reference: the rung that it was compared with: the one before, or, where the step from that may be
+            noise and the whole way from the baseline is not, the baseline.
     """
 
     found: tuple[MechanismFinding, ...] = ()
@@ -75,6 +77,7 @@ class MechanismsFinding:
     added_s: float | None = None
     unexplained: float | None = None
     why_none: str = ""
+    reference: str = ""
 
     @property
     def named(self) -> tuple[MechanismFinding, ...]:

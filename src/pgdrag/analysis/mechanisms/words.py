@@ -9,7 +9,7 @@ from pgdrag.units import format_duration
 _NAMED = 3
 
 
-def mechanisms_sentence(found: MechanismsFinding, previous: str) -> str:
+def mechanisms_sentence(found: MechanismsFinding) -> str:
     """Say which mechanisms account for how much of the time, or why none is named; "" without a step."""
     if found.why_none:
         return f"No mechanism is named: {found.why_none}." if found.found else ""
@@ -30,7 +30,7 @@ def mechanisms_sentence(found: MechanismsFinding, previous: str) -> str:
         else ""
     )
     return (
-        f"Of the {format_duration(found.added_s)} that each transaction takes {more} than on {previous}, "
+        f"Of the {format_duration(found.added_s)} that each transaction takes {more} than on {found.reference}, "
         f"{named}{rest}."
     )
 

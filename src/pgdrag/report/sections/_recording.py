@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from pgdrag.analysis.expecto.findings import WAIT_SERIES
+from pgdrag.analysis.expecto.speed import operational_speeds
 from pgdrag.analysis.findings import RungFinding
 from pgdrag.analysis.wording import capital
 from pgdrag.exhibits import Event, Series
 from pgdrag.measurement import Sample
+from pgdrag.plan import OPERATIONAL_SPEED
 from pgdrag.report.document import Mark, Panel, Recording, Trace
+from pgdrag.units import format_duration
 
 _MARK_TEXT = 80  # characters: the table of events has the whole text
 _COLOURS = 6
@@ -29,7 +32,15 @@ _PANELS = (
     ("Device: bytes", ("disk_read_bytes_per_s", "disk_written_bytes_per_s")),
     ("Device: requests", ("disk_reads_per_s", "disk_writes_per_s")),
     ("Device: requests under way", ("disk_queue_length",)),
+    ("Device: mean wait of a request", ("disk_read_wait_s", "disk_write_wait_s")),
+    ("Device: time with a request under way", ("disk_busy_share",)),
     ("Blocks read into shared_buffers", ("blocks_read_per_s",)),
+    (
+        "Memory of the server's control group",
+        ("control_group_memory_bytes", "control_group_page_cache_bytes"),
+    ),
+    ("Row versions in a HOT chain", ("hot_chain_length", "hot_chain_length_max")),
+    ("Size of the tables and of their indexes", ("table_bytes", "index_bytes")),
     ("WAL", ("wal_bytes_per_s",)),
     ("Full-page images", ("full_page_images_per_s",)),
     (
@@ -38,6 +49,11 @@ _PANELS = (
     ),
 )
 _GROUPED = frozenset(name for _, names in _PANELS for name in names)
+# Series that there is one of for each table or index, beside that of all: those of a kind in one panel.
+_OF_EACH = tuple(
+    f"{name}_of_"
+    for name in ("dead_versions_per_row", "hot_chain_length", "table_bytes", "index_bytes")
+)
 # The server's own upkeep, vacuums, what goes wrong; 4 is any other kind.
 _MARK_COLOURS: Mapping[str, int] = {
     "checkpoint": 1,
@@ -81,16 +97,32 @@ def has_recording(rung: RungFinding) -> bool:
 def _panels(rung: RungFinding) -> Iterator[Panel]:
     if len(rung.samples) > 1:
         yield from _driver_panels(rung.samples)
+        if rung.rung.claim.of == OPERATIONAL_SPEED:
+            yield from _operational_speed(rung.samples)
     drawn = {one.name: one for one in rung.exhibits.series if len(one.times_s) > 1}
     for title, names in _PANELS:
         if traces := tuple(_traces(drawn, names)):
             first = next(drawn[name] for name in names if name in drawn)
             yield Panel(_of_machine(title, first), first.unit, traces)
+    for beginning in _OF_EACH:
+        yield from _of_each([x for x in drawn.values() if x.name.startswith(beginning)])
     for name, series in drawn.items():
-        if name not in _GROUPED and any(series.values):
+        if name not in _GROUPED and not name.startswith(_OF_EACH) and any(series.values):
             title = capital(series.label)
             trace = _trace(series.label, 1, series.times_s, series.values)
             yield Panel(_of_machine(title, series), series.unit, (trace,))
+
+
+def _of_each(alike: Sequence[Series]) -> Iterator[Panel]:
+    """Yield a panel of series whose labels differ by what stands behind their colon."""
+    traces = tuple(
+        _trace(one.label.partition(": ")[2], at % _COLOURS + 1, one.times_s, one.values)
+        for at, one in enumerate(alike)
+        if any(one.values)
+    )
+    if traces:
+        title = capital(alike[0].label.partition(": ")[0])
+        yield Panel(f"{title}, each", alike[0].unit, traces)
 
 
 def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
@@ -116,6 +148,19 @@ def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
     sessions = [None if one.sessions is None else float(one.sessions) for one in samples]
     if len(set(sessions)) > 1:
         yield Panel("Sessions with work", "count", (trace("sessions", 1, sessions),))
+
+
+def _operational_speed(samples: Sequence[Sample]) -> Iterator[Panel]:
+    """Yield what was published of such a study; nothing else in the picture is smoothed."""
+    found = operational_speeds(samples)
+    if found is None or len(found.times_s) < 2:
+        return
+    title = f"Operational speed, as pg_expecto has it (medians trailing over {format_duration(found.window_s)})"
+    values = tuple(value / 60 for value in found.per_min)
+    trace = Trace(
+        "operational speed", found.times_s[0] - found.interval_s, found.times_s, values, 2
+    )
+    yield Panel(title, "1/s", (trace,))
 
 
 def _seconds(us: float | None) -> float | None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Answer, ClaimFinding, Findings
-from pgdrag.analysis.wording import counted, listed
+from pgdrag.analysis.wording import counted, listed, slowdown_words
 from pgdrag.plan import Source
 from pgdrag.report.cells import answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import run_doubts
+from pgdrag.report.sections._series_claims import series_note
 from pgdrag.units import format_ratio
 
 AGREED = 0.005  # a difference of repeats below this would read as 1.00×
@@ -37,6 +38,7 @@ class AnswerSection(Section):
             Paragraph(findings.answer, is_lead=True),
             *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
             *_claim_note(findings),
+            *series_note(findings, _source(findings.run.study.source)),
             *run_doubts(findings),
         )
 
@@ -50,7 +52,7 @@ class AnswerSection(Section):
 
 def noise_words(findings: Findings) -> tuple[str, ...]:
     """Say how far two trials of the same treatment lay apart, unless the design has its own words for it."""
-    if findings.found is not None:
+    if findings.found is not None and not findings.found.completes_answer:
         return ()
     if findings.noise_floor is None:
         return (
@@ -71,10 +73,19 @@ def _claim_note(findings: Findings) -> list[Block]:
         return []
     rung, claim = total
     texts = [f"Up to {rung}: {claim.why}."]
+    if claim.in_kind is not None:
+        texts.append(
+            f"In operational speed as pg_expecto has it (trailing medians, in which commits stand in for "
+            f"calls): {slowdown_words(claim.in_kind)}."
+        )
     steps = Counter(one.step_claim.answer for one in findings.rungs if one.step_claim)
     if steps:
         told = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
         texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(told)}.")
+    if findings.found is not None:
+        texts += findings.found.claim_notes()
+    if limits := findings.run.study.source.limits:
+        texts.append(limits)
     title = f"Published claim: {answer_words(claim.answer)}"
     source = _source(findings.run.study.source)
     return [Note(title, tuple(texts), answer_tone(claim.answer), source)]

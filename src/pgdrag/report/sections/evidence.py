@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
+from pgdrag.analysis.findings import Findings, Movement, RungFinding, SpentTime, Verdict
 from pgdrag.analysis.mechanisms.words import mechanisms_sentence
 from pgdrag.analysis.spent_time import spent_sentence
 from pgdrag.analysis.wording import (
@@ -34,6 +34,12 @@ from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import rung_doubts
 from pgdrag.units import format_duration
 
+# Of all rungs together: what moved least is left to the table of all observations.
+_MOST_MOVES = 200
+_LEAST_MOVES = 6  # of each rung, however many there are
+_MOST_UNMOVED = 12  # by their names
+_HARDLY_ANY = 0.005  # of a transaction's time: such parts have no row
+_UNSEEN = Cell("–", tone=Tone.MUTED)
 _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
 
@@ -48,7 +54,8 @@ class EvidenceSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs one by one, then all observations side by side."""
-        each = [block for rung in findings.rungs for block in _rung_blocks(rung)]
+        most = max(_MOST_MOVES // len(findings.rungs), _LEAST_MOVES)
+        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most)]
         return (*each, *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -62,14 +69,14 @@ class EvidenceSection(Section):
         return (*blocks, *rung_doubts(findings))
 
 
-def _rung_blocks(rung: RungFinding) -> list[Block]:
+def _rung_blocks(rung: RungFinding, most_moves: int) -> list[Block]:
     body: list[Block] = []
     if rung.rung.mechanism:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
     if rung.rung.claim.text:
         body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
     told = (
-        mechanisms_sentence(rung.mechanisms, rung.previous),
+        mechanisms_sentence(rung.mechanisms),
         rung.sentence,
         spent_sentence(rung.spent, rung.previous),
     )
@@ -77,9 +84,9 @@ def _rung_blocks(rung: RungFinding) -> list[Block]:
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if rung.spent:
-        body.append(Details("Where sessions' time on a transaction went", (_spent(rung),)))
+        body.append(Details("Where sessions' time on a transaction went", _spent(rung)))
     if rung.movements:
-        body.append(Details(f"What moved from {rung.previous}", _movements(rung)))
+        body.append(Details(f"What moved from {rung.previous}", _movements(rung, most_moves)))
     if claims := _claims(rung):
         body.append(Details("Published against found", (Items(claims),)))
     if not body:
@@ -112,12 +119,21 @@ def _remarks(rung: RungFinding) -> list[str]:
     return [as_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
 
 
-def _movements(rung: RungFinding) -> tuple[Block, ...]:
-    """Return what moved or was claimed to move, one row each, and what did not in a sentence."""
+def _movements(rung: RungFinding, most: int) -> tuple[Block, ...]:
+    """Return what moved most or was claimed to move, one row each, and what did not in a sentence."""
     told = [move for move in rung.movements if move.expected or move.direction != "unmoved"]
     rest = [in_sentence(move.after.label) for move in rung.movements if move not in told]
-    blocks: list[Block] = [_movement_table(rung, told)] if told else []
-    if rest:
+    shown = [move for at, move in enumerate(told) if at < most or move.expected]
+    blocks: list[Block] = [_movement_table(rung, shown)] if shown else []
+    if len(shown) < len(told):
+        more = (
+            f"{len(told) - len(shown)} that moved less are in the table of all observations below."
+        )
+        blocks.append(Paragraph(more, Tone.MUTED))
+    if len(rest) > _MOST_UNMOVED:
+        text = f"{len(rest)} others are unmoved: see the table of all observations below."
+        blocks.append(Paragraph(text, Tone.MUTED))
+    elif rest:
         blocks.append(Paragraph(f"Unmoved: {listed(rest)}.", Tone.MUTED))
     return tuple(blocks)
 
@@ -145,8 +161,24 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
     return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
 
 
-def _spent(rung: RungFinding) -> Table:
+def _spent(rung: RungFinding) -> tuple[Block, ...]:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
+    befores_s = [part.before_s or 0.0 for part in rung.spent]
+    least_s = _HARDLY_ANY * max(sum(befores_s), sum(part.now_s for part in rung.spent))
+    told = [
+        part
+        for part, before_s in zip(rung.spent, befores_s, strict=True)
+        if max(before_s, part.now_s) >= least_s
+    ]
+    rest = [part.place for part in rung.spent if part not in told]
+    blocks: list[Block] = [_spent_table(rung, told)]
+    if rest:
+        least = f"{100 * _HARDLY_ANY:g} %"
+        blocks.append(Paragraph(f"Less than {least} of it each: {listed(rest)}.", Tone.MUTED))
+    return tuple(blocks)
+
+
+def _spent_table(rung: RungFinding, parts: Sequence[SpentTime]) -> Table:
     details = {one.name: one.detail for one in rung.evidence}
     columns = (
         Column("Sessions' time per transaction"),
@@ -163,7 +195,7 @@ def _spent(rung: RungFinding) -> Table:
             Cell("–" if part.share is None else percent_words(part.share)),
             Cell(details.get(part.name, ""), tone=Tone.MUTED),
         )
-        for part in rung.spent
+        for part in parts
     )
     return Table(f"Where sessions' time went on {rung.rung.name}", columns, rows)
 
@@ -196,16 +228,24 @@ def _observations(findings: Findings) -> list[Block]:
     labels = {one.name: capital(one.label) for rung in seen for one in rung.evidence}
     if not labels:
         return []
-    rows = tuple(
-        (Cell(label), *(_observation(rung, name) for rung in seen))
-        for name, label in labels.items()
-    )
+    cells = {name: tuple(_observation(rung, name) for rung in seen) for name in labels}
+    alike = {x for x, found in cells.items() if len(seen) > 1 and len({*found}) == 1}
+    rows = tuple((Cell(labels[name]), *found) for name, found in cells.items() if name not in alike)
     columns = (Column("Observation"), *(Column(rung.rung.name, Align.RIGHT) for rung in seen))
     reading = (
         "▲ and ▼: moved against the rung before by more than 10 % and more than its resolution. "
         "✓: moved as the mechanism claims. ✗: the mechanism claims something else."
     )
     blocks: list[Block] = [Table("All observations", columns, rows), Paragraph(reading, Tone.MUTED)]
+    if alike:
+        # What could not be seen anywhere is told below, with the reason.
+        same = [
+            f"{in_sentence(labels[x])} {cells[x][0].text}"
+            for x in labels
+            if x in alike and cells[x][0] != _UNSEEN
+        ]
+        if same:
+            blocks.append(Paragraph(f"The same on all rungs: {listed(same)}.", Tone.MUTED))
     if missing := _missing(seen):
         blocks.append(Items(missing))
     return [Details("All observations on all rungs", tuple(blocks))]
@@ -214,7 +254,7 @@ def _observations(findings: Findings) -> list[Block]:
 def _observation(rung: RungFinding, name: str) -> Cell:
     found = next((one for one in rung.evidence if one.name == name), None)
     if found is None or found.value is None:
-        return Cell("–", tone=Tone.MUTED)
+        return _UNSEEN
     move = next((one for one in rung.movements if one.name == name), None)
     text = value_words(found, found.value)
     if move is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Answer, Findings
+from pgdrag.analysis.findings import Answer, Findings, RungFinding
 from pgdrag.plan import Outcome
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import Block, Cell, KeyValues
@@ -49,12 +49,13 @@ _LADDER = (
     ),
 )
 _CLAIMS = {
-    Answer.REPRODUCED: "The same direction, and the published ratio lies within a factor of two of our interval.",
+    Answer.REPRODUCED: "The same direction, and the published ratio lies within a factor of two of our interval (under 4×, of its logarithm).",
     Answer.PARTLY: "The same direction, but another size.",
     Answer.NOT_REPRODUCED: "The opposite direction, or no effect where the published one would have been seen.",
     Answer.INCONCLUSIVE: "These trials cannot tell; more or longer ones might.",
     Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or a side of the comparison has no number.",
 }
+_WRONG = "Its trials lose updates, or leave a dataset that fails its check: it is fast or slow at something else than what was asked."
 
 
 class HowToReadSection(Section):
@@ -72,6 +73,12 @@ class HowToReadSection(Section):
             told += _INERT
         if findings.is_ladder:
             told += _LADDER
-        if any(rung.total_claim or rung.step_claim for rung in findings.rungs):
+        if any(_has_claim(rung) for rung in findings.rungs):
             told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]
+        if any(rung.decay is not None and rung.decay.wrong for rung in findings.rungs):
+            told.append((answer_words(Answer.WRONG), _WRONG))
         return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in told)),)
+
+
+def _has_claim(rung: RungFinding) -> bool:
+    return bool(rung.total_claim or rung.step_claim or rung.series_claim)

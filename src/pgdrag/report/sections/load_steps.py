@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, StepFinding
-from pgdrag.report.cells import NOTHING, bounds_words
+from pgdrag.report.cells import NOTHING, bounds_words, slowdown_cell
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number, format_rate
@@ -30,7 +30,8 @@ class LoadStepsSection(Section):
             "Committed transactions per second, with the interval below, over the intervals that lie "
             "wholly within a step."
         )
-        return (Paragraph(reading, Tone.MUTED), _table(findings))
+        ratios = _ratios(findings)
+        return (Paragraph(reading, Tone.MUTED), _table(findings), *ratios)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the same table: in a run with steps it is the answer."""
@@ -52,6 +53,39 @@ def _table(findings: Findings) -> Table:
         row += [_cell(rung.steps[at] if at < len(rung.steps) else None) for rung in rungs]
         rows.append(tuple(row))
     return Table("Throughput of each step", tuple(columns), tuple(rows))
+
+
+def _ratios(findings: Findings) -> list[Block]:
+    """Return how each step compares with the same one on the baseline: at which load is it slower?"""
+    baseline = findings.rungs[0].rung.name
+    rungs = [rung for rung in findings.rungs[1:] if any(step.to_baseline for step in rung.steps)]
+    if not rungs:
+        return []
+    most = max((rung.steps for rung in rungs), key=len)
+    columns = (
+        Column("From second"),
+        Column("Sessions", Align.RIGHT),
+        *(Column(rung.rung.name, Align.RIGHT) for rung in rungs),
+    )
+    rows = tuple(
+        (
+            Cell(format_duration(step.at_s), is_strong=True),
+            Cell(str(step.sessions)),
+            *(
+                slowdown_cell(rung.steps[at].to_baseline if at < len(rung.steps) else None)
+                for rung in rungs
+            ),
+        )
+        for at, step in enumerate(most)
+    )
+    reading = (
+        f"× slower than the same step on {baseline}; what steps differ by is in no interval, and the noise is "
+        "that of all rungs' trials together."
+    )
+    return [
+        Paragraph(reading, Tone.MUTED),
+        Table(f"Slowdown of each step against {baseline}", columns, rows),
+    ]
 
 
 def _cell(step: StepFinding | None) -> Cell:

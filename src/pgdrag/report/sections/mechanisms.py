@@ -59,7 +59,8 @@ class MechanismsSection(Section):
         if rows:
             told = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
             caption = (
-                "Shares of the time that each transaction takes longer than on the rung before."
+                "Shares of the time that each transaction takes longer than on the rung before; where "
+                "the step from that may be noise, than on the baseline."
             )
             blocks += [
                 Figure(shares_chart(rows, _TITLE, told), caption, shares_text(rows)),
@@ -69,7 +70,8 @@ class MechanismsSection(Section):
         if none:
             blocks.append(Items(tuple(f"{x.rung.name}: {_none_words(x)}" for x in none)))
         blocks.append(Paragraph(_READING, Tone.MUTED))
-        tested = [block for rung in looked for block in _tested(rung)]
+        explained: set[str] = set()
+        tested = [block for rung in looked for block in _tested(rung, explained)]
         return (*blocks, Details("All mechanisms that were tested", tuple(tested)))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -77,7 +79,7 @@ class MechanismsSection(Section):
         told = [
             f"{rung.rung.name}: {text}"
             for rung in findings.rungs
-            if (text := mechanisms_sentence(rung.mechanisms, rung.previous))
+            if (text := mechanisms_sentence(rung.mechanisms))
         ]
         return (Items(tuple(told)),) if told else ()
 
@@ -106,7 +108,7 @@ def _named_table(rungs: Sequence[RungFinding]) -> Table:
     )
     rows = tuple(
         (
-            Cell(rung.rung.name, is_strong=True),
+            Cell(rung.rung.name, f"against {rung.mechanisms.reference}", is_strong=True),
             Cell(one.name, _where(one), is_strong=True),
             Cell(share_words(one)),
             Cell(_signed(one.added_s, is_gain=rung.mechanisms.is_gain)),
@@ -132,7 +134,8 @@ def _none_words(rung: RungFinding) -> str:
     return f"no mechanism is named, since {rung.mechanisms.why_none}."
 
 
-def _tested(rung: RungFinding) -> tuple[Block, ...]:
+def _tested(rung: RungFinding, explained: set[str]) -> tuple[Block, ...]:
+    """Return what became of each mechanism; what one is, is said where it stands first."""
     columns = (
         Column("Mechanism"),
         Column("Signs"),
@@ -141,15 +144,28 @@ def _tested(rung: RungFinding) -> tuple[Block, ...]:
     )
     rows = tuple(
         (
-            Cell(one.name, one.summary, is_strong=one.is_shown),
+            Cell(one.name, "" if one.name in explained else one.summary, is_strong=one.is_shown),
             Cell("; ".join(_sign_words(sign) for sign in one.signs)),
             Cell("–" if one.q is None else f"{one.q:.2g}"),
             Cell("–" if one.share is None else percent_words(one.share)),
         )
         for one in rung.mechanisms.found
+        if _has_a_sign(one)
     )
-    heading = Heading(rung.rung.name, f"against {rung.previous}")
-    return (heading, Table(f"Mechanisms tested on {rung.rung.name}", columns, rows))
+    explained |= {one.name for one in rung.mechanisms.found if _has_a_sign(one)}
+    none = [one.name for one in rung.mechanisms.found if not _has_a_sign(one)]
+    blocks: list[Block] = [Heading(rung.rung.name, f"against {rung.mechanisms.reference}")]
+    if rows:
+        blocks.append(Table(f"Mechanisms tested on {rung.rung.name}", columns, rows))
+    if none:
+        blocks.append(
+            Paragraph(f"Without a sign that moved their way: {listed(none)}.", Tone.MUTED)
+        )
+    return tuple(blocks)
+
+
+def _has_a_sign(one: MechanismFinding) -> bool:
+    return one.is_shown or any(sign.has_moved for sign in one.signs)
 
 
 def _sign_words(sign: SignFinding) -> str:

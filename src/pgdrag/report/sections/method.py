@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from pgdrag.analysis.combine import rate_of
+from pgdrag.analysis.decay.one_trial import trial_rate_words
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.wording import counted
 from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
@@ -78,6 +78,7 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Order", _order(run.results)),
         ("Seed", str(run.seed)),
         ("Dataset", _restore_words(findings.run.results)),
+        ("Page cache", _page_cache_words(findings.run.results)),
         ("Consistency check", _check_words(findings)),
         ("Collectors' own use", _use_words(run.results)),
         ("What collectors cost", _cost_words(findings)),
@@ -130,6 +131,18 @@ def _restore_words(results: Sequence[Result]) -> str:
     return f"restored before every trial from one snapshot: {size}, {how}, {mean} each{most}"
 
 
+def _page_cache_words(results: Sequence[Result]) -> str:
+    """Say that trials began cold, as all do where the machine itself is treated."""
+    costs_s = [x.phases_s["empty page cache"] for x in results if "empty page cache" in x.phases_s]
+    if not costs_s:
+        return ""
+    mean = format_duration(sum(costs_s) / len(costs_s))
+    return (
+        "each trial began with all of its data on the disk and none of it in memory, whatever its "
+        f"treatment: flushed and dropped before the server started, {mean} each"
+    )
+
+
 def _check_words(findings: Findings) -> str:
     if not findings.run.study.is_checked:
         return "switched off"
@@ -167,7 +180,7 @@ def _cost_words(findings: Findings) -> str:
     other = "" if cost.is_alike else ", which is another workload or load than here"
     return (
         f"throughput without them is {ratio} that with them, at {interval.confidence * 100:.3g} % "
-        f"confidence, from {counted(cost.pairs, 'pair')} of trials on "
+        f"confidence, from {counted(cost.blocks, 'block')} of four turns on "
         f"{_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
     )
 
@@ -290,5 +303,5 @@ def _measured_cells(result: Result) -> tuple[Cell, ...]:
     return (
         Cell(f"{measured.total.committed:,}"),
         Cell(format_duration(measured.elapsed_s), note),
-        Cell(format_rate(rate_of(result, measured).per_s)),
+        Cell(trial_rate_words(result, measured)),
     )

@@ -97,7 +97,7 @@ def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Det
     caption = (
         f"Red is what takes more on {rung.rung.name} than on {before.rung.name}, blue what takes less; dark "
         "what takes three times as much, or a third. A box is as wide as both together. A difference "
-        "counts from three standard errors of the two counts of samples on."
+        "counts where chance would show one in any of the boxes only once in twenty pictures."
     )
     changed = [x for x in own_differences(first, second, scales) if x.change != "same"][:_NAMED]
     told: Block = Paragraph("No function's own time differs by more than chance would make it.")

@@ -48,7 +48,7 @@ def _rows(rung: RungFinding, at: int) -> list[tuple[Cell, ...]]:
         (
             Cell(rung.rung.name, is_strong=True),
             Cell(level.name if level.kind == "setting" else f"{level.name} ({level.kind})"),
-            Cell(level.value),
+            Cell(level.shown),
             _read_back(applied.get(level.factor)),
         )
         for level in _levels(rung, at)
@@ -65,4 +65,5 @@ def _read_back(applied: Applied | None) -> Cell:
         return Cell("not read back", tone=Tone.MUTED)
     if applied.effective is None:
         return Cell("– untestable here", applied.note, Tone.DOUBT)
-    return Cell(applied.effective, applied.note, Tone.DOUBT if applied.note else Tone.PLAIN)
+    told = "; ".join(filter(None, (applied.note, applied.how)))
+    return Cell(applied.effective, told, Tone.DOUBT if applied.note else Tone.PLAIN)

@@ -1,0 +1,132 @@
+"""Which part of a trial's window is to be fitted, and in which intervals?
+
+Where something is held, only while it is: what comes after is a recovery, and has its own analysis.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdrag.analysis.batches import samples_within
+from pgdrag.analysis.decay.fit import INTERVALS_MIN, Stretch
+from pgdrag.exhibits import Event
+from pgdrag.measurement import Measurement, Sample
+from pgdrag.plan import HORIZON, Result, Treatment
+
+_NOBODY = "nobody"
+_INTERVALS_MAX = 120
+_COMMITS_MIN = 30  # in an interval on average: below, the logarithm of a count is not normal
+_AT_THE_END_S = 2.0  # what is held until so shortly before the window's end is held until its end
+# What pgdrag holds with is found by this in the texts of events; what holds on its own has no name of ours.
+_OWN = ("pgdrag horizon holder", "prepared transaction", "replication slot", "standby")
+
+
+@dataclass(frozen=True)
+class Span:
+    """When something was held, in seconds of the window.
+
+    Attributes:
+        is_released: it ended within the window.
+    """
+
+    begin_s: float
+    end_s: float
+    is_released: bool
+
+    @property
+    def length_s(self) -> float:
+        """How long, within the window."""
+        return self.end_s - self.begin_s
+
+
+def is_held(treatment: Treatment) -> bool:
+    """Tell whether the treatment holds the horizon at all."""
+    levels = treatment.of_kind(HORIZON)
+    return "replay" in levels or levels.get("holder", _NOBODY) != _NOBODY
+
+
+def held_span(result: Result, measured: Measurement) -> Span | None:
+    """Return when the treatment held the horizon in this trial; None where it holds nothing.
+
+    Where no collector saw it, the whole window is taken for held: the treatment says so.
+    """
+    if not is_held(result.trial.treatment):
+        return None
+    seen = _holds(result.exhibits.events)
+    if not seen:
+        return Span(0.0, measured.elapsed_s, is_released=False)
+    begin_s = max(min(one.start_s for one in seen), 0.0)
+    ends = [measured.elapsed_s if one.end_s is None else one.end_s for one in seen]
+    end_s = min(max(ends), measured.elapsed_s)
+    if end_s <= begin_s:
+        return Span(0.0, measured.elapsed_s, is_released=False)
+    is_released = end_s < measured.elapsed_s - _AT_THE_END_S
+    return Span(begin_s, end_s if is_released else measured.elapsed_s, is_released)
+
+
+def held_for(result: Result, measured: Measurement, t_s: float) -> float:
+    """Return for how long the treatment has held the horizon at a moment; 0 where it does not hold it."""
+    span = held_span(result, measured)
+    if span is None or not span.begin_s <= t_s <= span.end_s:
+        return 0.0
+    begun_s = min((one.start_s for one in _holds(result.exhibits.events)), default=span.begin_s)
+    return t_s - begun_s
+
+
+def fitted_stretch(result: Result, measured: Measurement) -> Stretch | None:
+    """Return the part of the trial's window that a decay is fitted to; None where it is too short."""
+    span = held_span(result, measured) or Span(0.0, measured.elapsed_s, is_released=False)
+    return stretch_of(measured.samples, span.begin_s, span.end_s)
+
+
+def stretch_of(samples: Sequence[Sample], begin_s: float, end_s: float) -> Stretch | None:
+    """Return the samples between two moments in at most 120 intervals, each with commits."""
+    whole = _whole(samples_within(samples, begin_s, end_s))
+    committed = sum(one.committed for one in whole)
+    if len(whole) < INTERVALS_MIN or not committed:
+        return None
+    size = max(
+        math.ceil(len(whole) / _INTERVALS_MAX), math.ceil(_COMMITS_MIN * len(whole) / committed)
+    )
+    while len(whole) // size >= INTERVALS_MIN:
+        groups = _groups(whole, size)
+        if all(sum(one.committed for one in group) for group in groups):
+            return _stretch(groups)
+        size *= 2
+    return None
+
+
+def _holds(events: Sequence[Event]) -> list[Event]:
+    held = [one for one in events if one.kind == "hold"]
+    return held or [
+        one for one in events if one.kind == "holder" and any(own in one.text for own in _OWN)
+    ]
+
+
+def _whole(samples: Sequence[Sample]) -> list[Sample]:
+    """Leave out what is much shorter than the rest, as the last interval may be."""
+    timed = [one for one in samples if one.duration_s > 0]
+    if not timed:
+        return []
+    usual_s = statistics.median(one.duration_s for one in timed)
+    return [one for one in timed if one.duration_s > usual_s / 2]
+
+
+def _groups(samples: Sequence[Sample], size: int) -> list[Sequence[Sample]]:
+    count = len(samples) // size
+    ends = [*(at * size for at in range(count)), len(samples)]
+    return [samples[ends[at] : ends[at + 1]] for at in range(count)]
+
+
+def _stretch(groups: Sequence[Sequence[Sample]]) -> Stretch:
+    times_s, rates = [], []
+    for group in groups:
+        lasted_s = sum(one.duration_s for one in group)
+        begin_s = group[0].t_s - group[0].duration_s
+        times_s.append((begin_s + group[-1].t_s) / 2)
+        rates.append(sum(one.committed for one in group) / lasted_s)
+    first, last = groups[0][0], groups[-1][-1]
+    return Stretch(first.t_s - first.duration_s, last.t_s, tuple(times_s), tuple(rates))

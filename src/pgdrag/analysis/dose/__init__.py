@@ -1,0 +1,1 @@
+"""What does the length of a hold do to throughput, what of it decides, and when is it back?"""

@@ -1,0 +1,172 @@
+"""`pgdrag capture horizon`: how long a live server's horizon is held, by what, how often; as a file."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pgdrag.analysis.holds.distribution import HoldDistribution, distribution_json
+from pgdrag.cli.place import stderr
+from pgdrag.cli.server_argument import Dsn, duration_of, named_server
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
+from pgdrag.horizon.capture import CaptureProgress, HorizonCapture, Listener
+from pgdrag.horizon.distribution_file import distribution_text
+from pgdrag.servers.scratch import storage_errors
+from pgdrag.units import format_duration
+
+LONGEST_S = 31 * 86_400.0
+LEAST_EVERY_S = 0.05
+_LINE_EVERY_S = 10.0
+# So much is lost, at most, if the capture itself is killed.
+_KEEP_EVERY_S = 60.0
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Capture from a live server what a laboratory can replay.",
+)
+
+
+@app.callback()
+def _options() -> None:
+    pass
+
+
+@app.command("horizon")
+def horizon(
+    dsn: Dsn = None,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="Capture for so long: 90s, 10min, 1h")
+    ] = "1h",
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Look so often: 100ms, 1s")
+    ] = "1s",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write it there (default: stdout)"),
+    ] = None,
+    applications: Annotated[
+        bool,
+        typer.Option("--applications", help="Count holds by application_name, too"),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON on stdout")] = False,
+) -> int:
+    """Look at a live server, read-only, and write down how long its horizon is held, by what, how often.
+
+    Ctrl-C ends it early and keeps what was captured. No statement's text is read or kept.
+
+    Exit status: 0 captured, 1 the server was out of sight at the end, 2 misuse or nothing captured, 130
+    interrupted; what was captured is written, too.
+    """
+    for_s = duration_of(for_, "--for", least_s=0.1, most_s=LONGEST_S)
+    every_s = duration_of(every, "--every", least_s=LEAST_EVERY_S, most_s=3600.0)
+    if 2 * every_s > for_s:
+        raise UsageError(
+            f"--every {every} is too seldom for --for {for_}: it takes two looks at least"
+        )
+    _refuse_place(output)
+    server = named_server(dsn, "pgdrag capture horizon postgresql://me@db1/shop --for 1h")
+    talk = stderr()
+    capture = HorizonCapture(server, every_s=every_s, with_applications=applications)
+    talk.print(
+        f"Looking at {server.name} every {format_duration(every_s)} for {format_duration(for_s)}, "
+        "read-only; Ctrl-C ends it and keeps what was captured.",
+        soft_wrap=True,
+    )
+    status = EXIT_DONE
+    try:
+        with _showing(talk, for_s) as listen:
+            capture.run(for_s, _keeping(listen, capture, output))
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    found = capture.found()
+    for sentence in (*capture.notes, *capture.cannot_see(), capture.cost()):
+        talk.print(sentence, soft_wrap=True)
+    talk.print(f"Captured: {found.words}.", soft_wrap=True)
+    if output is not None:
+        _write(found, output)
+        talk.print(f"Written to {output}", soft_wrap=True)
+    if json:
+        print(json_module.dumps(distribution_json(found), indent=2))
+    elif output is None:
+        print(distribution_text(found), end="")
+    return EXIT_FAILED_CHECK if capture.notes and status == EXIT_DONE else status
+
+
+def _refuse_place(output: Path | None) -> None:
+    """Refuse a file that cannot be written before an hour is spent on what goes into it."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise UsageError(f'cannot write to "{output}", which is a directory')
+    parent = output.absolute().parent
+    if not os.access(parent if not output.exists() else output, os.W_OK):
+        reason = "permission denied" if parent.is_dir() else "there is no such directory"
+        raise UsageError(f'cannot write to "{output}": {reason}')
+
+
+def _write(found: HoldDistribution, output: Path) -> None:
+    with storage_errors("write", output.absolute().parent):
+        whole = output.with_name(f".{output.name}.new")
+        whole.write_text(distribution_text(found), encoding="utf-8")
+        whole.replace(output)
+
+
+def _keeping(listen: Listener, capture: HorizonCapture, output: Path | None) -> Listener:
+    """Return a listener that writes what there is, each minute; seldom, where that takes long."""
+    written_s, pause_s = time.monotonic(), _KEEP_EVERY_S
+
+    def heard(progress: CaptureProgress) -> None:
+        nonlocal written_s, pause_s
+        listen(progress)
+        began_s = time.monotonic()
+        if output is not None and began_s - written_s > pause_s and progress.looks > 1:
+            _write(capture.found(), output)
+            written_s = time.monotonic()
+            pause_s = max(_KEEP_EVERY_S, 100 * (written_s - began_s))
+
+    return heard
+
+
+@contextmanager
+def _showing(console: Console, for_s: float) -> Iterator[Listener]:
+    """Show how far it is: live on a terminal, a line now and then elsewhere, and each loss of sight."""
+    if console.is_terminal and os.environ.get("TERM") != "dumb":
+        with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda progress: live.update(Text(progress_words(progress, for_s)))
+        return
+    said_s = time.monotonic()
+    was_blind = False
+
+    def say(progress: CaptureProgress) -> None:
+        nonlocal said_s, was_blind
+        is_blind = progress.holding is None
+        if is_blind != was_blind or time.monotonic() - said_s >= _LINE_EVERY_S:
+            said_s, was_blind = time.monotonic(), is_blind
+            console.print(progress_words(progress, for_s), soft_wrap=True)
+
+    yield say
+
+
+def progress_words(progress: CaptureProgress, for_s: float) -> str:
+    """Return `5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen`."""
+    left_s = max(for_s - progress.elapsed_s, 0.0)
+    text = (
+        f"{format_duration(round(progress.elapsed_s))} of {format_duration(for_s)}, "
+        f"{format_duration(round(left_s))} left: "
+    )
+    if progress.holding is None:
+        return f"{text}the server is out of sight, trying again ({progress.trouble})"
+    oldest = f", the oldest {progress.oldest:,} transactions old" if progress.holding else ""
+    verb = "holds" if progress.holding == 1 else "hold"
+    return f"{text}{progress.holding} {verb} the horizon{oldest}; {progress.seen:,} seen"

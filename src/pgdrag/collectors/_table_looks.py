@@ -1,0 +1,360 @@
+"""What did the pages, sizes and counters of the most updated tables say at one moment, within what time?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import psycopg
+
+from pgdrag.collectors import Observer, Unseen
+from pgdrag.collectors._explaining import QUIET
+from pgdrag.collectors._extensions import SCHEMA
+from pgdrag.collectors._heap_pages import NotPages, Pages, parse
+
+BUDGET_S = 0.020  # for the pages of one look, as fast as the last look's came
+MOST_PAGES = 4096
+MOST_TABLES = 4
+MOST_INDEX_BYTES = 64 << 20  # of indexes that are read whole
+_FEWEST_PAGES = 64
+_FIRST_PAGE_S = 50e-6  # until a look has shown how long one takes
+_LOCK_WAIT_MS = 5
+_LOOK_TIMEOUT_MS = 500
+_HEADER_BYTES = 24  # of a page
+
+# Of pgdrag's own session alone: another's lock on a table is not waited for, nor is a slow storage.
+_LIMITS = (
+    f"SELECT set_config('lock_timeout', '{_LOCK_WAIT_MS}ms', false),"
+    f" set_config('statement_timeout', '{_LOOK_TIMEOUT_MS}ms', false)"
+)
+# Those that are updated most, then the largest; what only another session may see is not the workload's.
+_CHOSEN = f"""
+SELECT relid::bigint, n_tup_upd + n_tup_del
+  FROM pg_stat_user_tables
+  JOIN pg_class ON pg_class.oid = relid
+  JOIN pg_am ON pg_am.oid = relam AND amname = 'heap'
+ WHERE relkind = 'r' AND relpersistence <> 't' AND schemaname <> '{SCHEMA}'
+ ORDER BY 2 DESC, relpages DESC, relid
+ LIMIT %s
+"""
+_TABLES = """
+SELECT relid::bigint, quote_ident(schemaname) || '.' || quote_ident(tables.relname), n_tup_upd,
+       n_tup_ins - n_tup_del, reltuples, coalesce(pg_relation_size(relid), 0),
+       coalesce(pg_table_size(relid), 0)
+  FROM unnest(%s::bigint[]) WITH ORDINALITY AS chosen (oid, place)
+  JOIN pg_stat_user_tables AS tables ON relid = chosen.oid
+  JOIN pg_class ON pg_class.oid = relid
+ ORDER BY place
+"""
+_INDEXES = """
+SELECT quote_ident(schemaname) || '.' || quote_ident(indexrelname),
+       coalesce(pg_relation_size(indexrelid), 0), idx_tup_read
+  FROM pg_stat_user_indexes
+ WHERE relid::bigint = ANY (%s::bigint[])
+ ORDER BY indexrelid
+"""
+_BTREES = """
+SELECT quote_ident(nspname) || '.' || quote_ident(relname),
+       coalesce(pg_relation_size(pg_class.oid), 0)
+  FROM pg_index
+  JOIN pg_class ON pg_class.oid = indexrelid
+  JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  JOIN pg_am ON pg_am.oid = relam AND amname = 'btree'
+ WHERE indrelid::bigint = ANY (%s::bigint[]) AND indisvalid
+ ORDER BY 2
+"""
+
+
+@dataclass(frozen=True)
+class TableLook:
+    """One table at one moment. Counts of a table that was not read whole are reckoned from its part.
+
+    Attributes:
+        name: with its schema.
+        pages_read: of its `pages`.
+        rows: versions that are the newest of their row; of a table that is not read whole, as many as
+            there were when it was (or as the server estimates), and those inserted and deleted since.
+        dead: versions that are not, and dead line pointers.
+        row_bytes: of a row with its line pointer, on average; None where none was seen.
+        chains, steps, longest: see `Pages`; of the pages read.
+        bytes: with the maps of free and visible space, and what is stored outside of rows.
+        updates: rows updated so far.
+    """
+
+    oid: int
+    name: str
+    pages: int
+    page_bytes: int
+    pages_read: int
+    rows: float
+    dead: float
+    row_bytes: float | None
+    chains: int
+    steps: int
+    longest: int
+    bytes: int
+    updates: int
+
+    @property
+    def dead_per_row(self) -> float | None:
+        """Old versions and dead line pointers for each row; None where there is no row."""
+        return self.dead / self.rows if self.rows else None
+
+    @property
+    def chain_length(self) -> float | None:
+        """Versions in a chain, on average; None where there is none."""
+        return self.steps / self.chains if self.chains else None
+
+    @property
+    def needed_bytes(self) -> float:
+        """Bytes of the fewest pages that its rows fit into; one page at least."""
+        rows_bytes = self.rows * (self.row_bytes or 0.0)
+        return self.page_bytes * max(1, -(-rows_bytes // (self.page_bytes - _HEADER_BYTES)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """All tables that were chosen, at one moment.
+
+    Attributes:
+        took_s: from the first question to the last answer read.
+        indexes: bytes of each, by its name with its schema.
+        entries: entries that scans of these indexes have returned so far.
+    """
+
+    at_unix_s: float
+    took_s: float
+    tables: tuple[TableLook, ...]
+    indexes: Mapping[str, int]
+    entries: int
+
+    @property
+    def rows(self) -> float:
+        """Rows of all tables."""
+        return sum(one.rows for one in self.tables)
+
+    @property
+    def dead_per_row(self) -> float | None:
+        """Old versions and dead line pointers for each row; None where there is no row."""
+        return sum(one.dead for one in self.tables) / self.rows if self.rows else None
+
+    @property
+    def chains(self) -> int:
+        """Chains seen."""
+        return sum(one.chains for one in self.tables)
+
+    @property
+    def chain_length(self) -> float | None:
+        """Versions in a chain, on average; None where there is none."""
+        return sum(one.steps for one in self.tables) / self.chains if self.chains else None
+
+    @property
+    def longest(self) -> int:
+        """Versions in the longest chain."""
+        return max((one.longest for one in self.tables), default=0)
+
+    @property
+    def bloat_ratio(self) -> float | None:
+        """Bytes of the tables' pages over the fewest that their rows fit into; None without a row."""
+        if not self.rows:
+            return None
+        pages_bytes = sum(one.pages * one.page_bytes for one in self.tables)
+        return pages_bytes / sum(one.needed_bytes for one in self.tables)
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of all tables, with their maps and what is stored outside of rows."""
+        return sum(one.bytes for one in self.tables)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of all their indexes."""
+        return sum(self.indexes.values())
+
+    @property
+    def updates(self) -> int:
+        """Rows updated so far."""
+        return sum(one.updates for one in self.tables)
+
+    def table(self, oid: int) -> TableLook | None:
+        """Return one of them; None where it was not there."""
+        return next((one for one in self.tables if one.oid == oid), None)
+
+    def is_of_same(self, other: Look) -> bool:
+        """Whether both are of the same tables."""
+        return [one.oid for one in self.tables] == [one.oid for one in other.tables]
+
+    def entries_since(self, earlier: Look) -> float | None:
+        """Return index entries visited for each row updated since then; None where none was updated."""
+        updates, entries = self.updates - earlier.updates, self.entries - earlier.entries
+        return entries / updates if updates > 0 and entries >= 0 else None
+
+
+class Looker:
+    """Looks at the same tables again and again, at as many of their pages as the time allows.
+
+    Attributes:
+        backend_pid: the process that serves its session.
+        pages: of each table, by its oid, as they were at the last look; nobody else keeps them.
+        missed: looks that the server refused, or that would have had to wait.
+    """
+
+    def __init__(self, reader: Observer, schema: str, tuples_schema: str | Unseen) -> None:
+        """Take a session of one's own.
+
+        Args:
+            reader: of that session.
+            schema: of pageinspect, quoted.
+            tuples_schema: of pgstattuple, or why it is not there.
+        """
+        self._reader = reader
+        self._schema = schema
+        self._tuples_schema = tuples_schema
+        self._oids: list[int] = []
+        self._was_updated = False
+        self._page_s = _FIRST_PAGE_S
+        self._row_bytes: dict[int, float] = {}
+        self._fixed_rows: dict[int, float] = {}  # without those inserted and deleted since
+        self._looks = 0
+        self.pages: dict[int, Pages] = {}
+        self.missed = 0
+        self.backend_pid = reader.backend_pid
+        [(page_bytes,)] = reader.query("SELECT current_setting('block_size')::int")
+        self._page_bytes: int = page_bytes
+        reader.query(_LIMITS)
+        reader.query(QUIET)
+
+    def close(self) -> None:
+        """End the session."""
+        with suppress(psycopg.Error):
+            self._reader.connection.close()
+
+    def look(self) -> Look:
+        """Look at the tables that the workload has updated most, which stay the same once there are any.
+
+        Raises:
+            Unseen: there is none, or the server refused.
+        """
+        try:
+            return self._look()
+        except Unseen:
+            self.missed += 1
+            # A storage that is slow is asked for less the next time.
+            self._page_s *= 2
+            raise
+
+    def leaf_density(self) -> float:
+        """Return the share of the bytes of B-tree leaf pages that is in use, over these tables' indexes.
+
+        Raises:
+            Unseen: it cannot be told here, or would take too long.
+        """
+        if isinstance(self._tuples_schema, Unseen):
+            raise self._tuples_schema
+        indexes = self._reader.query(_BTREES, self._oids)
+        if sum(size for _, size in indexes) > MOST_INDEX_BYTES:
+            raise Unseen(f"the indexes are larger than the {MOST_INDEX_BYTES >> 20} MB read")
+        leaves = [self._leaves(name) for name, _ in indexes]
+        pages = sum(count for count, _ in leaves)
+        if not pages:
+            raise Unseen("the tables have no B-tree index with entries")
+        return sum(count * density for count, density in leaves) / pages / 100
+
+    def _leaves(self, index: str) -> tuple[int, float]:
+        sql = f"SELECT leaf_pages, avg_leaf_density FROM {self._tuples_schema}.pgstatindex(%s)"
+        [(pages, density)] = self._reader.query(sql, index)
+        return (pages, density) if pages and density == density else (0, 0.0)
+
+    def _look(self) -> Look:
+        begin_s = time.perf_counter()
+        at_unix_s = time.time()
+        self._choose()
+        rows = self._reader.query(_TABLES, self._oids)
+        if not rows:
+            raise Unseen("the workload's database has no table")
+        counts = [-(-size // self._page_bytes) for *_, size, _ in rows]
+        reading_s = time.perf_counter()
+        tables = [
+            self._table(row, pages, share)
+            for row, pages, share in zip(rows, counts, self._shares(counts), strict=True)
+        ]
+        read = sum(one.pages_read for one in tables)
+        if read >= _FEWEST_PAGES // 2:  # of fewer, what a question takes would count as theirs
+            self._page_s = (self._page_s + (time.perf_counter() - reading_s) / read) / 2
+        indexes = self._reader.query(_INDEXES, self._oids)
+        self._looks += 1
+        return Look(
+            at_unix_s,
+            time.perf_counter() - begin_s,
+            tuple(tables),
+            {name: size for name, size, _ in indexes},
+            sum(entries for *_, entries in indexes),
+        )
+
+    def _choose(self) -> None:
+        if self._was_updated:
+            return
+        chosen = self._reader.query(_CHOSEN, MOST_TABLES)
+        updated = [oid for oid, updates in chosen if updates]
+        self._was_updated = bool(updated)
+        self._oids = updated or [oid for oid, _ in chosen]
+
+    def _shares(self, counts: Sequence[int]) -> list[int]:
+        """Return how many pages of each table are read: all of the small ones, as far as time allows."""
+        left = min(MOST_PAGES, max(_FEWEST_PAGES, int(BUDGET_S / self._page_s)))
+        shares = [0] * len(counts)
+        by_size = sorted(range(len(counts)), key=lambda at: counts[at])
+        for rank, at in enumerate(by_size):
+            shares[at] = min(counts[at], max(1, left // (len(counts) - rank)))
+            left = max(0, left - shares[at])
+        return shares
+
+    def _table(
+        self, row: tuple[int, str, int, int, float, int, int], pages: int, share: int
+    ) -> TableLook:
+        oid, name, updates, came, estimate, _, size = row
+        # Another part of each stretch each time.
+        blocks = spread(pages, share, (self._looks * 0.618) % 1)
+        found = self.pages[oid] = self._read(name, blocks)
+        read = len(found.blocks)
+        part = read / pages if pages else 1.0
+        live = int(found.live.sum())
+        if live:
+            self._row_bytes[oid] = float(found.live_bytes.sum()) / live
+        if read == pages:
+            self._fixed_rows[oid] = live - came
+        elif oid not in self._fixed_rows:
+            self._fixed_rows[oid] = (estimate if estimate > 0 else live / part) - came
+        return TableLook(
+            oid=oid,
+            name=name,
+            pages=pages,
+            page_bytes=self._page_bytes,
+            pages_read=read,
+            rows=max(0.0, self._fixed_rows[oid] + came),
+            dead=float(found.old.sum() + found.dead.sum()) / part if read else 0.0,
+            row_bytes=self._row_bytes.get(oid),
+            chains=int(found.chains.sum()),
+            steps=int(found.steps.sum()),
+            longest=int(found.longest.max(initial=0)),
+            bytes=size,
+            updates=updates,
+        )
+
+    def _read(self, name: str, blocks: Sequence[int]) -> Pages:
+        sql = f"SELECT {self._schema}.get_raw_page(%s, 'main', block) FROM unnest(%s::bigint[]) AS block"
+        pages = self._reader.query(sql, name, list(blocks), is_binary=True)
+        try:
+            return parse([page for (page,) in pages], blocks)
+        except NotPages as error:
+            raise Unseen(str(error)) from error
+
+
+def spread(pages: int, count: int, offset: float) -> list[int]:
+    """Return `count` numbers of pages, evenly spread: one of each stretch, at the same place (0…1) of it."""
+    if count >= pages:
+        return list(range(pages))
+    return [int(at) for at in (np.arange(count) + offset) * pages / count]

@@ -1,0 +1,140 @@
+"""How the kernel treats requests to the disk under the data: scheduler, read-ahead, queue."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pgdrag.factors import Example, Here, Problem
+from pgdrag.factors._devices import Disk, disk_at, disk_under
+from pgdrag.factors._kernel_files import (
+    Batch,
+    KernelFiles,
+    Writing,
+    choices_of,
+    untouchable,
+    unwritable_value,
+)
+from pgdrag.plan import Level
+from pgdrag.undo.written_value import shown_value
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+SCHEDULER = "scheduler"
+READ_AHEAD = "read_ahead_kb"
+# The kernel sets these anew with another scheduler.
+_BY_SCHEDULER = ("nr_requests", "wbt_lat_usec")
+# Of any kernel, so that a typo can be told from a scheduler that is not built in here.
+_SCHEDULERS = frozenset({"none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"})
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_LOOP_QUEUES = "loop*/queue"
+_BLOCK = Path("/sys/block")
+
+
+class BlockDevice(KernelFiles):
+    """The attributes of the queue of the disk that the cluster's data lie on."""
+
+    name = "block_device"
+    summary = 'the disk under the data: scheduler = "none", read_ahead_kb = 256, nr_requests, rq_affinity …'
+    # It changes the disk that is under the data, and that is somebody's: tests have disks of their own.
+    examples: ClassVar[tuple[Example, ...]] = ()
+
+    def problem(self, level: Level, here: Here) -> Problem | None:
+        """Return what no queue has as a mistake, what this disk lacks or nobody consented to as untestable."""
+        what = f'block device attribute "{level.name}"'
+        if not _NAME.fullmatch(level.name):
+            hint = 'Write it as /sys/block/DISK/queue does, such as "read_ahead_kb".'
+            return Problem(level, True, f"{what} is no name of an attribute", hint)
+        if level.name == SCHEDULER and level.value not in _known_schedulers():
+            message = f'"{level.value}" is no {SCHEDULER}'
+            return Problem(
+                level, True, message, f"Schedulers are {', '.join(sorted(_SCHEDULERS))}."
+            )
+        device = here.storage.get("device")
+        if here.storage and device is None:
+            return _problem_of_loop(level, what)
+        disk = disk_under(here.scratch_root) if device is None else disk_at(device)
+        if isinstance(disk, str):
+            return Problem(level, False, f"{what} cannot be set here: {disk}")
+        blocked = _problem_of_queue(level, what, disk.queue)
+        # Of a device that is a storage's, the storage asks for consent.
+        if blocked is None and device is None and not disk.is_named_in(here.allowed):
+            return _without_consent(level, disk)
+        return blocked
+
+    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+        """Return the scheduler first, since it sets others anew; these are put back after it."""
+        disk = disk_under(cluster.data_directory)
+        assert not isinstance(disk, str), disk
+        left = {
+            name: Writing(
+                name, value, disk.readers() if name == READ_AHEAD else (disk.queue / name,)
+            )
+            for name, value in levels.items()
+        }
+        if SCHEDULER in left:
+            names = (SCHEDULER, *_BY_SCHEDULER)
+            linked = tuple(left.pop(name) for name in names if name in left)
+            tuned = sorted((disk.queue / "iosched").glob("*"))
+            kept = (*(disk.queue / name for name in names), *tuned)
+            yield Batch(linked, kept, is_linked=True)
+        for _, writing in sorted(left.items()):
+            yield Batch((writing,))
+
+
+def _known_schedulers() -> set[str]:
+    """Return the names of schedulers, also of such as this kernel alone knows."""
+    here = {name for path in _BLOCK.glob("*/queue/scheduler") for name in choices_of(path)}
+    return here | _SCHEDULERS
+
+
+def _problem_of_loop(level: Level, what: str) -> Problem | None:
+    """Return why a scratch device will not have this: it is not made yet, but all are alike."""
+    queue = next(iter(sorted(_BLOCK.glob(_LOOP_QUEUES))), None)
+    # Without any, the storage itself is the problem, and told as such.
+    return None if queue is None else _problem_of_queue(level, what, queue)
+
+
+def _problem_of_queue(level: Level, what: str, queue: Path) -> Problem | None:
+    path = queue / level.name
+    if not path.is_file():
+        return Problem(level, False, f"{what} is not in this kernel", f"There is no {path}.")
+    try:
+        now = shown_value(path)
+    except OSError:
+        return untouchable(level, what, [path])
+    mistake = unwritable_value(level, what, now)
+    return mistake or untouchable(level, what, [path]) or _problem_of_scheduler(level, path)
+
+
+def _problem_of_scheduler(level: Level, path: Path) -> Problem | None:
+    if level.name != SCHEDULER:
+        return None
+    if level.value in choices_of(path) or _is_module(f"{level.value}-iosched", level.value):
+        return None
+    offered = ", ".join(choices_of(path))
+    message = f'scheduler "{level.value}" is not in this kernel'
+    return Problem(level, False, message, f"{path} offers {offered}.")
+
+
+def _is_module(*names: str) -> bool:
+    """Tell whether the kernel can load one of these when it is asked for."""
+    listed = Path("/lib/modules", platform.release(), "modules.dep")
+    try:
+        text = listed.read_text(errors="replace")
+    except OSError:
+        return False
+    return any(f"/{name}.ko" in text for name in names)
+
+
+def _without_consent(level: Level, disk: Disk) -> Problem:
+    message = f'"{level.name}" of {disk.path} is not changed without consent'
+    hint = (
+        f"The disk is not pgdrag's own. Give the experiment a storage, or let pgdrag change the disk: "
+        f"--allow-change {disk.path}"
+    )
+    return Problem(level, False, message, hint)

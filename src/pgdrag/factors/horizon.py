@@ -1,0 +1,237 @@
+"""How far back is the horizon held while the workload runs? By holders of pgdrag's own, as levels plan them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdrag.errors import ServerError
+from pgdrag.exhibits import Event, Exhibits
+from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.horizon.asked import (
+    DEFAULTS,
+    HOLDER,
+    REPLAY,
+    AskedHorizon,
+    kinds_of,
+    lacking,
+    read_levels,
+)
+from pgdrag.horizon.distribution_file import inlined
+from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
+from pgdrag.horizon.keeping import HoldKeeper, MadeHold
+from pgdrag.horizon.schedule import Hold
+from pgdrag.horizon.tidying import Tidying
+from pgdrag.plan import Applied, Level, Treatment, Trial
+from pgdrag.units import format_duration
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+_FIRST_TIMEOUT_S = 60.0
+# What a trial does before and after its load; a hold of its sessions lasts no longer than all that.
+_AROUND_S = 3600.0
+_MOST_EVENTS = 1000
+# The kinds of this factor's events.
+HOLD_EVENT = "hold"
+TIDYING = "vacuum by pgdrag"
+
+
+class HeldHorizon(Factor):
+    """Sessions, prepared transactions, a slot or a standby that keep old row versions from being removed."""
+
+    name = "horizon"
+    summary = (
+        "who holds the horizon back, and for how long: holder = "
+        "transaction, snapshot, cursor, prepared, slot or standby; hold, pattern, begin, replay …"
+    )
+    examples = (
+        Example(Level(name, HOLDER, "transaction"), "transaction", Level(name, HOLDER, "somebody")),
+        Example(Level(name, HOLDER, "snapshot"), "snapshot", Level(name, "holds", "window")),
+    )
+    reads_back_late = True
+
+    def __init__(self) -> None:
+        self._seed = 1
+        self._warm_up_s = 0.0
+        self._window_s = 60.0
+        self._asked = AskedHorizon()
+        self._holds: tuple[Hold, ...] = ()
+        self._needed: dict[str, str] = {}
+        self._keeper: HoldKeeper | None = None
+        self._refused = ""
+        self._window_unix_s = 0.0
+
+    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+        """Return what nobody could hold as mistakes; untestable: what the treatment's own settings rule out."""
+        asked, wrong = read_levels({level.name: level.value for level in levels})
+        of = {level.name: level for level in levels}
+        return [
+            Problem(of[one.name], one.is_mistake, one.message, one.hint)
+            for one in (*wrong, *lacking(asked, here.settings_asked))
+        ]
+
+    @classmethod
+    def inlined(cls, name: str, value: str, directory: Path) -> str:
+        """Return the captured distribution in place of its file's name."""
+        return inlined(value, directory) if name == REPLAY else value
+
+    def serve(self, trial: Trial) -> None:
+        """Note what the holds are planned from."""
+        self._seed = trial.seed
+        self._warm_up_s = trial.load.warm_up_s
+        self._window_s = trial.load.budget_s
+
+    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
+        """Plan the holds, and have the server started with what their holders need."""
+        self._asked, _ = read_levels(levels)
+        self._holds = self._asked.holds(
+            warm_up_s=self._warm_up_s, window_s=self._window_s, seed=self._seed
+        )
+        kinds = kinds_of(self._holds)
+        self._needed = {name: x for kind in kinds for name, x in kind.settings.items()}
+        cluster.needed = self._needed
+
+    def after_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
+        """Make standbys and slots; hold already where the load is to find it held."""
+        if not self._holds:
+            return
+        longest_s = self._warm_up_s + self._window_s + _AROUND_S
+        place = HoldPlace(cluster.conninfo(), longest_s, cluster)
+        after = self._asked.after_release
+        tidying = None if after == "nothing" else Tidying(place, after)
+        self._keeper = HoldKeeper(place, self._holds, tidying)
+        try:
+            self._keeper.prepare()
+        except ServerError as error:
+            self._refused = error.message
+            return
+        if self._asked.begin_s is None:
+            self._keeper.begin(window_in_s=self._warm_up_s)
+            self._keeper.wait_for_first(_FIRST_TIMEOUT_S)
+
+    def window_began(self, cluster: Cluster) -> None:
+        """Begin with what is due from now on."""
+        self._window_unix_s = time.time()
+        if self._keeper is not None and not self._refused and self._asked.begin_s is not None:
+            self._keeper.begin()
+
+    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+        """Return what was held, if the horizon's age shows it."""
+        if self._keeper is not None and not self._refused:
+            self._keeper.watch.look()
+        return [self._applied(Level(self.name, *level)) for level in levels.items()]
+
+    def exhibits(self, started_unix_s: float) -> Exhibits:
+        """Return each hold, and what was done when the last had ended."""
+        if self._keeper is None:
+            return Exhibits()
+        made, tidying = self._keeper.made, self._keeper.tidying
+        events = [_hold_event(one, started_unix_s) for one in made[:_MOST_EVENTS]]
+        if len(made) > _MOST_EVENTS:
+            more = made[_MOST_EVENTS:]
+            events.append(replace(_hold_event(more[0], started_unix_s), count=len(more)))
+        if tidying is not None and tidying.began_unix_s is not None:
+            begin_s = tidying.began_unix_s - started_unix_s
+            end = tidying.ended_unix_s
+            end_s = None if end is None else end - started_unix_s
+            events.append(Event(TIDYING, begin_s, end_s, tidying.words))
+        return Exhibits(events=tuple(events))
+
+    def account(self, cluster: Cluster) -> str:
+        """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""
+        if self._keeper is None or self._refused:
+            return ""
+        return self._failure(self._keeper)
+
+    def undo(self, cluster: Cluster) -> None:
+        """Release all, and remove standbys and slots."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        troubles = keeper.end()
+        is_cut_short = keeper.tidying is not None and keeper.tidying.is_cut_short
+        if troubles or is_cut_short:
+            # Not as it was: no other trial goes on with it.
+            cluster.stop(fast_timeout_s=0)
+        if troubles:
+            raise ServerError("; ".join(troubles))
+
+    def _applied(self, level: Level) -> Applied:
+        default = DEFAULTS[level.name]
+        if not self._asked.is_held:
+            if level.name in (HOLDER, REPLAY):
+                return Applied(level, default, default=default)
+            return Applied(level, level.value, default=default, how="nobody holds")
+        why = self._refused or self._why_not()
+        if why:
+            return Applied(level, None, why, default)
+        is_told = level.name in (HOLDER, REPLAY)
+        return Applied(level, level.shown, default=default, how=self._how() if is_told else "")
+
+    def _why_not(self) -> str:
+        """Return why the horizon was not held as it was asked for: a clause, or ""."""
+        if self._keeper is None:
+            return "nothing was held: the trial has not begun"
+        return self._failure(self._keeper) or (
+            "" if self._keeper.made else "nothing was held: the window ended before the first hold"
+        )
+
+    def _failure(self, keeper: HoldKeeper) -> str:
+        if keeper.failed:
+            return keeper.failed[0]
+        if keeper.making is not None and not keeper.made:
+            return f"the first hold ({keeper.making.holder}) was not in force by the window's end"
+        lost = next((one for one in keeper.made if one.lost), None)
+        if lost is not None:
+            if keeper.watch.broken and lost.lost == LOST_SILENTLY:
+                return ""  # all of the server's sessions were: it is the server that has failed
+            at = format_duration(max((lost.ended_unix_s or 0.0) - self._window_unix_s, 0.0))
+            return f"the holder of the horizon was lost {at} into the window: {lost.lost}"
+        slipped = next((age for age in keeper.watch.ages if not age.is_held), None)
+        if slipped is None:
+            return ""
+        at = format_duration(max(slipped.at_unix_s - self._window_unix_s, 0.0))
+        return (
+            f"the horizon was not held {at} into the window: the oldest row version kept was "
+            f"{slipped.oldest:,} transactions old, and a hold was {slipped.wanted:,} old"
+        )
+
+    def _how(self) -> str:
+        assert self._keeper is not None
+        made = self._keeper.made
+        oldest = max(
+            (x.oldest for x in self._keeper.watch.ages if x.at_unix_s >= self._window_unix_s),
+            default=0,
+        )
+        clauses = [
+            f"{len(made)} hold{'' if len(made) == 1 else 's'}",
+            f"the longest {format_duration(max(map(_lasted_s, made)))}",
+            f"the oldest row version kept was up to {oldest:,} transactions old",
+            *(f"started with {name} = {value}" for name, value in self._needed.items()),
+        ]
+        if any(kind.needs_cluster for kind in kinds_of(self._holds)):
+            clauses.append("the standby ran on the same machine")
+        if self._keeper.tidying is not None:
+            clauses.append(f"after it, {self._keeper.tidying.words}")
+        return ", ".join(clauses)
+
+
+def has_standby(treatment: Treatment) -> bool:
+    """Tell whether a treatment's holders start a standby, with a copy of all data."""
+    asked, _ = read_levels(treatment.of_kind(HeldHorizon.name))
+    return any(all_holders()[name].needs_cluster for name in asked.kinds)
+
+
+def _lasted_s(one: MadeHold) -> float:
+    return (one.ended_unix_s or time.time()) - one.began_unix_s
+
+
+def _hold_event(one: MadeHold, started_unix_s: float) -> Event:
+    end_s = None if one.ended_unix_s is None else one.ended_unix_s - started_unix_s
+    lost = f", lost: {one.lost}" if one.lost else ""
+    text = f"{one.planned.holder}, {one.held.who}{lost}"
+    return Event(HOLD_EVENT, one.began_unix_s - started_unix_s, end_s, text)

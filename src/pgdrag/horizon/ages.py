@@ -1,0 +1,157 @@
+"""How old is the oldest row version kept, second by second, and is it as old as a hold must make it?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdrag.errors import ServerError
+from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
+from pgdrag.horizon.holders._session import open_session, words_of
+from pgdrag.horizon.watching import read_oldest
+
+EVERY_S = 1.0
+_TIMEOUT_MS = 10_000
+_END_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Age:
+    """One look.
+
+    Attributes:
+        at_unix_s: when, by this machine's clock.
+        oldest: transactions begun since the oldest that somebody may still want.
+        wanted: transactions begun since the oldest hold in force was made: `oldest` is no less where it
+            holds. None: none was in force.
+    """
+
+    at_unix_s: float
+    oldest: int
+    wanted: int | None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the horizon was as far back as a hold in force must keep it."""
+        return self.wanted is None or self.oldest >= self.wanted
+
+
+class AgeWatch:
+    """Looks at the server's horizon about once a second, on a thread and a session of its own.
+
+    Attributes:
+        ages: every look so far.
+        broken: why it looks no more; "": it does.
+    """
+
+    def __init__(self, place: HoldPlace, claimed: Callable[[], int | None]) -> None:
+        """Watch a place.
+
+        Args:
+            claimed: returns the transaction's number that the oldest hold in force was made at; None:
+                there is none. Asked before and after each look, which counts where they agree.
+        """
+        self.ages: list[Age] = []
+        self.broken = ""
+        self._place = place
+        self._claimed = claimed
+        self._has_ended = threading.Event()
+        self._connection: psycopg.Connection | None = None
+        self._thread = threading.Thread(target=self._watch, name="pgdrag-horizon", daemon=True)
+
+    def begin(self) -> None:
+        """Open the session and begin to look.
+
+        Raises:
+            ServerError: the server does not answer.
+        """
+        self._connection = open_session(self._place, application_name=WATCHER_NAME)
+        try:
+            self._connection.execute(f"SET statement_timeout = {_TIMEOUT_MS}")
+        except psycopg.Error as error:
+            raise ServerError(f"could not watch the horizon: {words_of(error)}") from error
+        self._thread.start()
+
+    def next_xid(self) -> int:
+        """Return the number that the next transaction gets, without its epoch.
+
+        Raises:
+            ServerError: the server does not say.
+        """
+        assert self._connection is not None
+        try:
+            (found,) = self._connection.execute(_NEXT_XID).fetchone() or (None,)
+        except psycopg.Error as error:
+            raise ServerError(f"could not ask for the horizon: {words_of(error)}") from error
+        assert found is not None
+        return int(found)
+
+    def is_kept_since(self, xid: int) -> bool:
+        """Whether what was old when a transaction got its number is kept still; False: nobody can tell, too."""
+        found = self._read(xid)
+        return found is not None and found.wanted != 0 and found.is_held
+
+    def look(self) -> Age | None:
+        """Look now; None where a hold was made or released meanwhile, or the server does not answer."""
+        claimed = self._claimed()
+        found = self._read(claimed)
+        if found is None or self._claimed() != claimed:
+            return None
+        self.ages.append(found)
+        return found
+
+    def _read(self, since: int | None) -> Age | None:
+        connection = self._connection
+        assert connection is not None, "begun"
+        try:
+            oldest, wanted = read_oldest(
+                lambda sql: connection.execute(sql).fetchall(), since=since
+            )
+        except psycopg.errors.QueryCanceled:
+            return None  # the server has much to do, and may have less at the next look
+        except psycopg.Error as error:
+            self.broken = self.broken or words_of(error)
+            return None
+        return Age(time.time(), oldest, wanted)
+
+    def end(self) -> None:
+        """End the thread and its session; again is fine, and so is a server that does not answer."""
+        self._has_ended.set()
+        if self._connection is None:
+            return
+        if self._thread.ident is not None:
+            self._thread.join(_END_TIMEOUT_S)
+            if self._thread.is_alive():
+                hang_up(self._connection)
+                self._thread.join(_END_TIMEOUT_S)
+        self._connection.close()
+
+    def _watch(self) -> None:
+        begin_s = time.monotonic()
+        rounds = 0
+        while not self._has_ended.is_set() and not self.broken:
+            self.look()
+            rounds = max(rounds, int((time.monotonic() - begin_s) / EVERY_S)) + 1
+            self._has_ended.wait(max(begin_s + rounds * EVERY_S - time.monotonic(), 0.0))
+
+
+def hang_up(connection: psycopg.Connection) -> None:
+    """Break a connection that another thread may wait on."""
+    # It may be lost in another way at this very moment.
+    with (
+        suppress(psycopg.Error, OSError),
+        socket.socket(fileno=os.dup(connection.fileno())) as line,
+    ):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+# A snapshot's xmax is behind it where transactions are under way: the one after the last that has ended. An
+# age is counted from the next number, without the epoch, to a transaction's; 3 is the first that one had.
+_NEXT_XID = "SELECT (age('3'::xid)::bigint + 3) & 4294967295"

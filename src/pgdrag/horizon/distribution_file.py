@@ -1,0 +1,204 @@
+"""How is a distribution of holds written for people, and what is wrong with one that they wrote? TOML."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pgdrag.analysis.holds.distribution import (
+    FORMAT_VERSION,
+    Capture,
+    HoldDistribution,
+    KindOfHolds,
+    Steps,
+    as_level,
+    distribution_of,
+)
+from pgdrag.errors import HoldsError
+from pgdrag.toml_lines import KeyLines, KeyPath
+from pgdrag.units import format_duration
+
+LARGEST_BYTES = 200_000
+_HINT = "Such a file is written by: pgdrag capture horizon DSN --for 1h --output FILE"
+
+
+def read_distribution(path: Path) -> HoldDistribution:
+    """Return what a file says.
+
+    Raises:
+        HoldsError: it cannot be read, or is none; with file and line.
+    """
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise HoldsError("larger than any distribution of holds, 200 kB", path=path)
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise HoldsError(f'could not read "{path}": {reason}', hint=_HINT) from None
+    except UnicodeDecodeError:
+        raise HoldsError("the text is not UTF-8", path=path) from None
+    return parse_distribution(text.removeprefix("\ufeff"), path)
+
+
+def parse_distribution(text: str, path: Path) -> HoldDistribution:
+    """Return what a file's text says.
+
+    Raises:
+        HoldsError: it is no such text; `path` and the line are named.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HoldsError(f"TOML syntax: {str(error).lower()}", path=path) from None
+    lines = KeyLines(text)
+    version = document.get("pgdrag_holds")
+    if version is None:
+        raise HoldsError("this is no distribution of holds", path=path, hint=_HINT)
+    if type(version) is int and version > FORMAT_VERSION:
+        message = f"file format {version} is newer than this pgdrag reads, {FORMAT_VERSION}"
+        hint = "Install a newer pgdrag."
+        raise HoldsError(message, path=path, line=lines.line(("pgdrag_holds",)), hint=hint)
+    try:
+        found = distribution_of(document)
+    except ValidationError as error:
+        first, *others = map(_wrong, error.errors())
+        # A key that is unknown is why another is missing.
+        where, message = next((x for x in others if "unknown" in x[1]), first)
+        raise HoldsError(message, path=path, line=lines.line(where)) from None
+    for where, message in _contradictions(found):
+        raise HoldsError(message, path=path, line=lines.line(where))
+    return found
+
+
+def distribution_text(found: HoldDistribution) -> str:
+    """Return the file: TOML with the words that say what stands in it."""
+    capture = found.capture
+    lines = [
+        "# How long the horizon was held, by what and how often, as looks at intervals saw it.",
+        '# Play it again in a laboratory: [baseline.horizon] or [rungs.horizon], replay = "this file".',
+        f"# {found.words[:1].upper()}{found.words[1:]}.",
+        f"pgdrag_holds = {FORMAT_VERSION}",
+        "",
+        "# From the begin of one hold to that of the next: [seconds, share of gaps that are longer].",
+        f"gaps = {_steps(found.gaps)}",
+        "",
+        "[capture]",
+        *_capture_lines(capture),
+        "",
+        "[at_once]  # how many held at the same time = in which share of the looks",
+        *(f"{number} = {share:g}" for number, share in found.at_once.items()),
+    ]
+    for holder, kind in sorted(found.kinds.items()):
+        lines += ["", *_kind_lines(holder, kind, capture)]
+    return "\n".join(lines) + "\n"
+
+
+def inlined(name: str, directory: Path) -> str:
+    """Return the level's value that carries the distribution in a file.
+
+    Args:
+        name: the file's, relative to `directory`.
+
+    Raises:
+        HoldsError: it cannot be read, is none, or holds nothing to be drawn.
+    """
+    found = read_distribution(directory / name)
+    if not found.can_be_drawn:
+        raise HoldsError(
+            "it has no hold whose length is known: there is nothing to replay",
+            path=directory / name,
+            hint="Capture for longer, while the horizon is held.",
+        )
+    return as_level(found, Path(name).name)
+
+
+def _capture_lines(capture: Capture) -> Iterator[str]:
+    yield f"server = {_string(capture.server)}"
+    yield f"postgres = {_string(capture.postgres)}"
+    yield f"began = {_string(capture.began)}"
+    yield f"captured_s = {_number(capture.captured_s)}"
+    yield f"every_s = {_number(capture.every_s)}  # between two looks"
+    yield f"looks = {capture.looks}"
+    yield f"look_s = {_number(capture.look_s)}  # what one look cost, on average"
+    yield f"blind_s = {_number(capture.blind_s)}  # the server could not be reached for so long"
+    yield f"shortest_s = {_number(capture.shortest_s)}  # shorter holds are left out"
+    yield f"cannot_see = {json.dumps(list(capture.cannot_see), ensure_ascii=False)}"
+
+
+def _kind_lines(holder: str, kind: KindOfHolds, capture: Capture) -> Iterator[str]:
+    yield f"[kinds.{holder}]"
+    yield f"seen = {kind.seen}"
+    yield f"per_hour = {_number(kind.per_hour)}"
+    yield f"in_progress_at_begin = {kind.in_progress_at_begin}  # left-truncated: counted from the age they had"
+    yield f"in_progress_at_end = {kind.in_progress_at_end}  # censored: they lasted for longer than was seen"
+    yield f"begin_unknown = {kind.begin_unknown}  # not in the curve"
+    yield f"ends_between_looks = {kind.ends_between_looks}  # the others' ends the server told"
+    every = format_duration(capture.every_s)
+    yield (
+        f"estimated_share = {_number(kind.estimated_share)}  "
+        f"# of those of under {every}, looks meet but some; the rest is inferred"
+    )
+    yield f"open_share = {_number(kind.open_share)}  # lasts longer than the last length; nobody saw how long"
+    yield f"oldest_transactions = {kind.oldest_transactions}"
+    if kind.applications:
+        pairs = ", ".join(f"{_string(name)} = {n}" for name, n in kind.applications.items())
+        yield f"applications = {{ {pairs} }}"
+    if (curve := kind.curve) is not None:
+        shown = ", ".join(format_duration(curve.quantile(x)) for x in (0.1, 0.5, 0.9))
+        yield f"# A tenth, a half and nine tenths of them are over by {shown}."
+    yield "# [seconds, share of holds that last longer]"
+    yield f"longer_than = {_steps(kind.longer_than)}"
+
+
+def _steps(steps: Steps) -> str:
+    pairs = [f"[{length:g}, {share:g}]" for length, share in steps]
+    rows = [", ".join(pairs[at : at + 6]) for at in range(0, len(pairs), 6)]
+    inner = "".join(f"\n  {row}," for row in rows)
+    return f"[{inner}\n]" if rows else "[]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _wrong(details: ErrorDetails) -> tuple[KeyPath, str]:
+    where = tuple(part for part in details["loc"] if part != "[key]")
+    key = ".".join(map(str, where)) or "the file"
+    match details["type"]:
+        case "missing":
+            return where[:-1], f'missing key "{key}"'
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            return where, f'unknown key "{key}"'
+    text = details["msg"]
+    text = text.removeprefix("Input should ") if text.startswith("Input should ") else text.lower()
+    return where, f'"{key}" must {text}'
+
+
+def _contradictions(found: HoldDistribution) -> Iterator[tuple[KeyPath, str]]:
+    """Yield what no capture could have found, with where it stands."""
+    curves: list[tuple[KeyPath, Steps]] = [(("gaps",), found.gaps)]
+    curves += [(("kinds", x, "longer_than"), kind.longer_than) for x, kind in found.kinds.items()]
+    for where, steps in curves:
+        key = ".".join(map(str, where))
+        if any(a[0] >= b[0] for a, b in pairwise(steps)):
+            yield where, f'"{key}" must have its seconds in ascending order'
+        if any(a >= b for b, a in pairwise((1.0, *(share for _, share in steps)))):
+            yield where, f'"{key}" must have shares that descend from under 1'
+        if steps and steps[-1][1] != 0:
+            yield where, f'"{key}" must end with a share of 0: in the end every hold has ended'
+    wrong = [number for number in found.at_once if not number.isdecimal()]
+    if wrong:
+        yield ("at_once", wrong[0]), f'"{wrong[0]}" in [at_once] is no number of holders'
+    total = sum(found.at_once.values())
+    if found.at_once and abs(total - 1) > 0.01:
+        yield ("at_once",), f"the shares of [at_once] add up to {total:.3g}, not to 1"

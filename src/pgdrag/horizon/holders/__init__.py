@@ -1,0 +1,110 @@
+"""What can hold a horizon back on purpose? One file a kind: hold, verified, and let go.
+
+A holder is registered by being a concrete subclass of `Holder` in a module of this folder. What it
+holds with ends with the process that holds: a session by itself, the rest with its throw-away cluster.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from pgdrag import registry
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
+
+# By which sessions are known to whoever looks at the server: those that hold, those that see to it,
+# and one that clears away when all is released.
+APPLICATION_NAME = "pgdrag horizon holder"
+WATCHER_NAME = "pgdrag horizon"
+TIDIER_NAME = "pgdrag vacuum"
+# What is known of a session that the server ended without a word, as where it crashes.
+LOST_SILENTLY = "its session was lost"
+
+
+@dataclass(frozen=True)
+class HoldPlace:
+    """Where a horizon is held.
+
+    Attributes:
+        conninfo: libpq's, of the database.
+        longest_s: the server itself ends a session that holds for longer, should this process be
+            stopped; None: it does not, whatever its own settings say.
+        cluster: the throw-away cluster that it is; None: somebody's server.
+        application_name: by which a session that holds is known to whoever looks at the server.
+        before_prepare: is told the identifier of a prepared transaction before there is one, for it
+            outlives its session.
+    """
+
+    conninfo: str = field(repr=False)
+    longest_s: float | None = None
+    cluster: Cluster | None = None
+    application_name: str = APPLICATION_NAME
+    before_prepare: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+class Held(Protocol):
+    """A hold in force, until it is released; used by one thread at a time."""
+
+    @property
+    def who(self) -> str:
+        """Return who holds, as `horizon.watching` names it: "session 4711"."""
+
+    def lost(self) -> str:
+        """Return why it holds no more though nobody has released it; "": it holds, as far as can be seen from here."""
+
+    def release(self) -> None:
+        """Let go; again is fine.
+
+        Raises:
+            ServerError: the server does not let it.
+        """
+
+
+class Holder(ABC):
+    """One kind of holder. One instance serves one place.
+
+    Life cycle: `prepare` while nobody measures, `hold` as often as wanted, `close` at the end.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for lists
+    is_bounded_by_session: ClassVar[bool]  # it ends with its session, whatever happens to pgdrag
+    # It takes a server that pgdrag may connect to others and start anew.
+    needs_cluster: ClassVar[bool] = False
+    is_repeatable: ClassVar[bool] = True
+    # What the server must be started with, where nobody sets it.
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def refusal(cls, settings: Mapping[str, str]) -> str:
+        """Return why it cannot hold on a server with these settings: a clause, or ""."""
+        return ""
+
+    def prepare(self, place: HoldPlace) -> None:  # noqa: B027 (most need nothing)
+        """Make what takes time and holds nothing yet.
+
+        Raises:
+            ServerError: it cannot be made here.
+        """
+
+    @abstractmethod
+    def hold(self, place: HoldPlace) -> Held:
+        """Hold, and return as soon as the server shows that it does.
+
+        Raises:
+            ServerError: it refuses, or does not show it.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most have nothing)
+        """Remove what `prepare` made; again is fine."""
+
+
+def all_holders() -> dict[str, type[Holder]]:
+    """Return every registered kind of holder, by name."""
+    import pgdrag.horizon.holders as package
+
+    return registry.registered(package, Holder)  # type: ignore[type-abstract]

@@ -1,0 +1,141 @@
+"""How is a test system's horizon held on purpose for a while, and let go whatever happens?
+
+A session ends with its process, by its own deadline on the server, or by `release`. A prepared
+transaction outlives all three, so that it is noted in the undo journal before there is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+import psycopg
+
+from pgdrag.dsn import Server
+from pgdrag.errors import ServerError
+from pgdrag.horizon.holders import Held, HoldPlace, all_holders
+from pgdrag.undo import Noted, UndoJournal, uninterrupted
+from pgdrag.undo.prepared_transaction import PreparedTransaction
+
+# The server ends a session whose process hangs, so long after the time that was asked for.
+GRACE_S = 2.0
+_LOOK_EVERY_S = 1.0
+_LOOK: LiteralString = """
+SELECT coalesce((SELECT max(greatest(age(backend_xid), age(backend_xmin))) FROM pg_stat_activity
+                  WHERE 'session ' || pid = %(who)s),
+                (SELECT max(age(transaction)) FROM pg_prepared_xacts
+                  WHERE 'prepared transaction ' || gid = %(who)s)),
+       (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables)
+"""
+
+
+@dataclass(frozen=True)
+class HoldProgress:
+    """How it stands with a hold.
+
+    Attributes:
+        elapsed_s: since it holds.
+        age: transactions that have begun since; None: the server did not say.
+        dead_rows: dead row versions in the database's tables, by its statistics; None likewise.
+    """
+
+    elapsed_s: float
+    age: int | None = None
+    dead_rows: int | None = None
+
+
+def application_name(for_s: float) -> str:
+    """Return what pg_stat_activity shows of the session: until when it is to hold, in UTC."""
+    until = datetime.now(UTC) + timedelta(seconds=for_s)
+    return f"pgdrag horizon hold until {until:%H:%M:%S} UTC"
+
+
+@contextmanager
+def holding(server: Server, kind: str, for_s: float, *, name: str) -> Iterator[Held]:
+    """Hold the horizon for the length of the block, and let go at its end, whatever ends it.
+
+    Args:
+        server: where.
+        kind: of holder; one that needs no cluster of pgdrag's own.
+        for_s: after so long, and `GRACE_S`, the server itself ends a session.
+        name: what pg_stat_activity shows of a session.
+
+    Raises:
+        ServerError: the server refuses, or does not show that it is held.
+        StorageError: a prepared transaction cannot be noted in the undo journal; there is none then.
+        UsageError: another pgdrag holds the undo journal.
+    """
+    holder = all_holders()[kind]()
+    assert not holder.needs_cluster, f"a {kind} needs a throw-away cluster"
+    notes: list[Noted] = []
+    place = HoldPlace(
+        server.conninfo(),
+        longest_s=for_s + GRACE_S,
+        application_name=name,
+        before_prepare=_noting(server, notes) if not holder.is_bounded_by_session else None,
+    )
+    held: Held | None = None
+    try:
+        held = holder.hold(place)
+        yield held
+    finally:
+        with uninterrupted():
+            _let_go(held, notes)
+
+
+def watch(
+    server: Server, held: Held, for_s: float, listen: Callable[[HoldProgress], None]
+) -> HoldProgress:
+    """Tell how old the hold is each second, and return when its time is over.
+
+    Raises:
+        ServerError: it was ended by somebody else.
+    """
+    began_s = time.monotonic()
+    progress = HoldProgress(0.0)
+    with server.connect(application_name="pgdrag horizon") as connection:
+        while (elapsed_s := time.monotonic() - began_s) < for_s:
+            lost = held.lost()
+            if lost:
+                raise ServerError(f"{held.who} holds the horizon no more: {lost}")
+            progress = _looked(connection, held, elapsed_s)
+            listen(progress)
+            time.sleep(min(_LOOK_EVERY_S, max(for_s - elapsed_s, 0.0)))
+    return progress
+
+
+def _looked(connection: psycopg.Connection, held: Held, elapsed_s: float) -> HoldProgress:
+    try:
+        ((age, dead_rows),) = connection.execute(_LOOK, {"who": held.who}).fetchall()
+    except psycopg.Error:
+        return HoldProgress(elapsed_s)  # the hold itself says whether the server is gone
+    return HoldProgress(elapsed_s, age, dead_rows)
+
+
+def _noting(server: Server, notes: list[Noted]) -> Callable[[str], None]:
+    journal = UndoJournal.open()
+
+    def note(gid: str) -> None:
+        if server.target.password is not None:
+            PreparedTransaction.passwords[gid] = server.target.password
+        change = PreparedTransaction(gid, server.public_conninfo(), server.name)
+        notes.append(journal.note(change))
+
+    return note
+
+
+def _let_go(held: Held | None, notes: list[Noted]) -> None:
+    for noted in notes:
+        result = UndoJournal.open().put_back(noted)
+        if not result.is_settled:
+            UndoJournal.open().take_doubts()
+            raise ServerError(
+                result.sentence[:1].lower() + result.sentence[1:].rstrip("."),
+                hint="It is noted in the undo journal: pgdrag restore tries again.",
+            )
+    if held is not None and not notes:
+        held.release()

@@ -1,0 +1,219 @@
+"""Who holds a server's horizon back now, what does that cost, and what would end it? Nothing is ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.analysis.holds.distribution import HolderKind
+from pgdrag.dsn import Server
+from pgdrag.errors import ServerError
+from pgdrag.horizon.census import Sighting, take_census
+from pgdrag.horizon.tracking import begin_of, kind_of
+
+TIMEOUT_MS = 10_000
+MOST_TABLES = 10
+# Transaction numbers are compared modulo 2^32; the server stops assigning them 3 million before that.
+_XID_HALF = 2**31
+_RESERVE = 3_000_000
+
+_SESSION: LiteralString = """
+SELECT set_config(name, value, false)
+  FROM (VALUES ('default_transaction_read_only', 'on'), ('statement_timeout', %s), ('lock_timeout', %s))
+       AS wanted (name, value)
+"""
+# By the planner's count of pages: the true size would take a lock, and could have to wait for it.
+_TABLES: LiteralString = """
+SELECT quote_ident(s.schemaname) || '.' || quote_ident(s.relname), s.n_dead_tup, s.n_live_tup,
+       greatest(c.relpages, 0)::bigint * current_setting('block_size')::bigint,
+       extract(epoch FROM clock_timestamp() - greatest(s.last_vacuum, s.last_autovacuum))::float8
+  FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
+ WHERE s.n_dead_tup > 0
+ ORDER BY s.n_dead_tup DESC
+"""
+_SERVER: LiteralString = """
+SELECT pg_is_in_recovery(), current_user::text, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
+       age(datfrozenxid), current_setting('autovacuum_freeze_max_age')::bigint
+  FROM pg_database WHERE datname = current_database()
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Somebody who holds something back.
+
+    Attributes:
+        kind: of holder.
+        name: a session's process number, an identifier, a slot's name.
+        database: whose rows it holds back; "": those of all databases.
+        is_here: it holds back the rows of the database that was asked.
+        age: transactions begun since its oldest; None: it holds back the system catalogs alone.
+        catalog_age: the same of the catalogs, where that is asked for apart.
+        held_s: for how long; None: nothing says.
+        doing: state and application of a session, whether a slot is in use; "" where unknown.
+        ended_by: the statement that would end it; "" where it is to be ended elsewhere.
+        remark: what to know before, or where and how it is ended.
+    """
+
+    kind: HolderKind
+    name: str
+    database: str
+    user: str
+    is_here: bool
+    age: int | None
+    catalog_age: int | None
+    held_s: float | None
+    doing: str
+    ended_by: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class DeadRows:
+    """A table with dead row versions, by the server's statistics.
+
+    Attributes:
+        table: with its schema, quoted where it must be.
+        dead, live: row versions.
+        bytes: of the table at its last vacuum or analyze.
+        dead_bytes: of these, the dead versions' share.
+        vacuumed_s: how long ago the last vacuum ended; None: never.
+    """
+
+    table: str
+    dead: int
+    live: int
+    bytes: int
+    dead_bytes: int
+    vacuumed_s: float | None
+
+
+@dataclass(frozen=True)
+class HorizonState:
+    """How it stands with the horizon of a database.
+
+    Attributes:
+        holders: the oldest first; those of this database before those of others.
+        tables: with most dead row versions, most first.
+        dead, dead_bytes: of all tables.
+        frozen_age: transactions since the oldest that is not frozen in the database.
+        left_until_stop: transactions until the server refuses more, lest numbers wrap around.
+        freeze_max_age: from which age on the server vacuums every table, whatever is configured.
+        cannot_see: what this role was not shown, in sentences.
+    """
+
+    server: str
+    version: str
+    is_standby: bool
+    holders: tuple[Standing, ...]
+    tables: tuple[DeadRows, ...]
+    dead: int
+    dead_bytes: int
+    frozen_age: int
+    left_until_stop: int
+    freeze_max_age: int
+    cannot_see: tuple[str, ...]
+
+
+def horizon_state(server: Server) -> HorizonState:
+    """Return how it stands with the horizon of a server's database; three statements, read-only.
+
+    Raises:
+        ServerError: the server does not answer in time.
+    """
+    with server.connect(application_name="pgdrag horizon show") as connection:
+        try:
+            connection.execute(_SESSION, (str(TIMEOUT_MS), str(TIMEOUT_MS)))
+            census = take_census(connection)
+            ((is_standby, role, sees_all, frozen_age, freeze_max_age),) = connection.execute(
+                _SERVER
+            ).fetchall()
+            rows = connection.execute(_TABLES).fetchall()
+        except psycopg.Error as error:
+            reason = error.diag.message_primary or str(error).strip().partition("\n")[0]
+            raise ServerError(
+                f"could not ask {server.name} who holds its horizon: {reason}"
+            ) from error
+        database = server.target.database
+        holders = [_standing(x, database, connection) for x in census]
+    tables = tuple(_dead_rows(*row) for row in rows)
+    return HorizonState(
+        server=server.name,
+        version=server.version,
+        is_standby=bool(is_standby),
+        holders=tuple(sorted(holders, key=lambda x: (not x.is_here, -(x.age or 0)))),
+        tables=tables[:MOST_TABLES],
+        dead=sum(x.dead for x in tables),
+        dead_bytes=sum(x.dead_bytes for x in tables),
+        frozen_age=frozen_age,
+        left_until_stop=max(_XID_HALF - _RESERVE - frozen_age, 0),
+        freeze_max_age=freeze_max_age,
+        cannot_see=() if sees_all else (_hidden(role),),
+    )
+
+
+def _standing(seen: Sighting, database: str, connection: psycopg.Connection) -> Standing:
+    kind = kind_of(seen)
+    begin_s = begin_of(seen, kind)
+    ended_by, remark = _end_of(seen, connection)
+    return Standing(
+        kind=kind,
+        name=seen.name,
+        database=seen.database,
+        user=seen.user,
+        is_here=seen.concerns(database),
+        age=seen.age,
+        catalog_age=seen.catalog_age,
+        held_s=None if begin_s is None else max(seen.at_s - begin_s, 0.0),
+        doing=", ".join(filter(None, (seen.state, seen.application))),
+        ended_by=ended_by,
+        remark=remark,
+    )
+
+
+def _end_of(seen: Sighting, connection: psycopg.Connection) -> tuple[str, str]:
+    """Return the statement that would end a holder, and what to know before."""
+    match seen.who:
+        case "session":
+            remark = "What it has not committed is undone."
+            if seen.state == "active" and seen.xid is None:
+                remark = "Its statement fails; pg_cancel_backend would leave the session alive."
+            return f"SELECT pg_terminate_backend({int(seen.name)});", remark
+        case "prepared":
+            name = _literal(seen.name, connection)
+            where = f'In database "{seen.database}", as "{seen.user}" or a superuser.'
+            remark = (
+                f"{where} What it did is undone; COMMIT PREPARED would keep it: ask whose it is."
+            )
+            return f"ROLLBACK PREPARED {name};", remark
+        case "slot" if seen.state.startswith("in use"):
+            return "", f"It is in use: {_AT_THE_STANDBY}"
+        case "slot":
+            name = _literal(seen.name, connection)
+            remark = "Whoever reads from it must then be set up anew, or catch up another way."
+            return f"SELECT pg_drop_replication_slot({name});", remark
+    return "", _AT_THE_STANDBY[:1].upper() + _AT_THE_STANDBY[1:]
+
+
+_AT_THE_STANDBY = (
+    "end the longest transaction on the standby (there: SELECT pid, xact_start FROM pg_stat_activity WHERE "
+    "backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC), or set hot_standby_feedback = off there."
+)
+
+
+def _literal(text: str, connection: psycopg.Connection) -> str:
+    return sql.Literal(text).as_string(connection).strip()
+
+
+def _dead_rows(table: str, dead: int, live: int, size: int, vacuumed_s: float | None) -> DeadRows:
+    return DeadRows(table, dead, live, size, round(size * dead / (dead + live)), vacuumed_s)
+
+
+def _hidden(role: str) -> str:
+    return (
+        f'What sessions of other roles do, and since when, role "{role}" is not shown: a member of '
+        "pg_monitor is."
+    )

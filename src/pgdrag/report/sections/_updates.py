@@ -1,0 +1,77 @@
+"""What an update of the workload's took through the window, look by look, and how it found its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdrag.analysis.wording import counted
+from pgdrag.exhibits import UpdateLook
+from pgdrag.report.document import (
+    Align,
+    Block,
+    Cell,
+    Column,
+    Details,
+    Lines,
+    Paragraph,
+    Table,
+    Tone,
+)
+from pgdrag.report.plan_text import plan_text
+from pgdrag.report.sections._looked_at import LookedAt
+from pgdrag.report.sections.plans import statement_words
+from pgdrag.units import format_duration
+
+HOW_UPDATES_ARE_SEEN = (
+    "EXPLAIN (ANALYZE, BUFFERS) of one row's update, run and rolled back. Buffers count each time that a "
+    "block of a table or an index is looked at: to find the row, to add its new version and its index entries."
+)
+
+
+def update_blocks(seen: LookedAt, room_bytes: float) -> Iterator[Block]:
+    """Yield a table a statement, folded, with its plans at both ends as far as there is room for them."""
+    words = seen.detail("buffers_per_update")
+    how = (Paragraph(words, Tone.MUTED),) if words else ()
+    for query, looks in seen.updates.items():
+        blocks = (*how, _table(looks), *_plans(looks, room_bytes))
+        yield Details(f"Update on {seen.name}: {statement_words(query)}", blocks)
+
+
+def _table(looks: Sequence[UpdateLook]) -> Table:
+    columns = (
+        Column("At", Align.RIGHT),
+        Column("Buffers", Align.RIGHT),
+        Column("of these read", Align.RIGHT),
+        Column("Rows", Align.RIGHT),
+        Column("Took", Align.RIGHT),
+        Column("Rows found by"),
+    )
+    rows = tuple(
+        (
+            Cell(format_duration(look.at_s)),
+            Cell(f"{look.buffers:,}", is_strong=True),
+            Cell(f"{look.buffers_read:,}"),
+            Cell(f"{look.rows:,.0f}"),
+            Cell(format_duration(look.took_s)),
+            Cell(look.way),
+        )
+        for look in looks
+    )
+    return Table("What the update took, through the window", columns, rows)
+
+
+def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
+    """Yield the first plan and the last, and those in between that find rows another way."""
+    told = [(look, plan_text(look.plan)) for look in looks if look.plan is not None]
+    left = room_bytes
+    # What it came to first, then how it began.
+    kept = []
+    for look, text in (*told[-1:], *told[:-1]):
+        left -= len(text.encode())
+        if left >= 0:
+            kept.append((look, text))
+    for look, text in sorted(kept, key=lambda each: each[0].at_s):
+        yield Paragraph(f"At {format_duration(look.at_s)}:")
+        yield Lines(text)
+    if (rest := len(told) - len(kept)) > 0:
+        yield Paragraph(f"{counted(rest, 'more plan')} in the report as JSON.", Tone.MUTED)

@@ -1,0 +1,92 @@
+"""Does the length of the hold decide, or what grows with it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pgdrag.analysis.dose.deciders import GROWING
+from pgdrag.analysis.dose.findings import Decider, DecidersFinding
+from pgdrag.analysis.findings import Findings, Interval
+from pgdrag.analysis.wording import as_sentence, counted, listed
+from pgdrag.report.cells import NOTHING
+from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
+from pgdrag.report.sections import Section
+
+_READING = (
+    "Partial rank correlations of the log rate, over intervals of five seconds: -1 where more of the quantity always goes "
+    "with less throughput while the other is kept equal, 0 where it has nothing to do with it. Intervals at 95 %, from trials drawn "
+    "with replacement. Within a hold all of these grow together; what tells them apart is the time after a release. "
+    "Correlations, as ever, do not tell a cause from what stands for it."
+)
+
+
+class WhatDecidesSection(Section):
+    """Partial correlations of throughput with the length of the hold, and with what grows with it."""
+
+    name: ClassVar[str] = "what-decides"
+    summary: ClassVar[str] = "whether the length of the hold decides, or what grows with it"
+    title: ClassVar[str] = "What decides: the length of the hold, or what grows with it"
+    order: ClassVar[int] = 24
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """The horizon was held, and a quantity that grows with it was seen in enough trials."""
+        return bool(_found(findings))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the verdict of each variant, and the correlations behind it."""
+        found = _found(findings)
+        blocks: list[Block] = [_verdicts(found)]
+        for one in found:
+            blocks.append(_table(one))
+            blocks.append(Paragraph(_basis(one), Tone.MUTED))
+        return (*blocks, Paragraph(_READING, Tone.MUTED))
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the verdicts."""
+        return (_verdicts(_found(findings)),)
+
+
+def _found(findings: Findings) -> tuple[DecidersFinding, ...]:
+    return findings.horizon.deciders if findings.horizon is not None else ()
+
+
+def _verdicts(found: Sequence[DecidersFinding]) -> Items:
+    return Items(tuple(as_sentence(f"{one.variant}: {one.sentence}") for one in found))
+
+
+def _basis(found: DecidersFinding) -> str:
+    missing = [GROWING[name] for name in found.missing]
+    unseen = f"; not seen in enough intervals: {listed(missing)}" if missing else ""
+    read = f"{counted(found.intervals, 'interval')} of {counted(found.trials, 'trial')}"
+    return as_sentence(f"{found.variant}: {read}{unseen}")
+
+
+def _table(found: DecidersFinding) -> Table:
+    columns = (
+        Column("Quantity"),
+        Column("It, the length kept equal", Align.RIGHT),
+        Column("The length, it kept equal", Align.RIGHT),
+        Column("It, all others kept equal", Align.RIGHT),
+        Column("The two together", Align.RIGHT),
+        Column("Decides"),
+    )
+    rows = tuple(_row(one) for one in found.deciders)
+    return Table(f"What throughput goes with: {found.variant}", columns, rows)
+
+
+def _row(one: Decider) -> tuple[Cell, ...]:
+    doubtful = one.verdict in ("cannot be told", "cannot be separated")
+    return (
+        Cell(one.label, is_strong=True),
+        _correlation(one.this_given_length),
+        _correlation(one.length_given_this),
+        NOTHING if one.this_given_all is None else _correlation(one.this_given_all),
+        Cell(f"{one.with_length:+.2f}"),
+        Cell(one.verdict, tone=Tone.DOUBT if doubtful else Tone.PLAIN),
+    )
+
+
+def _correlation(found: Interval) -> Cell:
+    return Cell(f"{found.center:+.2f}", f"{found.low:+.2f} to {found.high:+.2f}")

@@ -1,0 +1,298 @@
+"""Where does a trial's cluster lie, and is that still fit to measure on?
+
+Without more, in the scratch directory. A treatment with `storage` levels has a file system of its own,
+so that no trial touches anybody else's disk::
+
+    <scratch>/storage/device-RANDOM/    an owned directory
+        device                          the file that becomes a loop device
+        mount/                          its file system: a scratch directory with snapshots and clusters
+
+Every step is in the undo journal before it is made, and taken back from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from pgdrag.errors import ScratchDeviceError, StorageError
+from pgdrag.loop_devices import attach, devices_on, uses_direct_io
+from pgdrag.mounts import mount, mount_at, mount_holding, unmount
+from pgdrag.programs import run_program
+from pgdrag.servers.device_health import LEAST_FREE_BYTES, MountedDevice
+from pgdrag.servers.file_systems import allocate, make_file_system
+from pgdrag.servers.processes import pids_within, send_signal, wait_until
+from pgdrag.servers.real_device import refuse_taken_device
+from pgdrag.servers.scratch import (
+    DEVICE_PREFIX,
+    OwnedDirectory,
+    Scratch,
+    full_disk,
+    storage_errors,
+)
+from pgdrag.servers.storage_spec import StorageSpec
+from pgdrag.undo import Change, Noted, UndoJournal
+from pgdrag.undo.loop_device import LoopDevice
+from pgdrag.undo.made_file import MadeFile
+from pgdrag.undo.mounted import Mounted
+
+_BACKING_FILE = "device"
+_MOUNT_POINT = "mount"
+_KILL_TIMEOUT_S = 10.0
+# What must be left on the disk that a device's file lies on.
+_SPARE_BYTES = 64 * 2**20
+# All else as the file system has it by default. btrfs would give blocks of the file back to the disk
+# below, in the background of a trial, and get them again when they are written next.
+_ALWAYS_MOUNTED_WITH = {"btrfs": ("nodiscard",)}
+
+
+class Storage:
+    """The scratch directory as it is, on a disk that is somebody's.
+
+    Attributes:
+        scratch: where the clusters and snapshots of its trials are.
+        notes: sentences on what is not as it was asked for.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self.scratch = scratch
+        self.notes: tuple[str, ...] = ()
+
+    def refuse_spoilt(self) -> None:
+        """Raise `ScratchDeviceError` where no trial can be measured on it; a disk is not looked at."""
+
+
+class ScratchDevice(Storage):
+    """A file system of a treatment's own, mounted from `make` until `remove`.
+
+    Attributes:
+        spec: what was asked for.
+        mount_point: where it is mounted.
+        block_device: what is mounted there.
+    """
+
+    def __init__(self, spec: StorageSpec, base: Scratch, journal: UndoJournal) -> None:
+        self.spec = spec
+        self.notes = ()
+        self._base = base
+        self._journal = journal
+        self._noted: list[Noted] = []
+        self._owned: OwnedDirectory = base.own_directory(base.storage, DEVICE_PREFIX)
+        self._file = self._owned.path / _BACKING_FILE
+        self.mount_point = self._owned.path / _MOUNT_POINT
+        self.block_device = spec.device or self._file
+        self._asked_options: tuple[str, ...] = ()
+        self._mounted: MountedDevice | None = None
+        self._is_sparse = False
+
+    @classmethod
+    def make(
+        cls,
+        spec: StorageSpec,
+        base: Scratch,
+        journal: UndoJournal,
+        *,
+        allowed: frozenset[str] = frozenset(),
+    ) -> ScratchDevice:
+        """Make the device and its file system, and mount it; this takes root.
+
+        Args:
+            spec: what is asked for.
+            base: the scratch directory below which it is mounted.
+            journal: where every step is noted before it is made.
+            allowed: what `--allow-change` names: a real device must be among it.
+
+        Raises:
+            StorageError: the disk is full, or no loop device is free.
+            ScratchDeviceError: the file system cannot be made or mounted as it was asked for.
+            UsageError: a real device is in use, is not empty, or nobody allowed it.
+        """
+        if spec.device is not None:
+            refuse_taken_device(spec.device, allowed=allowed, overwrite=spec.overwrite)
+        device = cls(spec, base, journal)
+        try:
+            if spec.device is None:
+                device.block_device = device._loop_device()
+            make_file_system(spec, device.block_device)
+            device.mount_point.mkdir()
+            device._note(Mounted(str(device.mount_point)))
+            device._mount(())
+            device.scratch = Scratch.open(device.mount_point)
+        except BaseException:
+            device.remove()
+            raise
+        return device
+
+    def is_mounted_with(self, options: Sequence[str]) -> bool:
+        """Whether it is mounted with these options of its file system's own, as far as they are taken."""
+        return tuple(options) == self._asked_options
+
+    def mount_with(self, options: Sequence[str]) -> None:
+        """Mount it afresh, with these options of its file system's own.
+
+        Options that the kernel refuses are left out; whoever asks for them sees that in what is in
+        force. Nobody may use it meanwhile.
+
+        Raises:
+            ScratchDeviceError: somebody uses it, or it cannot be mounted any more.
+        """
+        self._unmount()
+        asked = tuple(options)
+        taken: tuple[str, ...] = ()
+        if self._is_mountable_with(asked):
+            taken = asked
+        else:
+            for option in asked:
+                if self._is_mountable_with((*taken, option)):
+                    taken = (*taken, option)
+        self._mount(taken)
+        self._asked_options = asked
+
+    def refuse_spoilt(self) -> None:
+        """Raise `ScratchDeviceError` if it is gone, read-only or full.
+
+        Raises:
+            StorageError: the disk below is full, which is no treatment's doing.
+        """
+        words = self._trouble(is_full=False)
+        if words is not None:
+            raise self._error(words)
+
+    def spoilt(self, error: Exception) -> ScratchDeviceError | None:
+        """Return what is wrong with the device where that is behind an error; None: it is sound.
+
+        Raises:
+            StorageError: the disk below is full.
+        """
+        if isinstance(error, ScratchDeviceError):
+            return error
+        if not isinstance(error, StorageError):
+            words = self._trouble(is_full=False)
+            return None if words is None else self._error(words)
+        if error.path is None or not error.path.is_relative_to(self.mount_point):
+            return None
+        words = self._trouble(is_full=error.is_full) or f"cannot be used: {error.message}"
+        return self._error(words, error.detail)
+
+    def remove(self) -> None:
+        """Take it away: mount, loop device and file, in this order; again is fine.
+
+        What cannot be taken away stays in the undo journal, which tells of it.
+        """
+        self._end_servers()
+        while self._noted:
+            self._journal.put_back(self._noted.pop())
+        if self.spec.device is not None and self._mounted is not None:
+            # As it was found: empty. wipefs leaves alone what is still in use.
+            run_program("wipefs", "--all", "--quiet", self.block_device)
+        if mount_at(self.mount_point) is None and not devices_on(self._file):
+            with contextlib.suppress(OSError):
+                self._owned.remove()
+        self._owned.release()
+
+    def _trouble(self, *, is_full: bool) -> str | None:
+        assert self._mounted is not None, "a device that is made is mounted"
+        words = self._mounted.trouble(is_full=is_full)
+        if words and self._is_sparse and self._base.free_bytes() < LEAST_FREE_BYTES:
+            raise full_disk("write to the scratch device", self._file)
+        return words
+
+    def _error(self, words: str, detail: str | None = None) -> ScratchDeviceError:
+        message = f"the scratch device {words}"
+        return ScratchDeviceError(message, path=self.mount_point, detail=detail)
+
+    def _note(self, change: Change) -> None:
+        self._noted.append(self._journal.note(change))
+
+    def _loop_device(self) -> Path:
+        self._base.require_free(
+            self.spec.size_bytes + _SPARE_BYTES, f"make {self.spec.words} in the scratch directory"
+        )
+        self._note(MadeFile(str(self._file)))
+        with storage_errors("make a scratch device", self._file):
+            self._is_sparse = not allocate(self._file, self.spec.size_bytes)
+        self._note(LoopDevice(str(self._file)))
+        device = attach(self._file, direct_io=self.spec.direct_io)
+        below = mount_holding(self._file)
+        kind = "the file system" if below is None else below.file_system
+        if self._is_sparse:
+            self.notes += (
+                f"{kind} cannot reserve room for the scratch device beforehand: it allocates blocks "
+                "while trials run",
+            )
+        if self.spec.direct_io and not uses_direct_io(device):
+            self.notes += (
+                f"{kind} takes no direct I/O: the page cache holds the scratch device's blocks a "
+                "second time, and answers reads that should have gone to the disk",
+            )
+        return device
+
+    def _mount(self, options: tuple[str, ...]) -> None:
+        kind = self.spec.file_system
+        every = (*_ALWAYS_MOUNTED_WITH.get(kind, ()), *options)
+        refusal = mount(self.block_device, self.mount_point, kind, every)
+        if refusal is not None:
+            raise ScratchDeviceError(
+                f"could not mount {self.spec.words}: {refusal}", path=self.mount_point
+            )
+        file = None if self.spec.device is not None else self._file
+        self._mounted = MountedDevice.found(
+            self.mount_point, self.block_device, file, self.spec.size_bytes
+        )
+        # Nobody but root lists it, and the server's user passes through.
+        self.mount_point.chmod(0o711)
+
+    def _unmount(self) -> None:
+        left = unmount(self.mount_point, or_hide=False)
+        if left is not None:
+            raise self._error(f"could not be mounted afresh: {left}")
+
+    def _is_mountable_with(self, options: tuple[str, ...]) -> bool:
+        try:
+            self._mount(options)
+        except ScratchDeviceError:
+            return False
+        self._unmount()
+        return True
+
+    def _end_servers(self) -> None:
+        """End what servers still run there, also where the directory by which they are known is gone."""
+        user, mounted = self._base.user, self._mounted
+        if mounted is None or user is None:
+            return
+
+        def all_gone() -> bool:
+            left = pids_within(mounted.number, user.uid)
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+            return not left
+
+        wait_until(all_gone, _KILL_TIMEOUT_S)
+
+
+def is_scratch_device(mount_point: Path) -> bool:
+    """Whether what is mounted there is pgdrag's own, and goes with the run."""
+    return mount_point.name == _MOUNT_POINT and mount_point.parent.name.startswith(DEVICE_PREFIX)
+
+
+def remove_abandoned_device(owned: OwnedDirectory) -> None:
+    """Take away what the undo journal left of the device of a process that died.
+
+    Raises:
+        StorageError: it is still mounted or attached.
+    """
+    mount_point, file = owned.path / _MOUNT_POINT, owned.path / _BACKING_FILE
+    for change in (Mounted(str(mount_point)), LoopDevice(str(file))):
+        result = change.put_back(overwrite=False)
+        if not result.is_settled:
+            raise StorageError(result.sentence.rstrip("."), path=owned.path)
+    owned.remove()
+
+
+def clusters_on_abandoned(owned: OwnedDirectory) -> list[Path]:
+    """Return the directories of clusters on the device of a process that died, as far as it is readable."""
+    with contextlib.suppress(OSError):
+        return list((owned.path / _MOUNT_POINT / "clusters").iterdir())
+    return []

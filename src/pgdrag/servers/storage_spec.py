@@ -1,0 +1,145 @@
+"""What does a treatment ask of the device that its cluster lies on, and can that be understood?
+
+Nothing here looks at the machine.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.errors import UsageError
+from pgdrag.units import format_bytes, parse_bytes
+
+FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
+_REFLINKED = frozenset({"xfs", "btrfs"})
+NAMES = ("size", "file_system", "mkfs_options", "device", "direct_io", "overwrite")
+# A server's own files and WAL, before there is any data.
+LEAST_BYTES = 128 * 2**20
+_YES = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+@dataclass(frozen=True)
+class StorageSpec:
+    """A file system to be made for a cluster.
+
+    Attributes:
+        size_bytes: of a file that becomes a loop device; 0 with a `device`.
+        mkfs_options: more words for mkfs, beside pgdrag's own.
+        device: a real device by path, all of which is taken.
+        direct_io: the loop device goes past the page cache to its file.
+        overwrite: what is on the device may be lost.
+    """
+
+    size_bytes: int = 0
+    file_system: str = "ext4"
+    mkfs_options: tuple[str, ...] = ()
+    device: Path | None = None
+    direct_io: bool = True
+    overwrite: bool = False
+
+    @classmethod
+    def of(cls, levels: Mapping[str, str]) -> StorageSpec | None:
+        """Return what the `storage` levels of one treatment come to; None: they name no device.
+
+        Raises:
+            UsageError: one of them cannot be understood, or two contradict each other.
+        """
+        parsed = dict(parse_level(name, value) for name, value in levels.items())
+        if not parsed:
+            return None
+        spec = cls(**parsed)  # type: ignore[arg-type]
+        if spec.device is None and not spec.size_bytes:
+            raise UsageError("a scratch device needs a size", hint='Write size = "20GB".')
+        if spec.device is not None and spec.size_bytes:
+            raise UsageError(
+                f'storage "{spec.device}" cannot have a size: all of the device is taken',
+                hint="Leave out size, or device.",
+            )
+        return spec
+
+    @property
+    def can_reflink(self) -> bool:
+        """Whether copies can share their blocks with the original until they are written."""
+        return self.file_system in _REFLINKED
+
+    @property
+    def place(self) -> str:
+        """What a cluster lies on, for people: "ext4 on a loop device"."""
+        return f"{self.file_system} on {self.device or 'a loop device'}"
+
+    @property
+    def words(self) -> str:
+        """The same with its size, where it has one of its own: "1 GB of ext4 on a loop device"."""
+        size = f"{format_bytes(self.size_bytes)} of " if self.size_bytes else ""
+        return f"{size}{self.place}"
+
+
+def parse_level(name: str, value: str) -> tuple[str, object]:
+    """Return the field of `StorageSpec` that a level sets, and to what.
+
+    Raises:
+        UsageError: there is no such level, or none of that value.
+    """
+    parse = _PARSERS.get(name)
+    if parse is None:
+        raise UsageError(f'storage has no "{name}"', hint=f"It has {', '.join(NAMES)}.")
+    return parse(value)
+
+
+def _size(value: str) -> tuple[str, object]:
+    size_bytes = parse_bytes(value)
+    if size_bytes < LEAST_BYTES:
+        raise UsageError(
+            f'storage "size" cannot be {value}: a cluster alone needs {format_bytes(LEAST_BYTES)}'
+        )
+    # Whole pages, since direct I/O knows nothing smaller.
+    return "size_bytes", size_bytes // 4096 * 4096
+
+
+def _file_system(value: str) -> tuple[str, object]:
+    if value not in FILE_SYSTEMS:
+        raise UsageError(
+            f'storage "file_system" cannot be "{value}"',
+            hint=f"pgdrag makes {', '.join(FILE_SYSTEMS)}.",
+        )
+    return "file_system", value
+
+
+def _mkfs_options(value: str) -> tuple[str, object]:
+    try:
+        return "mkfs_options", tuple(shlex.split(value))
+    except ValueError as error:
+        raise UsageError(
+            f'storage "mkfs_options" cannot be read as words of a command: {error}',
+            hint='Write them as for a shell: mkfs_options = "-b 4096".',
+        ) from None
+
+
+def _device(value: str) -> tuple[str, object]:
+    if not value.startswith("/dev/"):
+        raise UsageError(
+            f'storage "device" cannot be "{value}"', hint='Name it by its path: "/dev/sdb".'
+        )
+    return "device", Path(value)
+
+
+def _flag(name: str) -> Callable[[str], tuple[str, object]]:
+    def parse(value: str) -> tuple[str, object]:
+        if value.lower() not in _YES:
+            raise UsageError(f'storage "{name}" cannot be "{value}"', hint='Write "on" or "off".')
+        return name, _YES[value.lower()]
+
+    return parse
+
+
+_PARSERS: Mapping[str, Callable[[str], tuple[str, object]]] = {
+    "size": _size,
+    "file_system": _file_system,
+    "mkfs_options": _mkfs_options,
+    "device": _device,
+    "direct_io": _flag("direct_io"),
+    "overwrite": _flag("overwrite"),
+}

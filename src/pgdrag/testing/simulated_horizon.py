@@ -1,0 +1,89 @@
+"""What does a held horizon do to a simulated server? Its cost grows while it is held, and goes again after.
+
+Each second of the hold adds the same to the cost of a transaction, so that the rate falls as
+1 / (1 + t/tau). What is added goes when the horizon is free: soon where a vacuum cleans up, and slowly
+where only the transactions themselves do. The dead versions go with it; the file that they have
+bloated stays as large as it is, unless indexes are made anew, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.measurement import Sample
+from pgdrag.plan import HORIZON, Treatment
+
+_CLEANED_S = {"nothing": 8.0, "vacuum": 2.0, "vacuum and reindex": 1.0}  # until 1/e is left
+
+
+@dataclass(frozen=True)
+class SimulatedHold:
+    """One hold, from the beginning of the window.
+
+    Attributes:
+        length_s: infinite: until the trial's end.
+        cost_per_s: what each second of it adds to the cost of a transaction, as a share of that.
+        cleaned_s: after its end, the time in which the added cost falls to 1/e.
+        is_made_anew: indexes are, after its end.
+    """
+
+    length_s: float
+    cost_per_s: float
+    cleaned_s: float
+    is_made_anew: bool = False
+
+    def times_slower(self, t_s: float) -> float:
+        """Return the cost of a transaction at a second of the window, over that without a hold."""
+        if t_s <= self.length_s:
+            return 1 + self.cost_per_s * t_s
+        left = math.exp(-(t_s - self.length_s) / self.cleaned_s)
+        return 1 + self.cost_per_s * self.length_s * left
+
+    def exhibits(self, samples: Sequence[Sample]) -> Exhibits:
+        """Return what collectors would see of it: the holder, the horizon's age and what it costs."""
+        times = tuple(one.t_s for one in samples)
+        ages: list[float] = []
+        dead: list[float] = []
+        bloat: list[float] = []
+        committed = grown = 0
+        for one in samples:
+            is_held = one.t_s <= self.length_s
+            committed = committed + one.committed if is_held else 0
+            is_made_anew = not is_held and self.is_made_anew
+            grown = 0 if is_made_anew else max(grown, committed)
+            ages.append(float(committed))
+            bloat.append(1 + grown / 10_000)
+            kept = dead[-1] if dead else 0.0
+            left = math.exp(-one.duration_s / self.cleaned_s)
+            dead.append(kept + one.committed / 1000 if is_held else kept * left)
+        end_s = min(self.length_s, times[-1] if times else 0.0)
+        text = "session 1 (idle in transaction, pgdrag horizon holder), old when last seen"
+        return Exhibits(
+            series=(
+                Series("horizon_age_transactions", "age", "count", times, tuple(ages)),
+                Series("dead_versions_per_row", "dead versions", "count", times, tuple(dead)),
+                Series("bloat_ratio", "bloat", "count", times, tuple(bloat)),
+            ),
+            events=(Event("holder", 0.0, end_s, text),),
+        )
+
+
+def simulated_hold(treatment: Treatment, costs_per_s: Mapping[str, float]) -> SimulatedHold | None:
+    """Return what the treatment holds; None without levels of the horizon.
+
+    Args:
+        costs_per_s: by the holder's name; a holder that is not named costs nothing.
+    """
+    levels = treatment.of_kind(HORIZON)
+    if levels.get("holder", "nobody") == "nobody":
+        return None
+    length = levels.get("hold", "window")
+    return SimulatedHold(
+        math.inf if length == "window" else float(length.removesuffix("s")),
+        costs_per_s.get(levels["holder"], 0.0),
+        _CLEANED_S[levels.get("after_release", "nothing")],
+        is_made_anew="reindex" in levels.get("after_release", ""),
+    )

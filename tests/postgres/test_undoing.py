@@ -1,0 +1,164 @@
+"""What is put back when a run that changes the operating system ends otherwise than it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import UsageError
+from pgdrag.events import Event, PhaseStarted, ignore
+from pgdrag.plan import (
+    Level,
+    LoadProfile,
+    Outcome,
+    Rung,
+    Source,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
+from pgdrag.servers.processes import wait_until
+from pgdrag.servers.scratch import Scratch
+from pgdrag.trial import ServerBench
+from pgdrag.undo import UndoJournal
+from pgdrag.undo.written_value import shown_value, write_value
+
+THRESHOLD = Path("/proc/sys/vm/extfrag_threshold")
+LEVEL = Level("sysctl", "vm.extfrag_threshold", "493")
+EXPERIMENT = """
+pgdrag = 1
+name = "fragmented"
+workload = { kind = "pgbench", scripts = ["select-only"] }
+[baseline.sysctl]
+"vm.extfrag_threshold" = 493
+[[rungs]]
+name = "more"  # whichever comes first, the kernel's value is the same
+setting = { work_mem = "8MB" }
+[scales.demo]
+load = { connections = 1, warm_up_s = 0, measure_s = 60 }
+"""
+START_TIMEOUT_S = 120
+
+
+@pytest.fixture
+def running(
+    host_alone: UndoJournal, scratch: Scratch, tmp_path: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """A run in its first trial, with the kernel's value changed."""
+    host_alone.release()
+    file = tmp_path / "fragmented.toml"
+    file.write_text(EXPERIMENT)
+    environment = {
+        **os.environ,
+        "PGDRAG_HOME": str(tmp_path / "home"),
+        "PGDRAG_SCRATCH": str(scratch.root),
+        "PGDRAG_MACHINE": f"undoing-{os.getpid()}",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "pgdrag", "run", str(file)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests are run in the background, Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        try:
+            is_changed = wait_until(
+                lambda: shown_value(THRESHOLD) == "493" or process.poll() is not None,
+                START_TIMEOUT_S,
+            )
+            assert is_changed
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            left = UndoJournal.open()
+            left.put_back_all()
+            left.release()
+
+
+@pytest.fixture
+def before() -> str:
+    return shown_value(THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("number", "again"),
+    [
+        (signal.SIGINT, False),
+        (signal.SIGTERM, False),
+        (signal.SIGHUP, False),
+        (signal.SIGTERM, True),
+    ],
+)
+def test_a_signal_ends_the_run_and_further_ones_do_not_disturb_the_undoing(
+    before, running, number, again
+):
+    running.send_signal(number)
+    while again and running.poll() is None:
+        running.send_signal(number)
+        wait_until(lambda: running.poll() is not None, 0.02)
+    said = running.communicate()[1]
+    # Whom further signals hit is ended by them, but not before all is put back.
+    assert again or (running.returncode == 130 and "was interrupted" in said), said
+    assert shown_value(THRESHOLD) == before
+    assert (Path(os.environ["PGDRAG_UNDO"]) / "undo.jsonl").read_bytes() == b""
+
+
+def test_after_kill_9_restore_puts_it_back(before, running):
+    running.kill()
+    running.wait()
+    assert shown_value(THRESHOLD) == "493"
+    command = [sys.executable, "-m", "pgdrag", "restore"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{THRESHOLD} was put back from 493 to {before}.\n",
+    )
+    assert shown_value(THRESHOLD) == before
+
+
+def test_a_second_run_that_changes_the_machine_is_refused_and_others_are_not(
+    running, bench: ServerBench
+):
+    with pytest.raises(UsageError, match=rf"another pgdrag \(process {running.pid}\) changes"):
+        bench.prepare(study(LEVEL), ignore)
+    bench.prepare(study(), ignore)
+
+
+def test_what_somebody_changes_during_a_trial_is_a_warning_of_it(
+    host_alone: UndoJournal, bench: ServerBench, before: str
+):
+    def meddle(event: Event) -> None:
+        if event == PhaseStarted("measure", 1.0):
+            write_value(THRESHOLD, "495")
+
+    trial = Trial(1, 1, 1, study(LEVEL).rungs[0].treatment, SPEC, LOAD, seed=1)
+    result = bench.run(trial, meddle)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    (warning,) = [x for x in result.warnings if "somebody else" in x]
+    assert warning.startswith(
+        f"{THRESHOLD} is 495: somebody else changed it after pgdrag had set it"
+    )
+    assert shown_value(THRESHOLD) == "495"
+    host_alone.put_back_all(overwrite=True)
+    assert shown_value(THRESHOLD) == before
+
+
+SPEC = WorkloadSpec("pgbench", {"scale": 1, "scripts": ["select-only"]})
+LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1.0, budget_s=1.0)
+
+
+def study(*levels: Level) -> Study:
+    """Return a study of one rung."""
+    rung = Rung("only", "", Treatment("only", levels), levels)
+    return Study("s", "s", "", "demo", "ladder", (rung,), Source(), SPEC, LOAD, 1)

@@ -1,0 +1,239 @@
+"""Throughput within a window: which curve, how fast, of which part, and what nobody can tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from analysis_runs import measurement, result, run_of, rung
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdrag.analysis.combine import RungTrials
+from pgdrag.analysis.decay.fit import quantiles, without_stalls
+from pgdrag.analysis.decay.one_trial import trial_rate_words
+from pgdrag.analysis.decay.shapes import FAMILIES, Box
+from pgdrag.analysis.decay.stretches import held_for, held_span, stretch_of
+from pgdrag.analysis.decay.together import finding_of, rung_decay
+from pgdrag.analysis.ladder import find
+from pgdrag.exhibits import Event, Exhibits
+from pgdrag.load import Step
+from pgdrag.measurement import Sample
+from pgdrag.plan import Level, Outcome, Treatment
+from pgdrag.report.terminal import terminal_text
+
+
+def window(rates, *, second=1.0):
+    """A window of intervals with these rates, that wave a little."""
+    wave = (1.01, 1.0, 0.99, 1.0)
+    return [
+        Sample((at + 1) * second, second, round(rate * second * wave[at % 4]))
+        for at, rate in enumerate(rates)
+    ]
+
+
+def trial(rates, *, number=1, outcome=Outcome.MEASURED, violations=(), levels=(), events=()):
+    samples = window(rates)
+    committed = sum(one.committed for one in samples)
+    base = result("A0", None, number=number, outcome=outcome)
+    return replace(
+        base,
+        trial=replace(base.trial, treatment=Treatment("A0", levels)),
+        measurement=measurement(committed, elapsed_s=float(len(samples)), samples=samples),
+        violations=tuple(violations),
+        exhibits=Exhibits(events=tuple(events)),
+    )
+
+
+def decay_of(*trials):
+    found = rung_decay(RungTrials(rung("A0"), trials))
+    return None if found is None else finding_of(found)
+
+
+def hyperbolic(tau, length=60, rate=7000.0):
+    return [rate / (1 + (at + 0.5) / tau) for at in range(length)]
+
+
+HELD = (Level("horizon", "holder", "transaction"), Level("horizon", "hold", "20s"))
+
+
+def holder(begin_s, end_s):
+    return Event("holder", begin_s, end_s, "session 7 (idle in transaction, pgdrag horizon holder)")
+
+
+def test_a_cost_that_grows_by_the_same_each_second_is_found_with_its_half_life():
+    found = decay_of(trial(hyperbolic(30)))
+    assert (found.direction, found.curve) == ("falling", "hyperbolic")
+    assert found.half_life_s.low < 30 < found.half_life_s.high
+    assert found.half_life_s.center == pytest.approx(30, rel=0.05)
+    assert found.begin_per_s.center == pytest.approx(7000, rel=0.02)
+    assert found.end_per_s.center == pytest.approx(7000 / 3, rel=0.02)
+    assert found.ratio_at_30_s.center == pytest.approx(0.5, rel=0.02)
+
+
+def test_a_share_lost_each_second_is_an_exponential():
+    found = decay_of(trial([5000 * 0.5 ** (at / 20) for at in range(60)]))
+    assert found.curve == "exponential"
+    assert found.half_life_s.center == pytest.approx(20, rel=0.03)
+    assert found.slope_per_min.center == pytest.approx(-7 / 8, abs=0.01)
+
+
+def test_a_fall_that_ends_at_more_than_half_has_no_half_life():
+    found = decay_of(trial([1000 * (0.7 + 0.3 * math.exp(-at / 10)) for at in range(90)]))
+    assert found.curve == "exponential toward a floor"
+    assert found.half_life_s.center == math.inf
+    assert "half-life at least" in found.sentence or "no half-life" in found.sentence
+
+
+def test_what_stays_within_a_tenth_is_steady_and_its_half_life_only_bounded():
+    found = decay_of(trial([5000.0] * 60))
+    assert found.direction == "steady"
+    assert found.curve == ""
+    assert found.half_life_s.center == math.inf
+    assert found.half_life_s.low > 60
+
+
+def test_a_rise_is_a_rise():
+    assert decay_of(
+        trial([5000 * (1 - 0.5 * math.exp(-at / 8)) for at in range(60)])
+    ).direction == ("rising")
+
+
+def test_too_few_intervals_and_a_load_in_steps_are_not_fitted():
+    assert decay_of(trial([5000.0] * 9)) is None
+    stepped = trial(hyperbolic(30))
+    load = replace(stepped.trial.load, steps=(Step(0, 4), Step(30, 8)))
+    assert decay_of(replace(stepped, trial=replace(stepped.trial, load=load))) is None
+
+
+def test_intervals_with_few_commits_are_taken_together_until_none_is_empty():
+    samples = [Sample(at + 1.0, 1.0, at % 3 == 0) for at in range(900)]
+    stretch = stretch_of(samples, 0, 900)
+    assert 10 <= len(stretch.times_s) <= 12
+    assert min(stretch.rates_per_s) > 0
+    assert stretch_of([Sample(at + 1.0, 1.0, 0) for at in range(60)], 0, 60) is None
+
+
+def test_where_the_hold_ends_within_the_window_only_the_hold_is_fitted():
+    rates = [*hyperbolic(20, 20), *[7000.0] * 40]
+    found = decay_of(trial(rates, levels=HELD, events=[holder(0.2, 20.1)]))
+    assert found.direction == "falling"
+    assert (found.begin_s, found.end_s) == (1.0, 20.0)
+    assert not found.is_whole_window
+
+
+def test_a_hold_that_began_before_and_lasts_is_the_whole_window():
+    held = trial(hyperbolic(20), levels=HELD, events=[holder(-8.0, 59.0)])
+    span = held_span(held, held.measurement)
+    assert (span.begin_s, span.end_s, span.is_released) == (0.0, 60.0, False)
+
+
+def test_what_others_hold_is_not_taken_for_the_treatments_hold():
+    other = Event("holder", 10.0, 30.0, "session 9 (idle in transaction, psql)")
+    held = trial(hyperbolic(20), levels=HELD, events=[other])
+    assert held_span(held, held.measurement).length_s == 60.0
+    for levels in ((), (Level("horizon", "holder", "nobody"),)):
+        free = trial(hyperbolic(20), levels=levels, events=[holder(0, 20)])
+        assert held_span(free, free.measurement) is None
+
+
+def test_what_pgdrag_itself_tells_of_its_holds_goes_before_what_others_saw():
+    own = Event("hold", 5.0, 30.0, "transaction")
+    held = trial(hyperbolic(20), levels=HELD, events=[holder(0.0, 50.0), own])
+    span = held_span(held, held.measurement)
+    assert (span.begin_s, span.end_s, span.is_released) == (5.0, 30.0, True)
+    assert held_for(held, held.measurement, 20.0) == 15.0
+    assert held_for(held, held.measurement, 40.0) == 0.0
+
+
+def test_trials_that_differ_widen_the_interval():
+    alike = decay_of(*(trial(hyperbolic(30), number=n) for n in (1, 2, 3)))
+    apart = decay_of(*(trial(hyperbolic(tau), number=n) for n, tau in ((1, 15), (2, 30), (3, 60))))
+    width = lambda found: found.slope_per_min.high - found.slope_per_min.low  # noqa: E731
+    assert width(apart) > 3 * width(alike)
+    assert apart.trials == 3
+
+
+def test_a_trial_that_loses_updates_is_fitted_and_marked_and_has_no_number():
+    wrong = trial(
+        hyperbolic(30), outcome=Outcome.INVALID, violations=["12 of 900 updates were lost"]
+    )
+    found = find(run_of([rung("A0")], [wrong]))
+    (only,) = found.rungs
+    assert only.tps is None
+    assert only.decay.wrong == "loses updates"
+    assert only.decay.direction == "falling"
+    assert "wrong results" in terminal_text(found, width=120)
+
+
+def test_an_invalid_trial_without_a_violation_is_not_fitted():
+    assert decay_of(trial(hyperbolic(30), outcome=Outcome.INVALID)) is None
+
+
+def test_a_trial_that_something_else_has_spoilt_as_well_is_not_fitted():
+    lost = "12 of 900 updates were lost"
+    wrong = trial(hyperbolic(30), outcome=Outcome.INVALID, violations=[lost])
+    assert decay_of(replace(wrong, reason=f"{lost}; a holder was lost")) is None
+    assert decay_of(replace(wrong, reason=lost)).wrong == "loses updates"
+
+
+def test_another_violation_than_lost_updates_is_called_what_it_is():
+    wrong = trial(hyperbolic(30), outcome=Outcome.INVALID, violations=["3 ids have two counters"])
+    assert decay_of(wrong).wrong == "fails its check"
+
+
+def test_a_rung_with_a_trend_shows_where_it_began_and_ended_and_no_mean():
+    found = find(run_of([rung("A0")], [trial(hyperbolic(30))]))
+    mean = sum(hyperbolic(30)) / 60
+    text = terminal_text(found, width=120)
+    assert "→" in text
+    assert f"{mean:,.0f}/s" not in text
+
+
+@given(
+    st.sampled_from(FAMILIES),
+    st.floats(-3.0, -0.01),
+    st.floats(0.05, 30.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_shape_begins_at_nothing_falls_and_ends_where_it_says(family, change, bend):
+    shapes = family.members(Box(change, change * 0.5, bend, bend * 1.5))
+    places = np.linspace(0, 1, 30)
+    logs = shapes.at(places)
+    assert np.allclose(logs[:, 0], 0)
+    assert np.allclose(logs[:, -1], shapes.changes, atol=1e-6)
+    assert (np.diff(logs, axis=1) <= 1e-9).all()
+    halves = shapes.half_lives()
+    inside = halves <= 1
+    assert ((shapes.changes <= math.log(0.5) + 1e-9) == inside).all()
+
+
+def test_quantiles_of_weights_are_those_of_the_values_they_stand_for():
+    values = np.linspace(0, 1, 10_001)
+    low, high = quantiles(values[::-1], np.ones_like(values), 0.9)
+    assert (low, high) == (pytest.approx(0.05, abs=1e-3), pytest.approx(0.95, abs=1e-3))
+
+
+def test_a_single_trial_with_a_trend_is_told_from_begin_to_end_and_one_without_by_its_mean():
+    falling, steady = trial(hyperbolic(30)), trial([5000.0] * 60)
+    assert trial_rate_words(falling, falling.measurement).startswith("7,00")
+    assert "→ 2,33" in trial_rate_words(falling, falling.measurement)
+    assert trial_rate_words(steady, steady.measurement) == "5,000/s"
+
+
+def test_a_stall_of_a_second_hides_no_fall():
+    rates = hyperbolic(30)
+    rates[25] = 40.0
+    found = decay_of(trial(rates))
+    assert found.direction == "falling"
+    assert found.half_life_s.low < 30 < found.half_life_s.high
+    assert min(found.traces[0].rates_per_s) == 40.0
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=3, max_size=60))
+def test_what_only_falls_or_only_rises_has_no_stall(steps):
+    falling = -np.cumsum(steps)
+    assert (without_stalls(falling) == falling).all()
+    assert (without_stalls(-falling) == -falling).all()

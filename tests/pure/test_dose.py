@@ -1,0 +1,167 @@
+"""Holds of different lengths: their dose, what of them decides, and when throughput is back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pgdrag.analysis.combine import RungTrials
+from pgdrag.analysis.dose.variants import HeldRung, variants
+from pgdrag.analysis.ladder import find
+from pgdrag.events import ignore
+from pgdrag.exhibits import Exhibits, Series
+from pgdrag.lab import expand
+from pgdrag.measurement import Sample
+from pgdrag.plan import Block, Level
+from pgdrag.report.markdown import render_markdown
+from pgdrag.testing.conformance_sections import findings_of, record_of
+from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_holds
+
+LENGTHS = ("10s", "20s", "30s", "40s", "window")
+
+
+def held(*holds, cost=1 / 30, noise=0.02, losing=(), replicates=1):
+    study = simulated_holds(*holds, replicates=replicates)
+    truth = Truth(noise=noise, held_costs_per_s={"transaction": cost}, losing=dict(losing))
+    return findings_of(study, truth)
+
+
+def test_six_doses_of_a_growing_cost_make_a_curve_with_the_planted_half_dose():
+    (curve,) = held(*LENGTHS).horizon.doses
+    assert curve.verdict == "falls"
+    assert [round(one.held_s) for one in curve.points] == [0, 10, 20, 30, 40, 60]
+    assert curve.half_dose_s.low < 30 < curve.half_dose_s.high
+    assert curve.monotone < -0.9
+    assert curve.curve[-1][1] == pytest.approx(1000 / 3, rel=0.1)
+
+
+def test_four_doses_make_points_and_no_curve_and_say_so():
+    (curve,) = held("10s", "20s", "30s").horizon.doses
+    assert curve.verdict == "too few doses"
+    assert len(curve.points) == 4
+    assert curve.half_dose_s is None
+    assert "five doses or more" in curve.sentence
+
+
+def test_a_hold_that_costs_nothing_does_not_fall():
+    (curve,) = held(*LENGTHS, cost=0.0).horizon.doses
+    assert curve.verdict == "does not fall"
+    assert curve.half_dose_s.low > 500
+
+
+def test_doses_in_noise_larger_than_their_effect_cannot_be_told():
+    (curve,) = held(*LENGTHS, cost=1 / 300, noise=0.25).horizon.doses
+    assert curve.verdict == "cannot be told"
+
+
+def test_rungs_that_lose_updates_stand_in_no_curve():
+    assert held(*LENGTHS, losing={"holder": 1}).horizon is None
+
+
+def test_a_run_without_a_hold_has_no_doses():
+    assert held().horizon is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "count"),
+    [("hold", "20s", 1), ("hold", "exponential(20s)", 0), ("pattern", "repeated", 0)],
+)
+def test_drawn_and_repeated_holds_are_no_doses(name, value, count):
+    study = simulated_holds("10s")
+    rung = study.rungs[1]
+    results = tuple(x for x in findings_of(study, Truth()).run.results if x.applied)
+    levels = rung.treatment.with_levels(rung.name, [Level("horizon", name, value)])
+    trials = RungTrials(replace(rung, treatment=levels), results)
+    assert len(variants([HeldRung(trials, None)])) == count
+
+
+def test_throughput_is_back_when_the_planted_cost_is_gone():
+    # What is left of the cost, 20/30 exp(-t/8), is under 1/0.95 - 1 after 20.3 s; five seconds
+    # that are back on average begin a little before.
+    (found,) = held("20s", noise=0.005).horizon.recoveries
+    assert found.back_s.low <= 20.3 - 2.5 <= found.back_s.high
+    assert found.censored == 0
+    assert found.reference == "the hold's beginning"
+
+
+def test_what_is_not_back_within_the_window_is_a_bound_and_no_number():
+    (found,) = held("40s").horizon.recoveries
+    assert found.back_s.center == math.inf
+    assert found.back_s.low == found.watched_s == 20
+    assert found.censored == found.trials == 1
+    assert "not back to 95 %" in found.sentence
+
+
+def test_a_vacuum_that_brings_throughput_back_sooner_is_told_so():
+    findings = held("20s", "20s, then vacuum", noise=0.003)
+    nothing, vacuum = findings.horizon.recoveries
+    assert vacuum.back_s.high < nothing.back_s.low
+    assert "brings throughput back sooner (H2 against H1)" in render_markdown(findings)
+
+
+def test_a_window_that_ends_with_the_hold_has_no_recovery():
+    assert held("window").horizon.recoveries == ()
+
+
+def with_rates(study, rate, grown):
+    """Trials whose rate and whose bloat are given as functions of the time held and of the trial's second."""
+
+    bench = SimulatedBench(Truth(held_costs_per_s={"transaction": 0.0}))
+    block = Block(tuple(rung.treatment for rung in study.rungs))
+    trials = expand(block, study, seed=1, block_number=1, first_number=1)
+    results = []
+    for trial in trials:
+        result = bench.run(trial, ignore)
+        hold = trial.treatment.of_kind("horizon").get("hold", "0s")
+        length = 60.0 if hold == "window" else float(hold.removesuffix("s"))
+        times = tuple(at + 0.5 for at in range(60))
+        wave = [1 + 0.01 * math.sin(at * (2.1 + trial.number)) for at in range(60)]
+        bloat = [grown(min(t, length)) for t in times]
+        rates = [
+            rate(t if t <= length else 0.0, bloat[at]) * wave[at] for at, t in enumerate(times)
+        ]
+        samples = tuple(Sample(at + 1.0, 1.0, round(per_s)) for at, per_s in enumerate(rates))
+        series = Series("bloat_ratio", "bloat", "count", times, tuple(bloat))
+        events = result.exhibits.events
+        results.append(
+            replace(
+                result,
+                measurement=replace(result.measurement, samples=samples),
+                exhibits=Exhibits(series=(series,), events=events),
+            )
+        )
+    return results
+
+
+def decided(rate, grown=lambda t: 1 + t / 10, holds=LENGTHS):
+
+    study = simulated_holds(*holds)
+    findings = find(record_of(study, with_rates(study, rate, grown)))
+    (found,) = findings.horizon.deciders
+    (decider,) = found.deciders
+    return found, decider
+
+
+def test_where_the_length_slows_and_bloat_stays_without_cost_the_length_decides():
+    found, decider = decided(lambda held_s, bloat: 1000 / (1 + held_s / 20))
+    assert decider.verdict == "the length, not this"
+    assert "and not with the bloat ratio" in found.sentence
+    assert "dead_versions_per_row" in found.missing
+
+
+def test_where_bloat_slows_and_the_length_does_not_bloat_decides():
+    _, decider = decided(lambda held_s, bloat: 1000 / bloat)
+    assert decider.verdict == "this, not the length"
+
+
+def test_holds_that_are_never_released_cannot_separate_the_two():
+    found, decider = decided(lambda held_s, bloat: 1000 / (1 + held_s / 20), holds=("window",) * 5)
+    assert decider.verdict == "cannot be separated"
+    assert "holds that end within the window" in found.sentence
+
+
+def test_where_neither_matters_nothing_is_said_to_decide():
+    _, decider = decided(lambda held_s, bloat: 1000.0)
+    assert decider.verdict == "cannot be told"

@@ -1,0 +1,48 @@
+"""What cannot be meant by the horizon's commands is told in a line or two, before any server is asked."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pgdrag.cli import main
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOST", "HOSTADDR", "PORT", "DATABASE", "SERVICE"):
+        monkeypatch.delenv(f"PG{name}", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("horizon", "hold", "--for", "ten"), '--for: "ten" is not a duration'),
+        (("horizon", "hold", "--for", "2d"), '--for "2d" is out of range'),
+        (("horizon", "hold", "--for", "10m"), "which server?"),
+        (("horizon", "hold", "--kind", "slot"), "'slot' is not one of"),
+        (("horizon", "show"), "which server?"),
+        (("horizon", "show", "host=/nowhere dbname=x"), "could not connect"),
+        (("capture", "horizon"), "which server?"),
+        (("capture", "horizon", "--for", "1s", "--every", "1s"), "two looks"),
+        (("capture", "horizon", "--for", "1s", "--every", "0"), "out of range"),
+        (("capture", "horizon", "--output", "/"), "is a directory"),
+        (("capture", "horizon", "--output", "/nowhere/f.toml"), "no such directory"),
+        (("capture", "horizon", "postgresql://me:hush%zz@db1/x"), "percent-encoding"),
+    ],
+)
+def test_misuse_is_told_without_a_traceback(
+    arguments: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pgdrag", *arguments])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert words in " ".join(err.split())
+    assert "hush" not in err

@@ -1,0 +1,119 @@
+"""A rung that replays captured holds is compared with them: lengths, kinds, and what the window cuts off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.analysis.holds.replay import HORIZON, REPLAY, ReplayFinding, replay_finding
+from pgdrag.exhibits import Event, Exhibits
+from pgdrag.measurement import Measurement
+from pgdrag.plan import Level, Result, Treatment
+from pgdrag.report.document import Figure, Paragraph, Tone
+from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection
+from pgdrag.testing.conformance_sections import went_well
+
+CAPTURE = Capture("shop", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
+KIND = KindOfHolds(seen=40, per_hour=60.0, longer_than=((1.0, 0.25), (5.0, 0.0)))
+CAPTURED = HoldDistribution(CAPTURE, {"transaction": KIND})
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Result, Measurement]:
+    """A measured trial with a window of a minute, and what the driver said of it."""
+    run = went_well()[0].run
+    result = run.results[0]
+    assert result.measurement is not None
+    return result, replace(result.measurement, elapsed_s=60.0)
+
+
+def treatment(captured: HoldDistribution) -> Treatment:
+    return Treatment("R", (Level(HORIZON, REPLAY, as_level(captured, "shop.toml")),))
+
+
+def found(
+    measured: tuple[Result, Measurement],
+    *holds: tuple[float, float | None],
+    captured: HoldDistribution = CAPTURED,
+    text: str = "transaction, session 7",
+) -> ReplayFinding | None:
+    events = tuple(Event("hold", begin_s, end_s, text) for begin_s, end_s in holds)
+    result, measurement = measured
+    result = replace(result, exhibits=Exhibits(events=events))
+    return replay_finding(treatment(captured), [(result, measurement)])
+
+
+FAITHFUL = [(6.0 * at, 6.0 * at + (5.0 if at % 4 == 3 else 1.0)) for at in range(8)]
+
+
+def test_holds_as_long_as_captured_are_alike(measured: tuple[Result, Measurement]) -> None:
+    one = found(measured, *FAITHFUL)
+    assert one is not None
+    assert (one.file, one.distance.factor, one.cut_off) == ("shop.toml", 1.0, 0)
+    assert one.sentence.startswith("8 holds were made, as long as those that were captured")
+    assert [(kind.holder, kind.wanted, kind.holds) for kind in one.kinds] == [("transaction", 1, 8)]
+    assert one.warnings == ()
+
+
+def test_holds_half_as_long_are_not(measured: tuple[Result, Measurement]) -> None:
+    one = found(measured, *((begin, (begin + end) / 2) for begin, end in FAITHFUL * 3))
+    assert one is not None
+    assert one.distance.factor == pytest.approx(2.0)
+    assert "and not as long as those that were captured" in one.sentence
+
+
+@pytest.mark.parametrize("end_s", [None, 60.0, 63.0])
+def test_what_the_windows_end_cuts_off_lasted_at_least_so_long(
+    measured: tuple[Result, Measurement], end_s: float | None
+) -> None:
+    one = found(measured, *FAITHFUL, (58.0, end_s))
+    assert one is not None
+    assert one.cut_off == 1
+    assert one.held.lengths_s == (1.0, 5.0)
+    assert one.distance.is_alike
+
+
+def test_a_lost_hold_did_not_end_by_itself(measured: tuple[Result, Measurement]) -> None:
+    one = found(measured, (0.0, 0.5), text="transaction, session 7, lost: terminated")
+    assert one is not None
+    assert one.cut_off == 1
+
+
+def test_a_window_too_short_for_what_was_captured_says_so(
+    measured: tuple[Result, Measurement],
+) -> None:
+    long = replace(KIND, longer_than=((1.0, 0.25), (600.0, 0.0)), open_share=0.25)
+    one = found(measured, (0.0, 1.0), captured=HoldDistribution(CAPTURE, {"transaction": long}))
+    assert one is not None
+    assert one.sentence.startswith("Too few to judge by: 1 hold was made")
+    short, few, is_open = one.warnings
+    assert "25% of the captured holds last longer than the window of 1 min" in short
+    assert "1 in 1 trial" in few
+    assert "saw no end" in is_open
+
+
+def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(
+    measured: tuple[Result, Measurement],
+) -> None:
+    assert found(measured) is None
+    assert replay_finding(Treatment("R"), [measured]) is None
+    assert (
+        replay_finding(Treatment("R", (Level(HORIZON, REPLAY, "lost.toml"),)), [measured]) is None
+    )
+
+
+def test_the_section_draws_both_and_doubts_what_is_not_alike() -> None:
+    replayed = next(
+        one for one in went_well() if any(rung.replay is not None for rung in one.rungs)
+    )
+    assert isinstance(replayed, Findings)
+    blocks = ReplayedHoldsSection().blocks(replayed)
+    pictures = [one for one in blocks if isinstance(one, Figure)]
+    assert len(pictures) == 2
+    assert all('class="line beside line-1"' in one.svg for one in pictures)
+    tones = [one.tone for one in blocks if isinstance(one, Paragraph)][1:]
+    assert tones == [Tone.PLAIN, Tone.DOUBT]
+    assert "<b>" not in pictures[0].svg

@@ -1,0 +1,185 @@
+"""The section on row versions says what the collectors saw, from the first look to the last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.exhibits import Exhibits, PageStrip, Series, UpdateLook
+from pgdrag.plan import Observation, Outcome
+from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
+from pgdrag.report.html import render_html
+from pgdrag.report.sections._recording import recording_of
+from pgdrag.report.sections.row_versions import RowVersionsSection
+from pgdrag.testing.conformance_sections import went_well
+
+PLAN = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [{"Node Type": "Seq Scan"}]}
+
+
+def strips(name: str, columns: int = 3, moments: int = 2) -> tuple[PageStrip, ...]:
+    def noise(salt: int) -> tuple[float, ...]:
+        return tuple(float((at * 7919 + salt) % 97) for at in range(columns))
+
+    return tuple(
+        PageStrip(name, float(at), columns, columns, 8192, *map(noise, range(5)), (9,) * columns)
+        for at in range(moments)
+    )
+
+
+def update(at_s: float, buffers: int, way: str, *, has_plan: bool) -> UpdateLook:
+    plan = PLAN if has_plan else None
+    return UpdateLook("count", "UPDATE counters", at_s, buffers, 2, 1.0, 1e-4, way, plan)
+
+
+def series(name: str, first: float, last: float) -> Series:
+    return Series(name, name, "count", (0.0, 9.0), (first, last))
+
+
+def futile(count: float, took_s: float, pages: float) -> tuple[Observation, ...]:
+    return (
+        Observation("futile_vacuums", "f", count, "count", 1),
+        Observation("futile_vacuum_s", "f", took_s, "s", 1),
+        Observation("futile_vacuum_pages", "f", pages, "count", 1),
+    )
+
+
+SEEN = Exhibits(
+    series=(
+        series("dead_versions_per_row", 0.0, 2990.2),
+        series("hot_chain_length", 1.0, 1.9),
+        series("hot_chain_length_max", 1.0, 12.0),
+        series("buffers_per_update", 4, 77),
+    ),
+    page_strips=strips("public.counters"),
+    update_looks=(
+        update(0.0, 4, "sequential scan of counters", has_plan=True),
+        update(5.0, 60, "index scan of counters", has_plan=False),
+        update(9.0, 75, "index scan of counters", has_plan=True),
+    ),
+)
+
+
+def with_rung(exhibits: Exhibits, evidence: tuple[Observation, ...] = ()) -> Findings:
+    findings = went_well()[0]
+    [first, *_] = findings.rungs
+    rung = replace(first, exhibits=exhibits, evidence=evidence)
+    return replace(findings, rungs=(rung,))
+
+
+def blocks(findings: Findings) -> list[Block]:
+    return list(RowVersionsSection().blocks(findings))
+
+
+def name_of(findings: Findings) -> str:
+    return findings.rungs[0].rung.name
+
+
+def test_the_table_says_what_there_was_and_what_it_came_to() -> None:
+    findings = with_rung(SEEN, futile(5, 0.05, 856))
+    [_, table, *_] = blocks(findings)
+    assert isinstance(table, Table)
+    assert [column.title for column in table.columns] == [
+        "Rung",
+        "Old versions per row",
+        "HOT chain, mean",
+        "Buffers per update",
+        "Vacuums in vain",
+    ]
+    [row] = table.rows
+    assert [cell.text for cell in row[1:]] == ["0 → 2,990", "1 → 1.9", "4 → 77", "5"]
+    assert (row[2].note, row[4].note) == ("longest 12", "50 ms, 856 pages")
+
+
+def test_several_indexes_are_named_with_what_they_came_to() -> None:
+    sizes = {"g1_pkey": 13 << 20, "g1_expr": 3 << 20}
+    each = tuple(
+        Series(f"index_bytes_of_{name}", f"size: {name}", "bytes", (0.0, 9.0), (0.0, float(size)))
+        for name, size in sizes.items()
+    )
+    whole = Series("index_bytes", "size", "bytes", (0.0, 9.0), (8192.0, float(16 << 20)))
+    findings = with_rung(Exhibits(series=(whole, *each)))
+    [_, table, *_] = blocks(findings)
+    assert isinstance(table, Table)
+    cell = table.rows[0][1]
+    assert (cell.text, cell.note) == ("8 kB → 16 MB", "g1_pkey 13 MB, g1_expr 3 MB")
+    panels = recording_of(findings.rungs[0], 10).panels
+    [both] = [panel for panel in panels if panel.title == "Size, each"]
+    assert [trace.label for trace in both.traces] == ["g1_pkey", "g1_expr"]
+
+
+def test_the_terminal_has_a_sentence_a_rung() -> None:
+    findings = with_rung(SEEN)
+    [_, items] = RowVersionsSection().brief(findings)
+    name = name_of(findings)
+    assert items == Items((f"{name}: old versions per row 0 → 2,990; buffers per update 4 → 77.",))
+
+
+def test_an_update_has_its_looks_and_its_plans_at_both_ends() -> None:
+    findings = with_rung(SEEN)
+    [*_, told] = blocks(findings)
+    assert isinstance(told, Details)
+    assert told.summary == f"Update on {name_of(findings)}: UPDATE counters"
+    table, *plans = told.blocks
+    assert isinstance(table, Table)
+    assert [cell.text for cell in table.rows[-1]] == [
+        *("9 s", "77", "2", "1", "100 µs", "index scan of counters")
+    ]
+    assert [each.text for each in plans if isinstance(each, Paragraph)] == ["At 0 s:", "At 9 s:"]
+
+
+def test_plans_give_way_where_there_are_many_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdrag.report.sections.row_versions._ALL_PLANS_BYTES", 120)
+    [*_, told] = blocks(with_rung(SEEN))
+    assert isinstance(told, Details)
+    [last] = [each for each in told.blocks if isinstance(each, Lines)]
+    assert last.text.startswith("Update")
+    assert told.blocks[-1] == replace(told.blocks[-1], text="1 more plan in the report as JSON.")  # type: ignore[call-overload]
+
+
+def test_why_nothing_was_seen_is_said() -> None:
+    reason = {"row_versions": "extension pageinspect cannot be had", "slru": "is another's"}
+    findings = with_rung(Exhibits(missing=reason))
+    assert RowVersionsSection().applies(findings)
+    text = f"{name_of(findings)}: no row versions: extension pageinspect cannot be had."
+    assert blocks(findings) == [Items((text,))]
+    assert not RowVersionsSection().applies(with_rung(Exhibits()))
+
+
+def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
+    findings = with_rung(SEEN)
+    [rung] = findings.rungs
+    first = next(x for x in findings.run.results if x.trial.treatment == rung.rung.treatment)
+    wrong = replace(first, outcome=Outcome.INVALID, violations=("lost",), exhibits=SEEN)
+    bare = replace(rung, exhibits=Exhibits())
+    findings = replace(findings, rungs=(bare,), run=replace(findings.run, results=(wrong,)))
+    [_, table, *_] = blocks(findings)
+    assert isinstance(table, Table)
+    assert table.rows[0][0].note == "results were wrong"
+    [_, items] = RowVersionsSection().brief(findings)
+    assert isinstance(items, Items)
+    assert items.texts[0].startswith(f"{name_of(findings)} (results were wrong): old versions")
+    sound = replace(findings.run, results=(replace(wrong, violations=()),))
+    assert not RowVersionsSection().applies(replace(findings, run=sound))
+
+
+def test_the_pictures_of_many_rungs_share_their_room() -> None:
+    seen = replace(SEEN, page_strips=strips("public.counters", columns=200, moments=6))
+    findings = with_rung(seen)
+    rungs: tuple[RungFinding, ...] = findings.rungs * 30
+    found = [
+        figure.svg
+        for one in blocks(replace(findings, rungs=rungs))
+        if isinstance(one, Details)
+        for figure in one.blocks
+        if isinstance(figure, Figure)
+    ]
+    assert len(found) == 30
+    assert sum(map(len, found)) < 150_000
+
+
+def test_a_tables_name_is_shown_as_it_is() -> None:
+    page = render_html(with_rung(replace(SEEN, page_strips=strips('public."<b>&"'))))
+    assert "The pages of public.&#34;&lt;b&gt;&amp;&#34; on" in page
+    assert "<b>" not in page

@@ -1,0 +1,110 @@
+"""`pgdrag restore`, and what other commands put back when they start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdrag.cli.place import put_back_leftovers
+from pgdrag.undo import UndoJournal
+from pgdrag.undo._file import Noted, Owner, note_line
+from pgdrag.undo.written_value import WrittenValue, write_value
+
+
+@pytest.fixture
+def value(tmp_path: Path) -> Path:
+    """A file such as those of /proc/sys, which pgdrag had set from 20 to 10."""
+    path = tmp_path / "value"
+    write_value(path, "10")
+    return path
+
+
+@pytest.fixture
+def leftover(tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The undo journal that a dead process left."""
+    directory = tmp_path / "undo"
+    directory.mkdir(mode=0o700)
+    monkeypatch.setenv("PGDRAG_UNDO", str(directory))
+    monkeypatch.setenv("PGDRAG_SCRATCH", f"/var/tmp/pgdrag-test-restore-{os.getpid()}")
+    own = Owner.this_process()
+    dead = Owner(own.pid, own.started - 1, own.boot)
+    file = directory / "undo.jsonl"
+    file.write_bytes(note_line(Noted(1, WrittenValue(str(value), "20", "10"), dead)))
+    yield file
+    subprocess.run(["rm", "-rf", os.environ["PGDRAG_SCRATCH"]], check=True)
+
+
+def restore(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pgdrag", "restore", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_a_dead_process_left_is_put_back(leftover, value):
+    done = restore()
+    assert (done.returncode, done.stdout) == (0, f"{value} was put back from 10 to 20.\n")
+    assert value.read_text() == "20\n"
+    again = restore()
+    assert (again.returncode, again.stdout) == (0, "Nothing is left to put back.\n")
+
+
+def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
+    write_value(value, "15")
+    done = restore()
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        f"{value} is 15: somebody else changed it after pgdrag had set it"
+    )
+    assert value.read_text() == "15\n"
+    done = restore("--overwrite", "--json")
+    assert done.returncode == 0
+    (change,) = json.loads(done.stdout)["changes"]
+    assert change == {
+        "kind": "written_value",
+        "change": {"path": str(value), "before": "20", "after": "10"},
+        "state": "restored",
+        "sentence": f"{value} was put back from 15 to 20.",
+    }
+    assert value.read_text() == "20\n"
+
+
+def test_a_process_that_changes_the_machine_now_is_not_disturbed(leftover, value):
+    journal = UndoJournal.open()
+    done = restore()
+    journal.release()
+    assert done.returncode == 2
+    assert f"another pgdrag (process {os.getpid()}) changes this machine's" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert value.read_text() == "10\n"
+
+
+def test_every_command_puts_back_and_tells_of_what_is_left_once(leftover, value):
+    write_value(value, "15")
+    (told,) = put_back_leftovers()
+    assert "somebody else changed it" in told
+    assert put_back_leftovers() == []
+    write_value(value, "10")
+    assert put_back_leftovers() == [f"{value} was put back from 10 to 20."]
+    assert leftover.read_bytes() == b""
+
+
+def test_a_line_of_another_pgdrag_is_told_by_every_restore(leftover):
+    leftover.write_bytes(b'{"step": 1, "change": "sunk_ship", "with": {}, "owner": {}}\n')
+    for _ in range(2):
+        done = restore()
+        assert done.returncode == 1
+        assert "sunk_ship" in done.stdout
+
+
+@pytest.mark.parametrize("begin", [put_back_leftovers, lambda: restore().returncode])
+def test_without_leftovers_no_directory_is_made(
+    begin: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PGDRAG_UNDO", str(tmp_path / "none"))
+    assert not begin()
+    assert not (tmp_path / "none").exists()

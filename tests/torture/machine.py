@@ -1,0 +1,131 @@
+"""What is there of a machine that an experiment may change, and how does it differ from before?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSCTLS = Path("/proc/sys")
+BLOCK = Path("/sys/block")
+SWITCHES = (
+    Path("/sys/kernel/mm/transparent_hugepage"),
+    Path("/sys/kernel/mm/hugepages"),
+    Path("/sys/devices/system/cpu/cpufreq"),
+)
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+# What the kernel counts, draws by lot or adapts by itself.
+OF_ITSELF = (
+    *("fs/aio-nr", "fs/dentry-state", "fs/file-nr", "fs/inode-nr", "fs/inode-state", "fs/quota"),
+    *("kernel/ns_last_pid", "kernel/random", "kernel/pty/nr", "kernel/hung_task_detect_count"),
+    *("kernel/perf_event_max_sample_rate", "net/netfilter/nf_conntrack_count", "vm/stat_refresh"),
+)
+COUNTERS = ("full_scans", "pages_collapsed", "stats", "free_hugepages", "resv_hugepages")
+# Made by what pgdrag starts, kept for the next run, or where somebody looks things up.
+_NAME = "pgdrag"
+_DISK = "pgdrag-torture-"
+KEPT = ("snapshots", "binaries", "settings", "lock")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One look at a machine.
+
+    Attributes:
+        values: text of every sysctl, and of every attribute of what was there from the beginning.
+        things: mounts, loop devices, control groups and files of an experiment, by name.
+    """
+
+    values: Mapping[str, str]
+    things: Mapping[str, str]
+
+    @classmethod
+    def look(cls, scratch: Path) -> Machine:
+        """Return the machine now; `scratch` is the directory of the experiment that is tortured."""
+        values = {
+            str(path): text
+            for path in _paths()
+            for text in [_text(path)]
+            if not _is_counted(path) and text is not None
+        }
+        things = {**_mounts(), **_loops(), **_control_groups(), **_files(scratch)}
+        return cls(values, things)
+
+    def differences(self, now: Machine, own: tuple[str, ...]) -> list[str]:
+        """Return what is otherwise now; of what is new only that which is the experiment's own.
+
+        Args:
+            own: paths and names by one of which the experiment's things are known. What else bears the
+                name of pgdrag is of another experiment, which comes and goes by itself.
+        """
+
+        def is_own(name: str) -> bool:
+            return any(each in name for each in own)
+
+        found = [
+            f"{path}: {text.strip()!r} before, {now.values.get(path, 'gone').strip()!r} now"
+            for path, text in self.values.items()
+            if now.values.get(path) != text
+        ]
+        found += [
+            f"gone: {name}"
+            for name in self.things
+            if name not in now.things and (is_own(name) or _NAME not in name)
+        ]
+        found += [
+            f"left: {name}" for name in now.things if name not in self.things and is_own(name)
+        ]
+        return found
+
+
+def _paths() -> Iterator[Path]:
+    yield from SYSCTLS.rglob("*")
+    for disk in BLOCK.iterdir():
+        # Loop devices that nobody uses are what the last user made of them, and the disk of the torture
+        # itself lies on one; another experiment's comes and goes.
+        backing = (
+            _text(disk / "loop" / "backing_file") if disk.name.startswith("loop") else "a disk"
+        )
+        if backing is not None and (_NAME not in backing or _DISK in backing):
+            yield disk / "ro"
+            yield disk / "size"
+            yield from (disk / "queue").rglob("*")
+    for directory in SWITCHES:
+        yield from directory.rglob("*")
+
+
+def _is_counted(path: Path) -> bool:
+    if path.is_relative_to(SYSCTLS):
+        name = str(path.relative_to(SYSCTLS))
+        return any(name == each or name.startswith(f"{each}/") for each in OF_ITSELF)
+    return any(part in COUNTERS for part in path.parts)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace") if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _mounts() -> dict[str, str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    # Without the numbers of the mount and of its parent.
+    return {f"mount {line.split(' ', 3)[3]}": "" for line in lines}
+
+
+def _loops() -> dict[str, str]:
+    return {
+        f"loop device {path.parent.parent.name} on {path.read_text().strip()}": ""
+        for path in BLOCK.glob("loop*/loop/backing_file")
+    }
+
+
+def _control_groups() -> dict[str, str]:
+    directories = (path.parent for path in CONTROL_GROUPS.rglob("cgroup.procs"))
+    return {f"control group {path}": "" for path in directories if "pgdrag" in path.name}
+
+
+def _files(scratch: Path) -> dict[str, str]:
+    found = (path for path in scratch.rglob("*") if path.relative_to(scratch).parts[0] not in KEPT)
+    return {f"file {path}": "" for path in found if path.parent != scratch}
