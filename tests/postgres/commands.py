@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,22 @@ def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def heard(process: subprocess.Popen[str], words: str) -> str:
+    """Wait until a command has written some words on stderr; return what it wrote so far.
+
+    What comes after them is left to `outcome`.
+    """
+    assert process.stderr is not None
+    read = b""
+    while words.encode() not in read:
+        is_ready, _, _ = select.select([process.stderr], [], [], TIMEOUT_S)
+        # A byte at a time: a buffer would keep from `outcome` what it holds.
+        byte = os.read(process.stderr.fileno(), 1) if is_ready else b""
+        assert byte, f'never wrote "{words}": {read.decode(errors="replace")}'
+        read += byte
+    return read.decode()
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:

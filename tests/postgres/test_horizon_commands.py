@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from commands import outcome, pgdrag, start
+from commands import heard, outcome, pgdrag, start
 
 from pgdrag.analysis.holds.distance import distance
 from pgdrag.analysis.holds.lengths import SeenHold
@@ -139,18 +139,18 @@ def test_hold_is_seen_named_and_let_go(server: Cluster) -> None:
 
 
 def started(
-    cluster: Cluster, *arguments: str, holds: str, **environment: str
+    cluster: Cluster, *arguments: str, for_: str = "1h", **environment: str
 ) -> subprocess.Popen[str]:
-    """Start a hold and wait until the server shows it."""
+    """Start a hold and wait until it says that it holds."""
     # The question itself may be another session.
-    always = ("--for", "1h", "--yes")
+    always = ("--for", for_, "--yes")
     process = start("horizon", "hold", dsn(cluster), *always, *arguments, **environment)
-    assert wait_until(lambda: asked(cluster, holds) == 1, 30), outcome(process)
+    heard(process, "Ctrl-C lets go.")
     return process
 
 
 def test_ctrl_c_lets_go(server: Cluster) -> None:
-    process = started(server, "--kind", "cursor", holds=HOLDERS)
+    process = started(server, "--kind", "cursor")
     process.send_signal(signal.SIGINT)
     status, _, err = outcome(process)
     assert status == 130
@@ -159,15 +159,15 @@ def test_ctrl_c_lets_go(server: Cluster) -> None:
 
 
 def test_kill_9_lets_go(server: Cluster) -> None:
-    process = started(server, holds=HOLDERS)
+    process = started(server)
+    assert asked(server, HOLDERS) == 1
     process.kill()
     process.communicate()
     assert wait_until(lambda: asked(server, HOLDERS) == 0, 10)
 
 
 def test_a_hold_that_hangs_is_ended_by_the_server(server: Cluster) -> None:
-    process = start("horizon", "hold", dsn(server), "--for", "5s", "--yes")
-    assert wait_until(lambda: asked(server, HOLDERS) == 1, 30)
+    process = started(server, for_="2s")
     process.send_signal(signal.SIGSTOP)
     try:
         assert wait_until(lambda: asked(server, HOLDERS) == 0, 30)
@@ -177,7 +177,7 @@ def test_a_hold_that_hangs_is_ended_by_the_server(server: Cluster) -> None:
 
 
 def test_who_ends_it_is_told(server: Cluster) -> None:
-    process = started(server, holds=HOLDERS)
+    process = started(server)
     asked(server, HOLDERS.replace("count(*)", "count(pg_terminate_backend(pid))"))
     status, _, err = outcome(process)
     assert status == 1
@@ -186,7 +186,7 @@ def test_who_ends_it_is_told(server: Cluster) -> None:
 
 def test_a_prepared_transaction_is_rolled_back_at_the_end(server: Cluster, tmp_path: Path) -> None:
     undo = {UNDO_VARIABLE: str(tmp_path)}
-    process = started(server, "--kind", "prepared", holds=PREPARED, **undo)
+    process = started(server, "--kind", "prepared", **undo)
     process.send_signal(signal.SIGTERM)
     assert outcome(process)[0] == 130
     assert asked(server, PREPARED) == 0
@@ -195,7 +195,7 @@ def test_a_prepared_transaction_is_rolled_back_at_the_end(server: Cluster, tmp_p
 
 def test_after_kill_9_restore_rolls_it_back(server: Cluster, tmp_path: Path) -> None:
     undo = {UNDO_VARIABLE: str(tmp_path)}
-    process = started(server, "--kind", "prepared", holds=PREPARED, **undo)
+    process = started(server, "--kind", "prepared", **undo)
     process.kill()
     process.communicate()
     assert asked(server, PREPARED) == 1
