@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from pgdrag.analysis.distributions import student_quantile
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.rates import TrialRate, within_spread
 from pgdrag.analysis.ratios import LogRatio, interval_of
@@ -114,7 +114,7 @@ class Fit:
         between = self.log_sd**2 * errors @ errors.T if self.dof else within
         # Whichever error of the two says less, as for each of them alone.
         spread = between if between[1, 1] >= within[1, 1] else within
-        square = float(stats.t.ppf((1 + confidence) / 2, one.dof)) ** 2
+        square = student_quantile((1 + confidence) / 2, one.dof) ** 2
         a = other.center**2 - square * float(spread[1, 1])
         b = one.center * other.center - square * float(spread[0, 1])
         c = one.center**2 - square * float(spread[0, 0])

@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
+from pgdrag.analysis.distributions import (
+    beta_quantile,
+    chi_squared_beyond,
+    chi_squared_quantile,
+    f_quantile,
+    normal_quantile,
+)
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.wording import counted
 
@@ -91,9 +97,9 @@ def poisson_rate(committed: int, elapsed_s: float, confidence: float) -> Interva
 def _rate_bounds(tally: Tally, tail: float) -> tuple[float, float]:
     """Return the bounds of a rate, each exceeded with a probability of `tail` at most."""
     twice = 2 * tally.committed
-    low = float(stats.chi2.ppf(tail, twice)) if tally.committed else 0.0
+    low = chi_squared_quantile(tail, twice) if tally.committed else 0.0
     # In a fixed time one more commit might have been about to come; not where the last one ended it.
-    high = float(stats.chi2.ppf(1 - tail, twice if tally.is_inverse_sampled else twice + 2))
+    high = chi_squared_quantile(1 - tail, twice if tally.is_inverse_sampled else twice + 2)
     return low / 2 / tally.elapsed_s, high / 2 / tally.elapsed_s
 
 
@@ -116,7 +122,7 @@ def overdispersion(counts: Sequence[int], times: Sequence[float]) -> float:
         return 1.0
     expected = [rate * time for time in times]
     chi_squared = sum((n - mean) ** 2 / mean for n, mean in zip(counts, expected, strict=True))
-    if stats.chi2.sf(chi_squared, dof) > 0.01:
+    if chi_squared_beyond(chi_squared, dof) > 0.01:
         return 1.0
     return max(chi_squared / dof, 1.0)
 
@@ -175,8 +181,8 @@ def conditional_ratio(before: int, after: int, exposure: float, confidence: floa
     is_censored = before == 0 or after == 0
     tail = 1 - confidence if is_censored else (1 - confidence) / 2
     # Clopper-Pearson for the share p of `before`; the rate ratio is p / (1 - p) * exposure.
-    low = float(stats.beta.ppf(tail, before, after + 1)) if before else 0.0
-    high = float(stats.beta.ppf(1 - tail, before + 1, after)) if after else 1.0
+    low = beta_quantile(tail, before, after + 1) if before else 0.0
+    high = beta_quantile(1 - tail, before + 1, after) if after else 1.0
     center = math.inf if after == 0 else before / after * exposure
     method = "exact conditional" + (", one-sided bound" if is_censored else "")
     warnings = _one_side_empty(before) if is_censored else _counting_only(min(before, after))
@@ -206,8 +212,7 @@ def _gamma_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
     # rate * time / commits is a mean square: that of one side over that of the other is F.
     scale = before.committed * after.elapsed_s / (after.committed * before.elapsed_s)
     low, high = (
-        scale * float(stats.f.ppf(at, 2 * before.committed, 2 * after.committed))
-        for at in (tail, 1 - tail)
+        scale * f_quantile(at, 2 * before.committed, 2 * after.committed) for at in (tail, 1 - tail)
     )
     warnings = _counting_only(min(before.committed, after.committed))
     method = "exact F, both windows ended by their last commit"
@@ -256,7 +261,7 @@ def detectable_ratio(before: int, exposure: float, confidence: float) -> float:
     """
     if before == 0 or conditional_ratio(before, 0, exposure, confidence).low <= 1:
         return math.inf
-    quantiles = float(stats.norm.ppf((1 + confidence) / 2)) + float(stats.norm.ppf(POWER))
+    quantiles = normal_quantile((1 + confidence) / 2) + normal_quantile(POWER)
 
     def missing(log_r: float) -> float:
         after = before * exposure * math.exp(-log_r)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from pgdrag.analysis.batches import Spread, batch_means, spread_of_mean
 from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
+from pgdrag.analysis.distributions import normal_quantile, student_quantile
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Sample
@@ -159,7 +160,7 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
     dof = len(trials) - 1
     half = max(
         _t_quantile(confidence, dof) * float(logs.std(ddof=1)) / math.sqrt(len(trials)),
-        float(stats.norm.ppf((1 + confidence) / 2)) * within,
+        normal_quantile((1 + confidence) / 2) * within,
     )
     center = float(np.exp(logs.mean()))
     return Interval(
@@ -223,7 +224,7 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
     if batches is None:
         return None
     times, rates = batches
-    line = stats.linregress(times, rates / float(rates.mean()))
+    line = scipy.stats.linregress(times, rates / float(rates.mean()))
     half = _t_quantile(confidence, len(rates) - 2) * float(line.stderr)
     slope = float(line.slope)
     length_s = sum(sample.duration_s for sample in samples)
@@ -267,4 +268,4 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
 
 
 def _t_quantile(confidence: float, dof: float) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, dof))
+    return student_quantile((1 + confidence) / 2, dof)

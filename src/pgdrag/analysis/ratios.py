@@ -20,9 +20,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from pgdrag.analysis.counts import FEW_COMMITS, POWER, count_ratio, detectable_ratio, widened
+from pgdrag.analysis.distributions import (
+    noncentral_student_beyond,
+    normal_beyond,
+    normal_quantile,
+    student_beyond,
+    student_quantile,
+)
 from pgdrag.analysis.findings import Comparison, Interval, Verdict
 from pgdrag.analysis.rates import (
     Noise,
@@ -60,7 +67,7 @@ class LogRatio:
         return max(
             _t_quantile(confidence, self.dof) * self.se,
             # Replicates that agree by luck know no more than their own counts do.
-            float(stats.norm.ppf((1 + confidence) / 2)) * self.floor_se,
+            normal_quantile((1 + confidence) / 2) * self.floor_se,
         )
 
     @property
@@ -69,8 +76,8 @@ class LogRatio:
         distance = abs(self.center)
         if distance == 0:
             return 1.0
-        between = 2 * stats.t.sf(distance / self.se, self.dof) if self.se else 0.0
-        within = 2 * stats.norm.sf(distance / self.floor_se) if self.floor_se else 0.0
+        between = 2 * student_beyond(distance / self.se, self.dof) if self.se else 0.0
+        within = 2 * normal_beyond(distance / self.floor_se) if self.floor_se else 0.0
         return float(max(between, within))
 
 
@@ -305,14 +312,14 @@ def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
     """Return how many standard errors an effect must have to be told from noise `power` of the time."""
     quantile = _t_quantile(confidence, dof)
     if not math.isfinite(dof) or dof > 200:
-        return quantile + float(stats.norm.ppf(power))
+        return quantile + normal_quantile(power)
 
     def missing(shift: float) -> float:
-        return float(stats.nct.sf(quantile, dof, shift)) - power
+        return noncentral_student_beyond(quantile, dof, shift) - power
 
     # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
-    top = 2 * (quantile + float(stats.t.ppf(power, dof)))
-    return float(optimize.brentq(missing, 0.0, top, xtol=1e-3))
+    top = 2 * (quantile + student_quantile(power, dof))
+    return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 
 def _mean_log(trials: Sequence[TrialRate]) -> float:
@@ -344,4 +351,4 @@ def _exp(log: float) -> float:
 
 
 def _t_quantile(confidence: float, dof: float) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, dof))
+    return student_quantile((1 + confidence) / 2, dof)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scipy import special
+import scipy
 
 from pgdrag.analysis.combine import rate_of
 from pgdrag.analysis.rates import rate_interval, within_spread
@@ -52,8 +52,8 @@ def log_rate(commits: float, time_s: float) -> tuple[float, float]:
     prior, which has a value where nothing committed, too.
     """
     shape = 0.5 + commits
-    mean = float(special.digamma(shape)) - math.log(time_s)
-    return mean, float(special.polygamma(1, shape))
+    mean = float(scipy.special.digamma(shape)) - math.log(time_s)
+    return mean, float(scipy.special.polygamma(1, shape))
 
 
 def reading(result: Result) -> Reading | None:

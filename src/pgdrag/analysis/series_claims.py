@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
-from scipy import stats
 
 from pgdrag.analysis.claim_findings import (
     Answer,
@@ -20,6 +19,7 @@ from pgdrag.analysis.decay.findings import AT_S, STEADY_WITHIN, Direction
 from pgdrag.analysis.decay.fit import CONFIDENCE, Estimate
 from pgdrag.analysis.decay.together import RungDecay, as_ratio
 from pgdrag.analysis.decay.words import share_words
+from pgdrag.analysis.distributions import normal_quantile
 from pgdrag.analysis.findings import Comparison, Interval, Verdict
 from pgdrag.analysis.wording import counted, listed
 from pgdrag.plan import Claim, Rung
@@ -116,7 +116,7 @@ def _between_trials(decays: Sequence[RungDecay], at_s: float) -> float:
 
 
 def _widened(found: Estimate, sd: float) -> Estimate:
-    half = math.hypot(found.half, float(stats.norm.ppf(0.975)) * sd)
+    half = math.hypot(found.half, normal_quantile(0.975) * sd)
     return Estimate(found.center - half, found.center, found.center + half)
 
 
@@ -169,7 +169,7 @@ def _ordering_answer(same: int, opposite: int, undecided: int) -> Answer:
 
 def _simultaneous(pairs: int) -> float:
     """Return by how much intervals are to be widened so that all of them hold at 95 % together."""
-    one, every = (stats.norm.ppf(1 - 0.025 / count) for count in (1, max(pairs, 1)))
+    one, every = (normal_quantile(1 - 0.025 / count) for count in (1, max(pairs, 1)))
     return float(every / one)
 
 
@@ -177,7 +177,7 @@ def _tau(placed: Sequence[tuple[str, float, Estimate]]) -> Interval:
     """Return Kendall's tau; its interval by drawing each rate anew within its own."""
     published = [one[1] for one in placed]
     centers = np.array([one[2].center for one in placed])
-    spreads = np.array([one[2].half for one in placed]) / float(stats.norm.ppf(0.975))
+    spreads = np.array([one[2].half for one in placed]) / normal_quantile(0.975)
     rng = np.random.default_rng(len(placed))
     drawn = centers + spreads * rng.standard_normal((_DRAWS, len(placed)))
     signs = np.array([np.sign(a - b) for a, b in combinations(published, 2)])

@@ -11,8 +11,9 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
@@ -25,13 +26,9 @@ from pgdrag.measurement import Sample
 from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
+_T = TypeVar("_T")
 
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
-_study = TypeAdapter(Study)
-_host = TypeAdapter(Host)
-_trial = TypeAdapter(Trial)
-_result = TypeAdapter(Result)
-_exhibits = TypeAdapter(Exhibits)
 
 
 def home_directory() -> Path:
@@ -96,8 +93,8 @@ class Journal:
                     run_id,
                     study.name,
                     study.scale,
-                    _study.dump_json(study).decode(),
-                    _host.dump_json(host).decode(),
+                    _adapter(Study).dump_json(study).decode(),
+                    _adapter(Host).dump_json(host).decode(),
                     server_wanted,
                     server_version,
                     pgdrag_version,
@@ -120,7 +117,7 @@ class Journal:
     def set_budget(self, run_id: str, budget_s: float | None) -> None:
         """Give a run another budget of time; what was run counts towards it."""
         study = replace(self.run(run_id).study, budget_s=budget_s)
-        text = _study.dump_json(study).decode()
+        text = _adapter(Study).dump_json(study).decode()
         with self._file.transaction() as db:
             db.execute("UPDATE run SET study = ? WHERE run_id = ?", (text, run_id))
 
@@ -128,7 +125,7 @@ class Journal:
         """Record the trials of a block before the first of them begins; known ones stay as they are."""
         with self._file.transaction() as db:
             for trial in trials:
-                text = _trial.dump_json(trial).decode()
+                text = _adapter(Trial).dump_json(trial).decode()
                 db.execute(
                     "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)",
                     (
@@ -145,7 +142,7 @@ class Journal:
                     (run_id, trial.number),
                 ).fetchone()
                 # As values: an older pgdrag may have written it with other keys.
-                is_same = _trial.validate_json(kept) == _trial.validate_json(text)
+                is_same = _adapter(Trial).validate_json(kept) == _adapter(Trial).validate_json(text)
                 assert is_same, f"trial {trial.number} of {run_id} is not the one planned"
 
     def begin_attempt(self, run_id: str, number: int) -> int:
@@ -181,7 +178,7 @@ class Journal:
                     result.reason,
                     measurement.total.committed if measurement else None,
                     measurement.elapsed_s if measurement else None,
-                    _result.dump_json(bare).decode(),
+                    _adapter(Result).dump_json(bare).decode(),
                     *key,
                 ),
             )
@@ -194,7 +191,7 @@ class Journal:
                 ],
             )
             if result.exhibits:
-                packed = zlib.compress(_exhibits.dump_json(result.exhibits))
+                packed = zlib.compress(_adapter(Exhibits).dump_json(result.exhibits))
                 db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
 
     def results(self, run_id: str) -> dict[int, Result]:
@@ -206,7 +203,7 @@ class Journal:
         )
         newest = {number: (attempt, text) for number, attempt, text in rows}
         return {
-            number: self._whole(run_id, number, attempt, _result.validate_json(text))
+            number: self._whole(run_id, number, attempt, _adapter(Result).validate_json(text))
             for number, (attempt, text) in newest.items()
         }
 
@@ -237,7 +234,10 @@ class Journal:
         row = rows[0]
         planned = self._file.rows("SELECT count(*) FROM trial WHERE run_id = ?", (run_id,))[0][0]
         try:
-            study, host = _study.validate_json(row[0]), _host.validate_json(row[1])
+            study, host = (
+                _adapter(Study).validate_json(row[0]),
+                _adapter(Host).validate_json(row[1]),
+            )
             results = self.results(run_id)
         except ValidationError as error:
             raise JournalError(
@@ -322,7 +322,9 @@ class Journal:
             "SELECT exhibits FROM exhibits WHERE run_id = ? AND number = ? AND attempt = ?", key
         )
         for (blob,) in packed:
-            result = replace(result, exhibits=_exhibits.validate_json(zlib.decompress(blob)))
+            result = replace(
+                result, exhibits=_adapter(Exhibits).validate_json(zlib.decompress(blob))
+            )
         if result.measurement is None:
             return result
         rows = self._file.rows(
@@ -332,6 +334,12 @@ class Journal:
         )
         samples = tuple(Sample(*row) for row in rows)
         return replace(result, measurement=replace(result.measurement, samples=samples))
+
+
+@cache
+def _adapter(kind: type[_T]) -> TypeAdapter[_T]:
+    # Making all of them takes some 30 ms: not at each start of a pgdrag that may read no journal.
+    return TypeAdapter(kind)
 
 
 def _true_status(status: RunStatus, pid: int | None) -> RunStatus:

@@ -24,9 +24,9 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
 
 from pgdrag.analysis.ablation.subset_values import TrialNoise, Value, t_quantile
+from pgdrag.analysis.distributions import student_beyond
 
 # Benjamini and Hochberg's bound on the share of false ones among the effects that are called. It is
 # not Holm's, because the two mistakes do not cost the same: a false survivor costs a few trials of
@@ -235,4 +235,4 @@ def _step_up(p_values: Sequence[float]) -> float:
 
 @lru_cache(maxsize=65536)
 def _two_sided(distance: float, dof: float) -> float:
-    return float(2 * stats.t.sf(distance, dof))
+    return 2 * student_beyond(distance, dof)

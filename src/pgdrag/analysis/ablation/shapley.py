@@ -23,9 +23,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgdrag.analysis.ablation.subset_values import TrialNoise, Value, t_quantile
+from pgdrag.analysis.distributions import f_quantile
 
 Order = tuple[int, ...]
 Coalition = frozenset[int]
@@ -242,7 +242,7 @@ def _errors(
     # What draws of independent trials would differ by through noise alone, and what they do differ by.
     expected = ((weights**2) @ variances).mean(axis=0)
     seen = (weights @ centers).var(axis=0, ddof=1)
-    limit = float(stats.f.ppf(1 - _CONTRADICTED, draws - 1, dof))
+    limit = f_quantile(1 - _CONTRADICTED, draws - 1, dof)
     beyond = seen > expected * limit
     floors = np.zeros(len(noise))
     if beyond.any():

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scipy import stats
-
+from pgdrag.analysis.distributions import f_quantile, student_quantile
 from pgdrag.analysis.readings import Reading, log_rate, stalled_time_s
 from pgdrag.plan import Outcome
 
@@ -177,10 +176,10 @@ def _squares(readings: list[Reading]) -> float:
 
 @lru_cache(maxsize=4096)
 def _f_quantile(dof: int, noise_dof: int) -> float:
-    return float(stats.f.ppf(1 - _UNSTEADY, dof, noise_dof))
+    return f_quantile(1 - _UNSTEADY, dof, noise_dof)
 
 
 @lru_cache(maxsize=4096)
 def t_quantile(confidence: float, dof: float) -> float:
     """Return how many standard errors a two-sided t interval reaches to each side."""
-    return float(stats.t.ppf((1 + confidence) / 2, dof))
+    return student_quantile((1 + confidence) / 2, dof)

@@ -13,7 +13,8 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+
+from pgdrag.analysis.distributions import f_beyond, f_quantile
 
 Floats = npt.NDArray[np.float64]
 
@@ -180,10 +181,10 @@ def knee(values: Sequence[float], logs: Sequence[float], *, confidence: float = 
     least = max(float(errors[best]), 1e-12 * max(level, 1e-12))
     plateau, slope = float(plateaus[best]), float(slopes[best])
     # Two parameters more than a level line: break and slope.
-    p_flat = float(stats.f.sf((level - least) / 2 / (least / dof), 2, dof))
+    p_flat = f_beyond((level - least) / 2 / (least / dof), 2, dof)
     if p_flat > 1 - confidence or slope <= 0:
         return Knee(KneeVerdict.FLAT, None, None, None, None, float(math.exp(y.mean())))
-    limit = least * (1 + float(stats.f.ppf(confidence, 1, dof)) / dof)
+    limit = least * (1 + f_quantile(confidence, 1, dof) / dof)
     inside = breaks[errors <= limit]
     low, high = float(inside.min()), float(inside.max())
     if high >= float(x.max()) - 1e-9:

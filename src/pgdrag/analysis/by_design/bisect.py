@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from scipy import stats
-
 from pgdrag.analysis.bisection.course import BisectCourse
 from pgdrag.analysis.bisection.findings import BisectFinding, GuiltyChange, SetTested
 from pgdrag.analysis.bisection.looks import Test
@@ -16,6 +14,7 @@ from pgdrag.analysis.bisection.rules import Ending, Goal
 from pgdrag.analysis.bisection.words import answer_words, doubts
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
+from pgdrag.analysis.distributions import normal_quantile
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.rates import Noise, TrialRate
 from pgdrag.analysis.ratios import slowdown
@@ -186,7 +185,7 @@ class _Finder:
 
 
 def _interval(share: Estimate) -> Interval:
-    half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * share.se
+    half = normal_quantile((1 + CONFIDENCE) / 2) * share.se
     return Interval(share.log - half, share.log, share.log + half, CONFIDENCE, METHOD)
 
 

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy import stats
-
 from pgdrag.analysis.boundary.course import BoundaryCourse, size_of, works
 from pgdrag.analysis.boundary.curve import Knee, KneeVerdict, State, Step, knee
 from pgdrag.analysis.by_design import DesignAnalysis
 from pgdrag.analysis.combine import rate_of
+from pgdrag.analysis.distributions import normal_quantile, student_quantile
 from pgdrag.analysis.findings import DesignFinding, Interval
 from pgdrag.analysis.rates import Noise, TrialRate, combined_rate, within_spread
 from pgdrag.analysis.wording import counted, listed
@@ -181,8 +180,8 @@ def _interval(rates: Sequence[TrialRate], noise: Noise | None) -> Interval:
     center = sum(math.log(x.per_s) for x in rates) / len(rates)
     within = math.sqrt(sum(within_spread(x).log_se ** 2 for x in rates)) / len(rates)
     half = max(
-        float(stats.t.ppf((1 + CONFIDENCE) / 2, noise.dof)) * noise.log_sd / math.sqrt(len(rates)),
-        float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * within,
+        student_quantile((1 + CONFIDENCE) / 2, noise.dof) * noise.log_sd / math.sqrt(len(rates)),
+        normal_quantile((1 + CONFIDENCE) / 2) * within,
     )
     return Interval(
         math.exp(center - half),

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy import stats
-
 from pgdrag.analysis.by_design import DesignAnalysis
+from pgdrag.analysis.distributions import student_quantile
 from pgdrag.analysis.findings import DesignFinding, Interval
 from pgdrag.analysis.readings import Told
 from pgdrag.analysis.screening.effects import Screened, screen
@@ -143,7 +142,7 @@ def _detectable(screened: Screened | None, count: int) -> float | None:
     """Return the slowdown at which an effect passes the strictest of Holm's steps."""
     if screened is None:
         return None
-    quantile = float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / count, screened.dof))
+    quantile = student_quantile(1 - (1 - CONFIDENCE) / 2 / count, screened.dof)
     log = quantile * screened.error_log_sd
     return _exp(log)
 

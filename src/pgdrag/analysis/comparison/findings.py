@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from scipy import stats
+import scipy
 
 from pgdrag.analysis.comparison.pairs import Pair
 from pgdrag.analysis.comparison.quantities import Quantity
 from pgdrag.analysis.comparison.rules import End, Gate, Look
+from pgdrag.analysis.distributions import f_beyond
 from pgdrag.analysis.findings import Comparison, DesignFinding, Interval, Verdict
 
 _TREND_LEVEL = 0.01  # a trend is looked for in every run: few of those that are none may be told
@@ -181,7 +182,7 @@ def trend(pairs: Sequence[Pair]) -> Trend | None:
     if lasted_s <= 0:
         return None
     levels = [(math.log(before.per_s) + math.log(after.per_s)) / 2 for before, after in rates]
-    line = stats.linregress(times, levels)
+    line = scipy.stats.linregress(times, levels)
     change = float(line.slope) * lasted_s
     if line.pvalue > _TREND_LEVEL or abs(change) < _TREND_MATTERS:
         return None
@@ -193,4 +194,4 @@ def is_noisier(log_sd: float, pairs: int, floor: NoiseFloor) -> bool:
     if floor.log_sd == 0:
         return False
     ratio = (log_sd / floor.log_sd) ** 2
-    return float(stats.f.sf(ratio, max(pairs - 2, 1), floor.pairs - 1)) < _NOISE_LEVEL
+    return f_beyond(ratio, max(pairs - 2, 1), floor.pairs - 1) < _NOISE_LEVEL

@@ -12,7 +12,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from pgdrag.analysis.distributions import student_beyond
 
 ORDER_PAIRS = 4  # from which on the order of a pair can be told from the treatment
 ADJUSTED_PAIRS = 6  # from which on the effect of the order is always taken out
@@ -152,4 +153,4 @@ def t_p_of(center: float, se: float, dof: float) -> float:
     """Return the two-sided p-value of an estimate, by Student's t."""
     if se == 0:
         return 1.0 if center == 0 else 0.0
-    return 2 * float(stats.t.sf(abs(center) / se, dof))
+    return 2 * student_beyond(abs(center) / se, dof)

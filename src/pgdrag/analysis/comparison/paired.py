@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgdrag.analysis.comparison.pair_logs import (
     ALL_SIGNS,
@@ -26,6 +26,7 @@ from pgdrag.analysis.comparison.pair_logs import (
     t_p_of,
 )
 from pgdrag.analysis.counts import POWER
+from pgdrag.analysis.distributions import noncentral_student_beyond, student_quantile
 from pgdrag.analysis.ratios import noncentrality
 
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer have too coarse a distribution
@@ -114,7 +115,7 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
     count = len(values)
     student = _t_quantile(confidence, count - 1) / _t_quantile(confidence, math.inf)
     spread = values.mean() + (values - values.mean()) * student * math.sqrt(count / (count - 1))
-    found = stats.bootstrap(
+    found = scipy.stats.bootstrap(
         (spread,),
         np.mean,
         confidence_level=confidence,
@@ -149,7 +150,7 @@ def power(effect: float, log_sd: float, pairs: int, *, confidence: float) -> flo
     quantile, se = _t_quantile(confidence, pairs - 2), _effective_se(log_sd, pairs)
     # Far beyond the quantile the noncentral t distribution is certain, and its sum does not converge.
     is_certain = effect >= (3 * quantile + 10) * se
-    told = 1.0 if is_certain else float(stats.nct.sf(quantile, pairs - 2, effect / se))
+    told = 1.0 if is_certain else noncentral_student_beyond(quantile, pairs - 2, effect / se)
     return told * _orders_unlike(pairs)
 
 
@@ -249,7 +250,7 @@ def _t_interval(
 
 @lru_cache(maxsize=1024)  # the same few looks come again and again
 def _t_quantile(confidence: float, dof: float) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, dof))
+    return student_quantile((1 + confidence) / 2, dof)
 
 
 def _mean_se(values: NDArray[np.float64]) -> float:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from scipy import stats
-
 from pgdrag.analysis.comparison.pair_logs import ORDER_PAIRS, PairedLogs
 from pgdrag.analysis.comparison.paired import LogInterval, interval, power, smallest_effect
 from pgdrag.analysis.comparison.pairs import Pairing, throughput_logs
@@ -23,6 +21,7 @@ from pgdrag.analysis.comparison.sequential import (
     planned_looks,
 )
 from pgdrag.analysis.counts import FEW_COMMITS, POWER
+from pgdrag.analysis.distributions import normal_quantile
 from pgdrag.analysis.findings import Interval, Verdict
 from pgdrag.analysis.ratios import EQUIVALENCE, slowdown
 from pgdrag.plan import Outcome
@@ -263,8 +262,8 @@ def _would_decide(center: float, log_sd: float, pairs: int, rules: Rules) -> boo
 
 def _power_to_width(confidence: float) -> float:
     """Return how much more than half an interval's width an effect must be, by normal quantiles."""
-    quantile = float(stats.norm.ppf((1 + confidence) / 2))
-    return (quantile + float(stats.norm.ppf(POWER))) / quantile
+    quantile = normal_quantile((1 + confidence) / 2)
+    return (quantile + normal_quantile(POWER)) / quantile
 
 
 def ratio_of(found: LogInterval, confidence: float) -> Interval:

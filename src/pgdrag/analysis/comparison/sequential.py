@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize, stats
+
+from pgdrag.analysis.distributions import normal_beyond, normal_quantile
 
 FIRST_LOOK = 2  # where counts may tell already: a treatment that commits next to nothing
 _STEPS = ((12, 2), (24, 4), (60, 6), (math.inf, 12))  # up to so many pairs, look each so many
@@ -89,7 +91,7 @@ def look_levels(looks: Sequence[int], max_pairs: int, error: float) -> tuple[flo
     for time, look in zip(times, looks, strict=True):
         share = max(released(look, max_pairs, error) - spent, 1e-12)
         bound = _bound(walk, time, share)
-        levels.append(float(2 * stats.norm.sf(bound / math.sqrt(time))))
+        levels.append(2 * normal_beyond(bound / math.sqrt(time)))
         walk = _Walk.onward(walk, time, bound)
         spent += share
     return tuple(levels)
@@ -110,25 +112,33 @@ class _Walk:
         widths = np.full(_GRID, at[1] - at[0])
         widths[[0, -1]] /= 2
         if before is None:
-            return cls(time, at, stats.norm.pdf(at, scale=math.sqrt(time)) * widths)
+            return cls(time, at, _density(at, math.sqrt(time)) * widths)
         step = math.sqrt(time - before.time)
-        density = stats.norm.pdf(at[:, None] - before.at[None, :], scale=step) @ before.weights
+        density = _density(at[:, None] - before.at[None, :], step) @ before.weights
         return cls(time, at, density * widths)
 
     def leaving(self, time: float, bound: float) -> float:
         """Return the probability of being beyond the bound at a later time, on either side."""
         step = math.sqrt(time - self.time)
-        beyond = stats.norm.sf((bound - self.at) / step) + stats.norm.cdf((-bound - self.at) / step)
+        above, below = (self.at - bound) / step, (-bound - self.at) / step
+        beyond = scipy.special.ndtr(above) + scipy.special.ndtr(below)
         return float(beyond @ self.weights)
+
+
+def _density(at: NDArray[np.float64], sd: float) -> NDArray[np.float64]:
+    # The normal density around 0, as `scipy.stats.norm.pdf` has it in several times as long.
+    scaled = at / sd
+    density: NDArray[np.float64] = np.exp(-scaled * scaled / 2) / (sd * math.sqrt(2 * math.pi))
+    return density
 
 
 def _bound(walk: _Walk | None, time: float, share: float) -> float:
     """Return the bound that the walk crosses at `time`, and not before, with a probability `share`."""
     if walk is None:
-        return float(stats.norm.isf(share / 2)) * math.sqrt(time)
+        return -normal_quantile(share / 2) * math.sqrt(time)
     before = walk
 
     def missing(bound: float) -> float:
         return before.leaving(time, bound) - share
 
-    return float(optimize.brentq(missing, 0.0, _FARTHEST * math.sqrt(time), xtol=1e-9))
+    return float(scipy.optimize.brentq(missing, 0.0, _FARTHEST * math.sqrt(time), xtol=1e-9))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.decay.findings import (
@@ -27,6 +26,7 @@ from pgdrag.analysis.decay.fit import CONFIDENCE, Estimate, TrialFit, fit_stretc
 from pgdrag.analysis.decay.shapes import FAMILIES, Model, Shapes, Values
 from pgdrag.analysis.decay.stretches import fitted_stretch, stretch_of
 from pgdrag.analysis.decay.words import decay_sentence
+from pgdrag.analysis.distributions import normal_quantile, student_quantile
 from pgdrag.analysis.interval import Interval
 from pgdrag.measurement import Measurement
 from pgdrag.plan import Outcome, Result
@@ -260,13 +260,13 @@ def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> Scatter:
     dof = sum(len(one) - 1 for one in rungs)
     if not dof:
         return Scatter(1.0)
-    normal = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+    normal = normal_quantile((1 + CONFIDENCE) / 2)
     squares = 0.0
     for estimates in rungs:
         mean = float(np.mean([one.center for one in estimates]))
         variance = float(np.mean([(one.half / normal) ** 2 for one in estimates])) or 1e-18
         squares += sum((one.center - mean) ** 2 for one in estimates) / variance
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, dof))
+    quantile = student_quantile((1 + CONFIDENCE) / 2, dof)
     return Scatter(math.sqrt(squares / dof) * quantile / normal)
 
 

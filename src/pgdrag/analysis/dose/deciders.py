@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.fit import CONFIDENCE
 from pgdrag.analysis.decay.stretches import held_for
+from pgdrag.analysis.distributions import normal_beyond, student_quantile
 from pgdrag.analysis.dose.findings import Decider, DecidersFinding, DeciderVerdict
 from pgdrag.analysis.dose.variants import HeldRung, Variant
 from pgdrag.analysis.interval import Interval
@@ -114,7 +115,7 @@ def _decider(name: str, rows: Sequence[_Row]) -> Decider:
         [row.held_s for row in rows],
         [row.growing[name] for row in rows],
     ]
-    ranks = np.array([stats.rankdata(column) for column in columns])
+    ranks = np.array([scipy.stats.rankdata(column) for column in columns])
     trials = np.array([row.trial for row in rows])
     with_length = float(_correlations(ranks)[1, 2])
     drawn = np.array([_partials(ranks[:, chosen]) for chosen in _draws(trials)])
@@ -133,7 +134,7 @@ def _with_all(found: list[Decider], rows: Sequence[_Row]) -> list[Decider]:
         return found
     columns = [[row.log_rate for row in known], [row.held_s for row in known]]
     columns += [[row.growing[name] for row in known] for name in names]
-    ranks = np.array([stats.rankdata(column) for column in columns])
+    ranks = np.array([scipy.stats.rankdata(column) for column in columns])
     trials = np.array([row.trial for row in known])
     draws, count = _draws(trials), len(np.unique(trials))
     own = _given_all(ranks)
@@ -182,8 +183,8 @@ def _partial(direct: float, with_other: float, between: float) -> float:
 
 def _interval(own: float, drawn: Values, trials: int) -> Interval:
     # Few clusters drawn anew vary too little: the quantiles lie further out by as much.
-    wider = math.sqrt(trials / (trials - 1)) * float(stats.t.ppf((1 + CONFIDENCE) / 2, trials - 1))
-    rest = float(stats.norm.cdf(-wider))
+    wider = math.sqrt(trials / (trials - 1)) * student_quantile((1 + CONFIDENCE) / 2, trials - 1)
+    rest = normal_beyond(wider)
     low, high = (float(x) for x in np.quantile(drawn, [rest, 1 - rest]))
     return Interval(min(low, own), own, max(high, own), CONFIDENCE, "trials drawn with replacement")
 

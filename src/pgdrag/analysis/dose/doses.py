@@ -13,13 +13,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.findings import STEADY_WITHIN
 from pgdrag.analysis.decay.fit import CONFIDENCE, Estimate
 from pgdrag.analysis.decay.together import as_ratio, averaged
+from pgdrag.analysis.distributions import f_quantile, normal_quantile, student_quantile
 from pgdrag.analysis.dose.findings import DOSES_MIN, DoseCurve, DosePoint, DoseVerdict
 from pgdrag.analysis.dose.variants import HeldRung, Variant
 from pgdrag.analysis.interval import Interval
@@ -84,7 +85,7 @@ def _last_logs(measured: Measurement, end_s: float) -> Estimate | None:
     if len(rates) < 3:
         return None
     center = float(np.mean(rates))
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(rates) - 1))
+    quantile = student_quantile((1 + CONFIDENCE) / 2, len(rates) - 1)
     half = quantile * float(np.std(rates, ddof=1)) / math.sqrt(len(rates))
     return Estimate(center - half, center, center + half)
 
@@ -102,15 +103,15 @@ def _fitted(name: str, points: tuple[DosePoint, ...], logs: Sequence[Estimate]) 
     centers = np.array([one.center for one in logs])
     longest_s = float(doses.max())
     least = max(float(np.median([one.half for one in logs])) / 3, 1e-4)
-    sds = np.array([max(one.half, least) for one in logs]) / float(stats.norm.ppf(0.975))
+    sds = np.array([max(one.half, least) for one in logs]) / normal_quantile(0.975)
     squares, levels = _profile(doses / longest_s, centers, sds)
     best = int(squares.argmin())
     dof = len(points) - 2
     scale = max(squares[best] / dof, 1.0)
-    bound = squares[best] + scale * float(stats.f.ppf(CONFIDENCE, 1, dof))
+    bound = squares[best] + scale * f_quantile(CONFIDENCE, 1, dof)
     inside = _COSTS[squares <= bound]
     low, center, high = (float(x) / longest_s for x in (inside[0], _COSTS[best], inside[-1]))
-    tau = stats.kendalltau(doses, centers).statistic
+    tau = scipy.stats.kendalltau(doses, centers).statistic
     monotone = None if math.isnan(tau) else float(tau)
     verdict = _verdict(low * longest_s, high * longest_s)
     half_dose = _half_dose(low, center, high)

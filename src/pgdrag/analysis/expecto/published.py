@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from pgdrag.analysis.distributions import student_beyond
 from pgdrag.analysis.expecto.findings import Band, SmoothedCorrelation
 
 Values = NDArray[np.float64]
@@ -55,7 +55,7 @@ def smoothed_correlation(one: Values, other: Values) -> SmoothedCorrelation | No
         return None
     dof = len(one) - 2
     t = math.inf if abs(r) == 1 else abs(r) * math.sqrt(dof / (1 - r * r))
-    return SmoothedCorrelation(r, float(2 * stats.t.sf(t, dof)))
+    return SmoothedCorrelation(r, 2 * student_beyond(t, dof))
 
 
 def angle_deg(values: Values) -> float:

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from pgdrag.analysis.distributions import normal_beyond, normal_quantile
 from pgdrag.analysis.expecto.findings import Correlation
 from pgdrag.analysis.expecto.published import Values, pearson
 
@@ -35,8 +35,8 @@ def correlation(one: Values, other: Values) -> Correlation | None:
         return Correlation(r, -1.0, 1.0, 1.0, n)
     z = math.atanh(max(min(r, _MOST_R), -_MOST_R))
     se = 1 / math.sqrt(n - 3)
-    half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * se
-    p = float(2 * stats.norm.sf(abs(z) / se))
+    half = normal_quantile((1 + CONFIDENCE) / 2) * se
+    p = 2 * normal_beyond(abs(z) / se)
     return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, n)
 
 

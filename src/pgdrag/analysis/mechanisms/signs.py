@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from scipy.special import stdtr
+import scipy
 
+from pgdrag.analysis.distributions import binomial_from, student_beyond
 from pgdrag.analysis.mechanisms.findings import Direction
 from pgdrag.analysis.movement import UNMOVED_BELOW, scaled
 from pgdrag.plan import Observation
@@ -132,7 +132,7 @@ def _chance(
     )
     # What chance in counting does is known, and not estimated: degrees of freedom by Satterthwaite.
     dof = noise.dof * ((between + counting) / between) ** 2
-    return float(stdtr(dof, -distance / math.sqrt(between + counting)))
+    return student_beyond(distance / math.sqrt(between + counting), dof)
 
 
 def _chance_of_few(wanted: Direction, before: Sequence[Reading], after: Sequence[Reading]) -> float:
@@ -145,7 +145,7 @@ def _chance_of_few(wanted: Direction, before: Sequence[Reading], after: Sequence
     every = events + sum(one.events or 0 for one in less)
     exposure = sum(one.exposure for one in more)
     share = exposure / (exposure + sum(one.exposure for one in less))
-    return float(stats.binom.sf(events - 1, every, share))
+    return binomial_from(events, every, share)
 
 
 def adjusted(values: Mapping[str, float]) -> dict[str, float]:
@@ -155,7 +155,7 @@ def adjusted(values: Mapping[str, float]) -> dict[str, float]:
     """
     if not values:
         return {}
-    found = stats.false_discovery_control(list(values.values()), method="by")
+    found = scipy.stats.false_discovery_control(list(values.values()), method="by")
     return dict(zip(values, (float(x) for x in found), strict=True))
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+
+from pgdrag.analysis.distributions import student_beyond, student_quantile
 
 Matrix = npt.NDArray[np.int8]
 Floats = npt.NDArray[np.float64]
@@ -116,9 +117,9 @@ def screen(
     scale = 2 * np.sqrt(np.diag(spread))[1:]
     error, dof, method = _error(rows, y, effects, float(np.median(scale)))
     ses = error * scale / float(np.median(scale))
-    quantile = float(stats.t.ppf((1 + confidence) / 2, dof))
+    quantile = student_quantile((1 + confidence) / 2, dof)
     ps = [
-        float(2 * stats.t.sf(abs(effect) / se, dof)) if se > 0 else float(effect == 0)
+        2 * student_beyond(abs(effect) / se, dof) if se > 0 else float(effect == 0)
         for effect, se in zip(effects, ses, strict=True)
     ]
     return Screened(

@@ -1,0 +1,59 @@
+"""What is asked of SciPy's special functions is what its distributions, which are slower, answer."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pgdrag.analysis import distributions as of
+
+PROBABILITIES = st.floats(1e-9, 1 - 1e-9)
+DOFS = st.floats(0.5, 1e6)
+VALUES = st.floats(-50, 50)
+
+
+def close(value):
+    return pytest.approx(float(value), rel=1e-9, abs=1e-12)
+
+
+@given(PROBABILITIES, VALUES)
+def test_the_normal_one(probability, at):
+    assert of.normal_quantile(probability) == close(stats.norm.ppf(probability))
+    assert of.normal_beyond(at) == close(stats.norm.sf(at))
+
+
+@given(PROBABILITIES, VALUES, DOFS | st.just(math.inf))
+def test_students_also_with_infinite_degrees_of_freedom(probability, at, dof):
+    assert of.student_quantile(probability, dof) == close(stats.t.ppf(probability, dof))
+    assert of.student_beyond(at, dof) == close(stats.t.sf(at, dof))
+
+
+@given(st.floats(0.5, 10), st.floats(1, 500), st.floats(0, 20))
+def test_students_noncentral(at, dof, shift):
+    found = of.noncentral_student_beyond(at, dof, shift)
+    assert found == pytest.approx(float(stats.nct.sf(at, dof, shift)), abs=1e-6)
+
+
+@given(PROBABILITIES, st.floats(0, 50) | st.just(math.inf), DOFS, DOFS)
+def test_fishers(probability, ratio, above, below):
+    assert of.f_quantile(probability, above, below) == close(stats.f.ppf(probability, above, below))
+    assert of.f_beyond(ratio, above, below) == close(stats.f.sf(ratio, above, below))
+
+
+@given(PROBABILITIES, st.floats(0, 1e4), DOFS)
+def test_chi_squared(probability, at, dof):
+    assert of.chi_squared_quantile(probability, dof) == close(stats.chi2.ppf(probability, dof))
+    assert of.chi_squared_beyond(at, dof) == close(stats.chi2.sf(at, dof))
+
+
+@given(PROBABILITIES, st.floats(1, 1e5), st.floats(1, 1e5))
+def test_the_beta_one(probability, a, b):
+    assert of.beta_quantile(probability, a, b) == close(stats.beta.ppf(probability, a, b))
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.floats(0.01, 0.99))
+def test_the_binomial_one(count, others, share):
+    tries = count + others
+    assert of.binomial_from(count, tries, share) == close(stats.binom.sf(count - 1, tries, share))
