@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from analysis_runs import measurement, result
 
+from analysis_runs import measurement, result
 from pgdrag.collectors import BLOCK_S, Turns
 from pgdrag.measurement import Sample
 from pgdrag.plan import Result
