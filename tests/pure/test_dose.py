@@ -9,6 +9,7 @@ import pytest
 
 from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.dose.variants import HeldRung, variants
+from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
 from pgdrag.exhibits import Exhibits, Series
@@ -95,10 +96,29 @@ def test_what_is_not_back_within_the_window_is_a_bound_and_no_number():
 
 
 def test_a_vacuum_that_brings_throughput_back_sooner_is_told_so():
-    findings = held("20s", "20s, then vacuum", noise=0.003)
+    findings = held("20s", "20s, then vacuum", noise=0.003, replicates=2)
     nothing, vacuum = findings.horizon.recoveries
     assert vacuum.back_s.high < nothing.back_s.low
     assert "brings throughput back sooner (H2 against H1)" in render_markdown(findings)
+
+
+def test_a_rung_whose_fall_its_mean_hides_says_that_it_fell():
+    found = held("20s").rungs[1]
+    assert found.to_previous is not None
+    assert found.to_previous.verdict is Verdict.INCONCLUSIVE
+    assert "But throughput fell by" in found.sentence
+    assert "during the hold of" in found.sentence
+
+
+def test_one_trial_each_cannot_tell_whether_a_vacuum_helps():
+    findings = held("20s", "20s, then vacuum", noise=0.003)
+    told = "cannot be told (H2 against H1): one trial is no range; run 2 replicates or more"
+    assert told in render_markdown(findings)
+
+
+def test_throughput_that_is_back_at_once_may_have_been_back_at_any_moment_of_a_sample():
+    (found,) = held("20s, then vacuum", noise=0.003).horizon.recoveries
+    assert found.back_s.low <= found.back_s.center - 1.0 + 1e-6 or found.back_s.low == 0
 
 
 def test_a_window_that_ends_with_the_hold_has_no_recovery():

@@ -106,10 +106,24 @@ def test_doubts_that_differ_in_numbers_alone_are_one_line():
 
     run = run_of([rung(f"A{at}") for at in range(3)], [falling(0, 2), falling(1, 4), falling(2, 8)])
     text = terminal_text(find(run), width=400)
-    (line,) = [line for line in text.splitlines() if "throughput fell" in line]
+    doubts = text[text.index("Doubts about rungs") :]
+    (line,) = [line for line in doubts.splitlines() if "throughput fell" in line]
     assert line.startswith(
         " • A0, A1 and A2: throughput fell by 12 to 48 % during the window of 1 min"
     )
+
+
+def test_numbers_of_doubts_that_are_one_line_end_before_a_comma():
+    sums = {"A0": ("-2,009", "-1,951"), "A1": ("4,915", "4,936")}
+    results = [
+        replace(
+            result(name, 50_000),
+            violations=(f"the deltas sum to {deltas}, the table to {table}",),
+        )
+        for name, (deltas, table) in sums.items()
+    ]
+    text = terminal_text(find(run_of([rung("A0"), rung("A1")], results)), width=400)
+    assert "the deltas sum to -2,009 to 4,915, the table to -1,951 to 4,936." in text
 
 
 def test_the_noise_of_repeats_is_stated_and_decides_nothing():

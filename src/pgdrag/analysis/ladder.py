@@ -102,7 +102,14 @@ def _with_decay(rung: RungFinding, decay: RungDecay | None) -> RungFinding:
         drift = drift_sentence(found) if found.has_trend else ""
         rest = tuple(one for one in warnings if one != rung.drift)
         warnings = (*rest, drift) if drift else rest
-    return replace(rung, decay=found, series_claim=claim, drift=drift, warnings=warnings)
+    told = rung.sentence
+    is_slower = rung.to_previous is not None and rung.to_previous.verdict is Verdict.SLOWER
+    if rung.to_previous is not None and found.direction == "falling" and not is_slower:
+        # A mean over all of the window hides what a part of it was.
+        told = f"{told} But {drift_sentence(found)}."
+    return replace(
+        rung, sentence=told, decay=found, series_claim=claim, drift=drift, warnings=warnings
+    )
 
 
 def _answer(run: RunRecord, rungs: Sequence[RungFinding], found: DesignFinding | None) -> str:

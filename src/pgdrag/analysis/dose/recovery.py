@@ -2,7 +2,8 @@
 
 A trial's throughput is back when five seconds on end come to 95 % of what they were: before the hold
 where the window saw that, else by the fit at the hold's beginning, else on the rung that holds nothing.
-What that reference is unsure of, and what five seconds are, widens the time to a range.
+What that reference is unsure of, and what five seconds are, widens the time to a range; and a rate is
+that of an interval, so that throughput may have been back since any moment of the one before.
 """
 
 from __future__ import annotations
@@ -127,6 +128,8 @@ def _back(measured: Measurement, span: Span, reference: Estimate, share: float) 
         for bound, way in ((reference.low, -1), (reference.center, 0), (reference.high, 1))
     ]
     low, center, high = (_first(stretches, level) for level in wanted)
+    resolution_s = max((one.duration_s for one in after), default=0.0)
+    low = max(low - resolution_s, 0.0)
     return _Back(low, center, high, measured.elapsed_s - span.end_s)
 
 

@@ -56,7 +56,9 @@ def find_mechanisms(
     judged = _judged(step)
     shown = [one for one in CATALOGUE if judged[one.name].is_shown]
     told = replace(_with_shares(step, shown, judged), reference=before)
-    return told if told.named else replace(told, why_none=_why_none(told))
+    if told.named:
+        return told
+    return replace(told, why_none=_why_none(told, is_repeated=trials.are_repeated))
 
 
 def _judged(step: Step) -> dict[str, MechanismFinding]:
@@ -187,11 +189,11 @@ def _ranked(found: Iterable[MechanismFinding]) -> tuple[MechanismFinding, ...]:
     )
 
 
-def _why_none(told: MechanismsFinding) -> str:
+def _why_none(told: MechanismsFinding, *, is_repeated: bool) -> str:
+    if not is_repeated:
+        return "chance cannot be ruled out where no treatment is repeated; run 3 or more replicates"
     if all(one.q is None for one in told.found):
-        return (
-            "chance cannot be ruled out, since no treatment was repeated or counters were not seen"
-        )
+        return "counters were not seen"
     if not any(one.is_shown for one in told.found):
         return "no mechanism of the catalogue moved all of its signs beyond chance"
     if told.added_s is None:

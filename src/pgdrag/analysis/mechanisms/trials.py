@@ -58,6 +58,11 @@ class Trials:
         }
         self._spreads: dict[str, Spread] = {}
 
+    @property
+    def are_repeated(self) -> bool:
+        """Whether any treatment has two trials, so that it is known what chance does."""
+        return any(len(trials) > 1 for trials in self._seen.values())
+
     def ledgers(self, rung: str) -> list[Ledger]:
         """Return where sessions' time went in each trial of a rung that was watched."""
         return [one.ledger for one in self._seen[rung] if one.ledger is not None]

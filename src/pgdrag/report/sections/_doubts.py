@@ -33,7 +33,7 @@ def rung_doubts(findings: Findings) -> tuple[Note, ...]:
 
 
 # A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
-_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
@@ -68,7 +68,9 @@ class MechanismsSection(Section):
             ]
         none = [rung for rung in findings.rungs if rung.mechanisms.why_none and rung.previous]
         if none:
-            blocks.append(Items(tuple(f"{x.rung.name}: {_none_words(x)}" for x in none)))
+            why = {x.rung.name: x.mechanisms.why_none for x in none}
+            told_of = {x: f"no mechanism is named, since {text}." for x, text in why.items()}
+            blocks.append(Items(_grouped(told_of)))
         blocks.append(Paragraph(_READING, Tone.MUTED))
         explained: set[str] = set()
         tested = [block for rung in looked for block in _tested(rung, explained)]
@@ -76,12 +78,8 @@ class MechanismsSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        told = [
-            f"{rung.rung.name}: {text}"
-            for rung in findings.rungs
-            if (text := mechanisms_sentence(rung.mechanisms))
-        ]
-        return (Items(tuple(told)),) if told else ()
+        told = {x.rung.name: mechanisms_sentence(x.mechanisms) for x in findings.rungs}
+        return (Items(_grouped(told)),) if any(told.values()) else ()
 
 
 def _rows(rung: RungFinding) -> list[ShareRow]:
@@ -130,8 +128,12 @@ def _signed(added_s: float | None, *, is_gain: bool) -> str:
     return f"{'−' if is_gain else '+'}{format_duration(added_s)}"
 
 
-def _none_words(rung: RungFinding) -> str:
-    return f"no mechanism is named, since {rung.mechanisms.why_none}."
+def _grouped(told: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is told of rungs, by their names, where there is something: each text once."""
+    names: dict[str, list[str]] = {}
+    for name, text in told.items():
+        names.setdefault(text, []).append(name)
+    return tuple(f"{listed(of)}: {text}" for text, of in names.items() if text)
 
 
 def _tested(rung: RungFinding, explained: set[str]) -> tuple[Block, ...]:

@@ -105,8 +105,11 @@ def _is_alike(one: Recovery, other: Recovery) -> bool:
 def _difference(nothing: Recovery, done: Recovery) -> str:
     what = f"{done.after_release} after a hold of {format_duration(round(done.held_s))}"
     names = f"({done.rung} against {nothing.rung})"
-    if done.back_s.high < nothing.back_s.low:
+    # What two trials of one treatment differ by is not in the range of one.
+    are_repeated = min(nothing.trials, done.trials) > 1
+    if are_repeated and done.back_s.high < nothing.back_s.low:
         return as_sentence(f"{what} brings throughput back sooner {names}")
-    if done.back_s.low > nothing.back_s.high:
+    if are_repeated and done.back_s.low > nothing.back_s.high:
         return as_sentence(f"{what} brings throughput back later {names}")
-    return as_sentence(f"whether {what} brings throughput back sooner cannot be told {names}")
+    more = "" if are_repeated else ": one trial is no range; run 2 replicates or more"
+    return as_sentence(f"whether {what} brings throughput back sooner cannot be told {names}{more}")
