@@ -19,16 +19,12 @@ import psycopg
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, require_track_counts
 from pgdrag.collectors._extensions import extension_schemas
+from pgdrag.collectors._pace import Pace
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors._table_strips import Strips
 from pgdrag.errors import PgdragError
 from pgdrag.exhibits import Exhibits, Series, SeriesUnit
 from pgdrag.plan import Observation
-
-LOOK_EVERY_S = 2.0
-# A long window is told by fewer looks: after so many of them, so much more rarely.
-_FREQUENT_LOOKS = 30
-_RARE_LOOK_EVERY_S = 5.0
 
 _NO_READING = Unseen("no reading was taken")
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")
@@ -55,7 +51,7 @@ class RowVersions(Collector):
         self._densities: list[tuple[float, float]] = []
         self._density_unseen = _NO_READING
         self._last: Look | Unseen = _NO_READING
-        self._looked_at_s = 0.0
+        self._pace = Pace()
 
     def before(self, observer: Observer) -> None:
         """Open a session, make the extension's functions where that may be, and look."""
@@ -65,9 +61,7 @@ class RowVersions(Collector):
 
     def sample(self, observer: Observer) -> None:
         """Look, where the last look is long enough ago."""
-        is_rare = len(self._looks) > _FREQUENT_LOOKS
-        every_s = _RARE_LOOK_EVERY_S if is_rare else LOOK_EVERY_S
-        if time.monotonic() - self._looked_at_s >= every_s - 0.1:
+        if self._pace.is_due(time.monotonic(), looks=len(self._looks)):
             self._look()
 
     def after(self, observer: Observer) -> None:
@@ -86,7 +80,7 @@ class RowVersions(Collector):
         if isinstance(looker, Unseen):
             self._last = looker
             return
-        self._looked_at_s = time.monotonic()
+        self._pace.begin(time.monotonic())
         found = attempt(looker.look)
         if isinstance(found, Unseen):
             self._last = self._last if self._looks else found

@@ -32,15 +32,12 @@ from pgdrag.collectors._explaining import (
     refusal,
     tidy,
 )
+from pgdrag.collectors._pace import Pace
 from pgdrag.errors import PgdragError
 from pgdrag.exhibits import Exhibits, Plan, Series, UpdateLook
 from pgdrag.measurement import Example
 from pgdrag.plan import Observation
 
-LOOK_EVERY_S = 2.0
-# A long window is told by fewer looks: after so many of them, so much more rarely.
-_FREQUENT_LOOKS = 30
-_RARE_LOOK_EVERY_S = 5.0
 MOST_UPDATES = 3  # statements
 MOST_SHOWN = 8  # looks at each, as exhibits
 LOCK_WAIT_MS = 5
@@ -87,7 +84,7 @@ class UpdateCost(Collector):
         self._session: _Session | Unseen = _NO_READING
         self._rounds: list[_Round] = []
         self._unseen = _NO_READING
-        self._looked_at_s = 0.0
+        self._pace = Pace()
 
     def before(self, observer: Observer) -> None:
         """Open a session, find the updates, and look."""
@@ -96,9 +93,7 @@ class UpdateCost(Collector):
 
     def sample(self, observer: Observer) -> None:
         """Look, where the last look is long enough ago."""
-        is_rare = len(self._rounds) > _FREQUENT_LOOKS
-        every_s = _RARE_LOOK_EVERY_S if is_rare else LOOK_EVERY_S
-        if time.monotonic() - self._looked_at_s >= every_s - 0.1:
+        if self._pace.is_due(time.monotonic(), looks=len(self._rounds)):
             self._look()
 
     def after(self, observer: Observer) -> None:
@@ -116,9 +111,10 @@ class UpdateCost(Collector):
         if isinstance(session, Unseen):
             self._unseen = session
             return
-        self._looked_at_s, at_unix_s = time.monotonic(), time.time()
+        began_s, at_unix_s = time.monotonic(), time.time()
+        self._pace.begin(began_s)
         found = [attempt(partial(session.look, at)) for at in range(len(session.updates))]
-        took_s = time.monotonic() - self._looked_at_s
+        took_s = time.monotonic() - began_s
         looks = tuple(one for one in found if isinstance(one, UpdateLook))
         if looks:
             self._rounds.append(_Round(at_unix_s, took_s, looks))
