@@ -7,13 +7,11 @@ subclass of `Collector` in a module of this folder.
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
@@ -22,6 +20,7 @@ from pgdrag import registry
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver import WATCH_NAME
 from pgdrag.exhibits import Exhibits
+from pgdrag.hanging_up import hanging_up
 from pgdrag.measurement import Example
 from pgdrag.plan import Observation
 
@@ -41,7 +40,6 @@ __all__ = [
     "Window",
     "all_collectors",
     "all_observations",
-    "hanging_up",
     "observation_names",
     "sampling",
 ]
@@ -223,31 +221,6 @@ SELECT set_config(name, 'warning', false)
  WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
    AND current_setting('is_superuser') = 'on'
 """
-
-
-@contextmanager
-def hanging_up(connection: psycopg.Connection[Any], *, after_s: float) -> Iterator[threading.Event]:
-    """Break the connection when the block takes longer: a stopped server ends no statement itself."""
-    import psycopg
-
-    has_hung_up = threading.Event()
-
-    def hang_up() -> None:
-        # The connection may be lost in another way at this very moment.
-        with (
-            suppress(psycopg.Error, OSError),
-            socket.socket(fileno=os.dup(connection.fileno())) as line,
-        ):
-            has_hung_up.set()
-            line.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(after_s, hang_up)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield has_hung_up
-    finally:
-        timer.cancel()
 
 
 class Collector(ABC):

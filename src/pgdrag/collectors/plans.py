@@ -17,7 +17,7 @@ from typing import ClassVar
 import psycopg
 
 from pgdrag.analysis.plan_nodes import nodes, scanned, text_of
-from pgdrag.collectors import Collector, Observer, Unseen, Window, hanging_up
+from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._explaining import (
     SESSION,
@@ -29,6 +29,7 @@ from pgdrag.collectors._explaining import (
 )
 from pgdrag.errors import PgdragError
 from pgdrag.exhibits import Exhibits, Plan, StatementPlan
+from pgdrag.hanging_up import hanging_up
 from pgdrag.measurement import Example
 from pgdrag.plan import Observation
 

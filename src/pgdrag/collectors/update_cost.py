@@ -20,7 +20,7 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.analysis.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
-from pgdrag.collectors import Collector, Observer, Unseen, Window, hanging_up
+from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._explaining import (
     QUIET,
@@ -35,6 +35,7 @@ from pgdrag.collectors._explaining import (
 from pgdrag.collectors._pace import Pace
 from pgdrag.errors import PgdragError
 from pgdrag.exhibits import Exhibits, Plan, Series, UpdateLook
+from pgdrag.hanging_up import hanging_up
 from pgdrag.measurement import Example
 from pgdrag.plan import Observation
 

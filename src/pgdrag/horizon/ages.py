@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
 
 from pgdrag.errors import ServerError
+from pgdrag.hanging_up import hang_up
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
 from pgdrag.horizon.holders._session import open_session, words_of
 from pgdrag.horizon.watching import read_oldest
@@ -140,16 +138,6 @@ class AgeWatch:
             self.look()
             rounds = max(rounds, int((time.monotonic() - begin_s) / EVERY_S)) + 1
             self._has_ended.wait(max(begin_s + rounds * EVERY_S - time.monotonic(), 0.0))
-
-
-def hang_up(connection: psycopg.Connection) -> None:
-    """Break a connection that another thread may wait on."""
-    # It may be lost in another way at this very moment.
-    with (
-        suppress(psycopg.Error, OSError),
-        socket.socket(fileno=os.dup(connection.fileno())) as line,
-    ):
-        line.shutdown(socket.SHUT_RDWR)
 
 
 # A snapshot's xmax is behind it where transactions are under way: the one after the last that has ended. An
