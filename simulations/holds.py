@@ -12,7 +12,8 @@ from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.decay.together import rung_decay
 from pgdrag.analysis.dose.find import horizon_finding
 from pgdrag.analysis.dose.findings import HorizonFinding
-from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.analysis.holds.levels import HOLD, HOLDER
+from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, Series
 from pgdrag.load import LoadProfile
 from pgdrag.measurement import Counts, DriverCost, Measurement, Sample
 from pgdrag.plan import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
@@ -122,7 +123,7 @@ def _recoveries_held(found: HorizonFinding) -> list[bool]:
 
 def _trials(rng: np.random.Generator, law: Law, at: int, held_s: float) -> RungTrials:
     name = f"H{at}"
-    levels = (Level(HORIZON, "holder", "transaction"), Level(HORIZON, "hold", f"{held_s:g}s"))
+    levels = (Level(HORIZON, HOLDER, "transaction"), Level(HORIZON, HOLD, f"{held_s:g}s"))
     treatment = Treatment(name, levels if held_s else ())
     results = tuple(
         _result(rng, law, treatment, 2 * at + replicate, held_s) for replicate in (1, 2)
@@ -140,7 +141,7 @@ def _result(
     samples = tuple(Sample(at + 1.0, 1.0, round(rate)) for at, rate in enumerate(rates))
     bloat = tuple(1 + min(t_s, held_s) / 10 for t_s in times)
     series = Series("bloat_ratio", "bloat", "count", tuple(times), bloat)
-    events = (Event("hold", 0.0, held_s, "transaction"),) if held_s else ()
+    events = (Event(HOLD_EVENT, 0.0, held_s, "transaction"),) if held_s else ()
     load = LoadProfile(connections=8, warm_up_s=0, measure_s=WINDOW_S, budget_s=WINDOW_S)
     committed = sum(one.committed for one in samples)
     counts = {"simulated": Counts(scheduled=committed, committed=committed)}

@@ -16,6 +16,8 @@ SESSION_TYPES = ("client backend", "parallel worker")
 # The kind of the events that tell when collectors looked, and when they rested, where they took turns.
 TURN = "collectors' turn"
 LOOKING, RESTING = "looking", "resting"
+# The kind of the events that tell of each hold of the horizon that pgdrag itself made.
+HOLD_EVENT = "hold"
 # As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
 # and without what is false and buffers that are 0.
 Plan = Mapping[str, object]

@@ -18,7 +18,7 @@ from pgdrag.analysis.decay.shapes import FAMILIES, Box
 from pgdrag.analysis.decay.stretches import held_for, held_span, stretch_of
 from pgdrag.analysis.decay.together import finding_of, rung_decay
 from pgdrag.analysis.ladder import find
-from pgdrag.exhibits import Event, Exhibits
+from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.load import Step
 from pgdrag.measurement import Sample
 from pgdrag.plan import Level, Outcome, Treatment
@@ -60,7 +60,7 @@ HELD = (Level("horizon", "holder", "transaction"), Level("horizon", "hold", "20s
 
 
 def holder(begin_s, end_s):
-    return Event("holder", begin_s, end_s, "session 7 (idle in transaction, pgdrag horizon holder)")
+    return Event(HOLD_EVENT, begin_s, end_s, "transaction, session 7")
 
 
 def test_a_cost_that_grows_by_the_same_each_second_is_found_with_its_half_life():
@@ -140,8 +140,8 @@ def test_what_others_hold_is_not_taken_for_the_treatments_hold():
 
 
 def test_what_pgdrag_itself_tells_of_its_holds_goes_before_what_others_saw():
-    own = Event("hold", 5.0, 30.0, "transaction")
-    held = trial(hyperbolic(20), levels=HELD, events=[holder(0.0, 50.0), own])
+    seen = Event("holder", 0.0, 50.0, "session 7 (idle in transaction, pgdrag horizon holder)")
+    held = trial(hyperbolic(20), levels=HELD, events=[seen, holder(5.0, 30.0)])
     span = held_span(held, held.measurement)
     assert (span.begin_s, span.end_s, span.is_released) == (5.0, 30.0, True)
     assert held_for(held, held.measurement, 20.0) == 15.0

@@ -8,18 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgdrag.analysis.holds.levels import DEFAULTS, HOLDER, NOTHING, REPLAY
 from pgdrag.errors import ServerError
-from pgdrag.exhibits import Event, Exhibits
+from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.horizon.asked import (
-    DEFAULTS,
-    HOLDER,
-    REPLAY,
-    AskedHorizon,
-    kinds_of,
-    lacking,
-    read_levels,
-)
+from pgdrag.horizon.asked import AskedHorizon, kinds_of, lacking, read_levels
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
 from pgdrag.horizon.keeping import HoldKeeper, MadeHold
@@ -35,9 +28,7 @@ _FIRST_TIMEOUT_S = 60.0
 # What a trial does before and after its load; a hold of its sessions lasts no longer than all that.
 _AROUND_S = 3600.0
 _MOST_EVENTS = 1000
-# The kinds of this factor's events.
-HOLD_EVENT = "hold"
-TIDYING = "vacuum by pgdrag"
+TIDYING = "vacuum by pgdrag"  # the kind of the event that tells what was done after the last hold
 
 
 class HeldHorizon(Factor):
@@ -102,7 +93,7 @@ class HeldHorizon(Factor):
         longest_s = self._warm_up_s + self._window_s + _AROUND_S
         place = HoldPlace(cluster.conninfo(), longest_s, cluster)
         after = self._asked.after_release
-        tidying = None if after == "nothing" else Tidying(place, after)
+        tidying = None if after == NOTHING else Tidying(place, after)
         self._keeper = HoldKeeper(place, self._holds, tidying)
         try:
             self._keeper.prepare()

@@ -7,6 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdrag.analysis.holds.distribution import HoldDistribution, from_level
+from pgdrag.analysis.holds.levels import (
+    AFTER,
+    BEGIN,
+    HOLD,
+    HOLDER,
+    HOLDERS,
+    NOBODY,
+    NOTHING,
+    ONCE,
+    PATTERN,
+    REPLAY,
+    WINDOW,
+)
 from pgdrag.errors import PgdragError, UsageError
 from pgdrag.horizon.holders import Holder, all_holders
 from pgdrag.horizon.lengths import HoldLength, parse_length
@@ -14,18 +27,6 @@ from pgdrag.horizon.schedule import PATTERNS, Hold, OneKind, Pattern, replay, sc
 from pgdrag.horizon.tidying import AFTER_RELEASE, AfterRelease
 from pgdrag.units import parse_seconds
 
-HOLDER, HOLD, PATTERN, BEGIN = "holder", "hold", "pattern", "begin"
-HOLDERS, AFTER, REPLAY = "holders", "after_release", "replay"
-NOBODY = "nobody"
-DEFAULTS = {
-    HOLDER: NOBODY,
-    HOLD: "window",
-    PATTERN: "once",
-    BEGIN: "window",
-    HOLDERS: "1",
-    AFTER: "nothing",
-    REPLAY: "nothing",
-}
 MOST_HOLDERS = 50
 _HINTS = {REPLAY: "Name a file that pgdrag capture horizon has written."}
 
@@ -54,11 +55,11 @@ class AskedHorizon:
     """
 
     holder: str = NOBODY
-    length: HoldLength = HoldLength("window")  # noqa: RUF009 (frozen)
-    pattern: Pattern = "once"
+    length: HoldLength = HoldLength(WINDOW)  # noqa: RUF009 (frozen)
+    pattern: Pattern = ONCE
     begin_s: float | None = 0.0
     holders: int = 1
-    after_release: AfterRelease = "nothing"
+    after_release: AfterRelease = NOTHING
     captured: HoldDistribution | None = None
 
     @property
@@ -151,14 +152,14 @@ def _contradictions(asked: AskedHorizon, levels: Mapping[str, str]) -> Iterator[
         message = "a horizon that shifts takes two holders at least"
         yield Wrong(HOLDERS, message, "Leave it out, for two, or name more.")
     if not all_holders()[asked.holder].is_repeatable and (
-        asked.pattern != "once" or asked.holders > 1
+        asked.pattern != ONCE or asked.holders > 1
     ):
-        name = PATTERN if asked.pattern != "once" else HOLDERS
+        name = PATTERN if asked.pattern != ONCE else HOLDERS
         message = (
             f'horizon "{HOLDER}" {asked.holder} holds once in a trial: its standby is gone then'
         )
         yield Wrong(name, message, 'Leave it out, or take holder = "standby".')
-    if asked.after_release != "nothing" and (asked.pattern != "once" or asked.length.is_endless):
+    if asked.after_release != NOTHING and (asked.pattern != ONCE or asked.length.is_endless):
         why = (
             'each hold lasts for the "window"'
             if asked.length.is_endless
@@ -195,7 +196,7 @@ def _begin_s(value: str) -> float | None:
     if value == "load":
         return None
     try:
-        return 0.0 if value == "window" else parse_seconds(value)
+        return 0.0 if value == WINDOW else parse_seconds(value)
     except UsageError as error:
         hint = 'Write "load", "window", or how long after the window\'s begin: "10s".'
         raise UsageError(error.message, hint=hint) from None

@@ -19,15 +19,26 @@ from itertools import count
 
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
-from pgdrag.analysis.holds.replay import HOLD, HORIZON, REPLAY
+from pgdrag.analysis.holds.levels import REPLAY, WINDOW
 from pgdrag.analysis.ladder import find
 from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
 from pgdrag.events import ignore
-from pgdrag.exhibits import Event, Exhibits, together
+from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, together
 from pgdrag.lab import expand, make_design
 from pgdrag.load import Step
-from pgdrag.plan import Block, Host, Level, Outcome, Result, Rung, RunRecord, Study, Treatment
+from pgdrag.plan import (
+    HORIZON,
+    Block,
+    Host,
+    Level,
+    Outcome,
+    Result,
+    Rung,
+    RunRecord,
+    Study,
+    Treatment,
+)
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
@@ -135,7 +146,7 @@ def went_well() -> tuple[Findings, ...]:
 def held_findings() -> Findings:
     """Return findings of a horizon held for five lengths and released in three ways; one variant loses updates."""
     study = simulated_holds(
-        *("10s", "20s", "20s, then vacuum", "20s, then vacuum and reindex", "30s", "40s", "window")
+        *("10s", "20s", "20s, then vacuum", "20s, then vacuum and reindex", "30s", "40s", WINDOW)
     )
     *rungs, last = study.rungs
     lossy = last.treatment.with_levels("H8", [Level("setting", "lossy", "on")])
@@ -174,7 +185,7 @@ def _replayed() -> Findings:
 def _holds(lengths_s: tuple[float, ...]) -> Exhibits:
     """Return holds of these lengths, again and again, one every six seconds."""
     events = [
-        Event(HOLD, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
+        Event(HOLD_EVENT, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
         for at, length_s in enumerate(lengths_s * 2)
     ]
     return Exhibits(events=tuple(events))

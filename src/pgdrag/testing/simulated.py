@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pgdrag.analysis.holds.levels import AFTER, HOLD, HOLDER, NOTHING
 from pgdrag.events import Listener, PhaseStarted, Throughput
 from pgdrag.exhibits import Exhibits, Stack, together
 from pgdrag.factors import Problem
@@ -334,7 +335,7 @@ def simulated_holds(*holds: str, replicates: int = 1) -> Study:
     rungs = [Rung("H0", "free", Treatment("H0"), claim=Claim(tps=1000, trend="steady"))]
     for number, hold in enumerate(holds, start=1):
         length, _, after = hold.partition(", then ")
-        levels = {"holder": "transaction", "hold": length, "after_release": after or "nothing"}
+        levels = {HOLDER: "transaction", HOLD: length, AFTER: after or NOTHING}
         added = tuple(Level(HORIZON, name, value) for name, value in levels.items())
         falls = Claim(trend="falling", series=((5, 950), (10, 800), (20, 600), (30, 480)))
         treatment = Treatment(f"H{number}", added)

@@ -12,11 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.analysis.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW
+from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, Series
 from pgdrag.measurement import Sample
 from pgdrag.plan import HORIZON, Treatment
 
-_CLEANED_S = {"nothing": 8.0, "vacuum": 2.0, "vacuum and reindex": 1.0}  # until 1/e is left
+_CLEANED_S = {NOTHING: 8.0, "vacuum": 2.0, "vacuum and reindex": 1.0}  # until 1/e is left
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,14 @@ class SimulatedHold:
     """One hold, from the beginning of the window.
 
     Attributes:
+        holder: which kind holds.
         length_s: infinite: until the trial's end.
         cost_per_s: what each second of it adds to the cost of a transaction, as a share of that.
         cleaned_s: after its end, the time in which the added cost falls to 1/e.
         is_made_anew: indexes are, after its end.
     """
 
+    holder: str
     length_s: float
     cost_per_s: float
     cleaned_s: float
@@ -43,7 +46,7 @@ class SimulatedHold:
         return 1 + self.cost_per_s * self.length_s * left
 
     def exhibits(self, samples: Sequence[Sample]) -> Exhibits:
-        """Return what collectors would see of it: the holder, the horizon's age and what it costs."""
+        """Return what the factor and collectors would tell of it: the hold, the horizon's age and what it costs."""
         times = tuple(one.t_s for one in samples)
         ages: list[float] = []
         dead: list[float] = []
@@ -60,14 +63,13 @@ class SimulatedHold:
             left = math.exp(-one.duration_s / self.cleaned_s)
             dead.append(kept + one.committed / 1000 if is_held else kept * left)
         end_s = min(self.length_s, times[-1] if times else 0.0)
-        text = "session 1 (idle in transaction, pgdrag horizon holder), old when last seen"
         return Exhibits(
             series=(
                 Series("horizon_age_transactions", "age", "count", times, tuple(ages)),
                 Series("dead_versions_per_row", "dead versions", "count", times, tuple(dead)),
                 Series("bloat_ratio", "bloat", "count", times, tuple(bloat)),
             ),
-            events=(Event("holder", 0.0, end_s, text),),
+            events=(Event(HOLD_EVENT, 0.0, end_s, f"{self.holder}, session 1"),),
         )
 
 
@@ -78,12 +80,13 @@ def simulated_hold(treatment: Treatment, costs_per_s: Mapping[str, float]) -> Si
         costs_per_s: by the holder's name; a holder that is not named costs nothing.
     """
     levels = treatment.of_kind(HORIZON)
-    if levels.get("holder", "nobody") == "nobody":
+    if levels.get(HOLDER, NOBODY) == NOBODY:
         return None
-    length = levels.get("hold", "window")
+    length = levels.get(HOLD, WINDOW)
     return SimulatedHold(
-        math.inf if length == "window" else float(length.removesuffix("s")),
-        costs_per_s.get(levels["holder"], 0.0),
-        _CLEANED_S[levels.get("after_release", "nothing")],
-        is_made_anew="reindex" in levels.get("after_release", ""),
+        levels[HOLDER],
+        math.inf if length == WINDOW else float(length.removesuffix("s")),
+        costs_per_s.get(levels[HOLDER], 0.0),
+        _CLEANED_S[levels.get(AFTER, NOTHING)],
+        is_made_anew="reindex" in levels.get(AFTER, NOTHING),
     )

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.fit import INTERVALS_MIN, Stretch
-from pgdrag.exhibits import Event
+from pgdrag.analysis.holds.levels import is_held
+from pgdrag.exhibits import HOLD_EVENT, Event
 from pgdrag.measurement import Measurement, Sample
-from pgdrag.plan import HORIZON, Result, Treatment
+from pgdrag.plan import Result
 
-_NOBODY = "nobody"
 _INTERVALS_MAX = 120
 _COMMITS_MIN = 30  # in an interval on average: below, the logarithm of a count is not normal
 _AT_THE_END_S = 2.0  # what is held until so shortly before the window's end is held until its end
-# What pgdrag holds with is found by this in the texts of events; what holds on its own has no name of ours.
-_OWN = ("pgdrag horizon holder", "prepared transaction", "replication slot", "standby")
 
 
 @dataclass(frozen=True)
@@ -42,16 +40,10 @@ class Span:
         return self.end_s - self.begin_s
 
 
-def is_held(treatment: Treatment) -> bool:
-    """Tell whether the treatment holds the horizon at all."""
-    levels = treatment.of_kind(HORIZON)
-    return "replay" in levels or levels.get("holder", _NOBODY) != _NOBODY
-
-
 def held_span(result: Result, measured: Measurement) -> Span | None:
     """Return when the treatment held the horizon in this trial; None where it holds nothing.
 
-    Where no collector saw it, the whole window is taken for held: the treatment says so.
+    Where no event tells of it, the whole window is taken for held: the treatment says so.
     """
     if not is_held(result.trial.treatment):
         return None
@@ -100,10 +92,7 @@ def stretch_of(samples: Sequence[Sample], begin_s: float, end_s: float) -> Stret
 
 
 def _holds(events: Sequence[Event]) -> list[Event]:
-    held = [one for one in events if one.kind == "hold"]
-    return held or [
-        one for one in events if one.kind == "holder" and any(own in one.text for own in _OWN)
-    ]
+    return [one for one in events if one.kind == HOLD_EVENT]
 
 
 def _whole(samples: Sequence[Sample]) -> list[Sample]:

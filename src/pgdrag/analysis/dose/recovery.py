@@ -19,7 +19,8 @@ from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.fit import CONFIDENCE, Estimate
 from pgdrag.analysis.decay.stretches import Span, held_span
 from pgdrag.analysis.dose.findings import Recovery
-from pgdrag.analysis.dose.variants import AFTER_RELEASE, HeldRung, Variant
+from pgdrag.analysis.dose.variants import HeldRung, Variant
+from pgdrag.analysis.holds.levels import AFTER, NOTHING
 from pgdrag.analysis.interval import Interval
 from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Measurement, Sample
@@ -78,7 +79,7 @@ def _of_rung(rung: HeldRung, free: HeldRung | None, share: float) -> Recovery | 
     found = Recovery(
         rung=rung.name,
         held_s=statistics.median(lengths),
-        after_release=rung.levels.get(AFTER_RELEASE, "nothing"),
+        after_release=rung.levels.get(AFTER, NOTHING),
         reference=references[0],
         share=share,
         back_s=back_s,
@@ -164,7 +165,7 @@ def _first(stretches: Sequence[tuple[float, float]], level: float) -> float:
 
 
 def _sentence(found: Recovery) -> str:
-    after = "" if found.after_release == "nothing" else f" and {found.after_release}"
+    after = "" if found.after_release == NOTHING else f" and {found.after_release}"
     what = f"after a hold of {format_duration(round(found.held_s))}{after}"
     level = f"{found.share * 100:.0f} % of {_reference_words(found)}"
     if math.isinf(found.back_s.center):

@@ -6,18 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.stretches import Span, held_span, is_held
+from pgdrag.analysis.decay.stretches import Span, held_span
 from pgdrag.analysis.decay.together import RungDecay, fittable
+from pgdrag.analysis.holds.levels import (
+    AFTER,
+    HOLD,
+    HOLDER,
+    ONCE,
+    PATTERN,
+    REPLAY,
+    WINDOW,
+    is_held,
+)
 from pgdrag.errors import UsageError
 from pgdrag.measurement import Measurement
 from pgdrag.plan import HORIZON, Level, Result, Treatment
 from pgdrag.units import parse_seconds
 
-AFTER_RELEASE = "after_release"
-_LENGTH = "hold"
-_WHOLE_WINDOW = "window"
 # Levels of the horizon that don't make another variant: how long, and what comes after.
-_DOSE = (_LENGTH, AFTER_RELEASE)
+_DOSE = (HOLD, AFTER)
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,10 @@ def _rest(treatment: Treatment) -> frozenset[Level]:
 
 
 def _is_dose(levels: dict[str, str]) -> bool:
-    if "replay" in levels or levels.get("pattern", "once") != "once":
+    if REPLAY in levels or levels.get(PATTERN, ONCE) != ONCE:
         return False
-    length = levels.get(_LENGTH, _WHOLE_WINDOW)
-    if length == _WHOLE_WINDOW:
+    length = levels.get(HOLD, WINDOW)
+    if length == WINDOW:
         return True
     try:
         return parse_seconds(length) > 0
@@ -114,4 +121,4 @@ def _words(
     """Return what tells these rungs from those of other variants."""
     common = frozenset.intersection(*every)
     own = sorted(f"{one.name} = {one.value}" for one in rest - common)
-    return ", ".join(own) or f"holder = {held[0].levels['holder']}"
+    return ", ".join(own) or f"{HOLDER} = {held[0].levels[HOLDER]}"

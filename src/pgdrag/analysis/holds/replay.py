@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pgdrag.analysis.holds.distance import TOLERANCE, LengthDistance, distance
 from pgdrag.analysis.holds.distribution import HoldDistribution, HolderKind, from_level
 from pgdrag.analysis.holds.lengths import LengthCurve, SeenHold, product_limit
+from pgdrag.analysis.holds.levels import REPLAY
 from pgdrag.errors import HoldsError
+from pgdrag.exhibits import HOLD_EVENT
 from pgdrag.measurement import Measurement
-from pgdrag.plan import Result, Treatment
+from pgdrag.plan import HORIZON, Result, Treatment
 from pgdrag.units import format_duration
 
-HORIZON, REPLAY = "horizon", "replay"
-HOLD = "hold"  # the kind of the events that tell of each hold that was made
 FEWEST_HOLDS = 5  # fewer are compared, but not judged
 _SEED = 1
 
@@ -101,7 +101,7 @@ def replay_finding(
 
 def _held(result: Result, window_s: float) -> Iterator[tuple[str, SeenHold]]:
     for event in result.exhibits.events:
-        if event.kind != HOLD or event.count != 1 or event.start_s >= window_s:
+        if event.kind != HOLD_EVENT or event.count != 1 or event.start_s >= window_s:
             continue
         end_s = window_s if event.end_s is None else min(event.end_s, window_s)
         has_ended = event.end_s is not None and event.end_s < window_s

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pgdrag.analysis.dose.findings import Recovery
 from pgdrag.analysis.findings import Findings
+from pgdrag.analysis.holds.levels import NOTHING
 from pgdrag.analysis.wording import as_sentence
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -92,8 +93,8 @@ def _compared(found: Sequence[Recovery]) -> list[Block]:
     """Say of holds of one length whether what was done after them made a difference."""
     told = []
     for one in found:
-        alike = [x for x in found if x.after_release != "nothing" and _is_alike(x, one)]
-        if one.after_release == "nothing":
+        alike = [x for x in found if x.after_release != NOTHING and _is_alike(x, one)]
+        if one.after_release == NOTHING:
             told += [_difference(one, other) for other in alike]
     return [Items(tuple(told))] if told else []
 
