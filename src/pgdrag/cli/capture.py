@@ -5,19 +5,21 @@ from __future__ import annotations
 import json as json_module
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from pgdrag.analysis.holds.distribution import HoldDistribution, distribution_json
 from pgdrag.cli.place import stderr
-from pgdrag.cli.server_argument import Dsn, duration_of, named_server
+from pgdrag.cli.server_argument import (
+    LINE_EVERY_S,
+    Dsn,
+    duration_of,
+    live_line,
+    named_server,
+    time_words,
+)
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture, Listener
 from pgdrag.horizon.distribution_file import distribution_text
@@ -26,7 +28,6 @@ from pgdrag.units import format_duration
 
 LONGEST_S = 31 * 86_400.0
 LEAST_EVERY_S = 0.05
-_LINE_EVERY_S = 10.0
 # So much is lost, at most, if the capture itself is killed.
 _KEEP_EVERY_S = 60.0
 
@@ -84,8 +85,12 @@ def horizon(
         soft_wrap=True,
     )
     status = EXIT_DONE
+
+    def words(progress: CaptureProgress) -> str:
+        return progress_words(progress, for_s)
+
     try:
-        with _showing(talk, for_s) as listen:
+        with live_line(talk, words, first_s=LINE_EVERY_S, is_amiss=_is_blind) as listen:
             capture.run(for_s, _keeping(listen, capture, output))
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -138,33 +143,13 @@ def _keeping(listen: Listener, capture: HorizonCapture, output: Path | None) -> 
     return heard
 
 
-@contextmanager
-def _showing(console: Console, for_s: float) -> Iterator[Listener]:
-    """Show how far it is: live on a terminal, a line now and then elsewhere, and each loss of sight."""
-    if console.is_terminal and os.environ.get("TERM") != "dumb":
-        with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda progress: live.update(Text(progress_words(progress, for_s)))
-        return
-    said_s = time.monotonic()
-    was_blind = False
-
-    def say(progress: CaptureProgress) -> None:
-        nonlocal said_s, was_blind
-        is_blind = progress.holding is None
-        if is_blind != was_blind or time.monotonic() - said_s >= _LINE_EVERY_S:
-            said_s, was_blind = time.monotonic(), is_blind
-            console.print(progress_words(progress, for_s), soft_wrap=True)
-
-    yield say
+def _is_blind(progress: CaptureProgress) -> bool:
+    return progress.holding is None
 
 
 def progress_words(progress: CaptureProgress, for_s: float) -> str:
     """Return `5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen`."""
-    left_s = max(for_s - progress.elapsed_s, 0.0)
-    text = (
-        f"{format_duration(round(progress.elapsed_s))} of {format_duration(for_s)}, "
-        f"{format_duration(round(left_s))} left: "
-    )
+    text = f"{time_words(progress.elapsed_s, for_s)}: "
     if progress.holding is None:
         return f"{text}the server is out of sight, trying again ({progress.trouble})"
     oldest = f", the oldest {progress.oldest:,} transactions old" if progress.holding else ""

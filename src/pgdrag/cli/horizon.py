@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from pgdrag.cli.driving import require_consent
 from pgdrag.cli.place import put_back_leftovers, stderr, stdout
-from pgdrag.cli.server_argument import Dsn, duration_of, named_server
+from pgdrag.cli.server_argument import Dsn, duration_of, live_line, named_server, time_words
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, ServerError
 from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
 from pgdrag.horizon.standing import DeadRows, HorizonState, Standing, horizon_state
 from pgdrag.units import format_bytes, format_duration
 
 LONGEST_S = 86_400.0
-_LINE_EVERY_S = 10.0
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -98,8 +93,14 @@ def hold(
         latest = progress
         listen(progress)
 
+    def words(progress: HoldProgress) -> str:
+        return f"{time_words(progress.elapsed_s, for_s)}: {_words(progress)}"
+
     try:
-        with _showing(talk, for_s) as listen, holding(server, kind.value, for_s, name=name) as held:
+        with (
+            live_line(talk, words) as listen,
+            holding(server, kind.value, for_s, name=name) as held,
+        ):
             began_s = time.monotonic()
             known_as = "" if kind is Kind.PREPARED else f', as "{name}"'
             talk.print(
@@ -118,32 +119,6 @@ def hold(
     held_for = format_duration(round(time.monotonic() - began_s, 1))
     talk.print(f"Let go after {held_for}: {_words(latest)}.", soft_wrap=True)
     return status
-
-
-@contextmanager
-def _showing(console: Console, for_s: float) -> Iterator[Callable[[HoldProgress], None]]:
-    """Show how old the hold is: live on a terminal, a line now and then elsewhere."""
-    if console.is_terminal and os.environ.get("TERM") != "dumb":
-        with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda progress: live.update(Text(_line(progress, for_s)))
-        return
-    said_s = -_LINE_EVERY_S
-
-    def say(progress: HoldProgress) -> None:
-        nonlocal said_s
-        if progress.elapsed_s - said_s >= _LINE_EVERY_S:
-            said_s = progress.elapsed_s
-            console.print(_line(progress, for_s), soft_wrap=True)
-
-    yield say
-
-
-def _line(progress: HoldProgress, for_s: float) -> str:
-    left_s = max(for_s - progress.elapsed_s, 0.0)
-    return (
-        f"{format_duration(round(progress.elapsed_s))} of {format_duration(for_s)}, "
-        f"{format_duration(round(left_s))} left: {_words(progress)}"
-    )
 
 
 def _words(progress: HoldProgress) -> str:

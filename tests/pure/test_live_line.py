@@ -1,0 +1,40 @@
+"""How far a look at a server is: a line now and then where there is no terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from pgdrag.cli.server_argument import live_line, time_words
+
+
+@dataclass(frozen=True)
+class Looked:
+    elapsed_s: float
+    is_blind: bool = False
+
+
+@pytest.mark.parametrize(
+    ("first_s", "said"), [(0.0, ["0", "10", "20", "29", "30"]), (10.0, ["10", "20", "29", "30"])]
+)
+def test_elsewhere_than_on_a_terminal_a_line_comes_every_ten_seconds_and_when_sight_is_lost_or_back(
+    first_s: float, said: list[str]
+) -> None:
+    console = Console(file=StringIO(), force_terminal=False)
+    with live_line(
+        console,
+        lambda x: f"{x.elapsed_s:g}",
+        first_s=first_s,
+        is_amiss=lambda x: x.is_blind,
+    ) as listen:
+        for second in (0, 5, 10, 19, 20, 29, 30):
+            listen(Looked(float(second), is_blind=second == 29))
+    assert console.file.getvalue().split() == said  # type: ignore[attr-defined]
+
+
+def test_what_is_left_is_never_less_than_nothing() -> None:
+    assert time_words(300.0, 3600.0) == "5 min of 1 h, 55 min left"
+    assert time_words(3601.0, 3600.0) == "1 h of 1 h, 0 s left"
