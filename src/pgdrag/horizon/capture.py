@@ -17,7 +17,7 @@ import psycopg
 from pgdrag.analysis.holds.distribution import Capture, HoldDistribution
 from pgdrag.dsn import Server
 from pgdrag.errors import ServerError, ServerLost
-from pgdrag.horizon.census import Sighting, take_census
+from pgdrag.horizon.census import Sighting, begin_to_look, take_census
 from pgdrag.horizon.tracking import HoldTracker, sightings_of
 from pgdrag.undo import uninterrupted
 from pgdrag.units import format_duration
@@ -28,13 +28,6 @@ LOOK_TIMEOUT_S = 5.0
 LONGEST_BLIND_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
-# Settings that an older server does not have are left out.
-_SESSION: LiteralString = """
-SELECT set_config(name, value, false)
-  FROM (VALUES ('default_transaction_read_only', 'on'), ('statement_timeout', %s),
-               ('lock_timeout', %s), ('idle_session_timeout', '0'), ('jit', 'off')) AS wanted (name, value)
- WHERE current_setting(name, true) IS NOT NULL
-"""
 _SEES_ALL: LiteralString = """
 SELECT current_user::text, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 """
@@ -187,8 +180,7 @@ class HorizonCapture:
         # A server that vanishes without a word is noticed by the kernel.
         patience = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
         connection = self._server.connect(application_name=APPLICATION_NAME, **patience)
-        timeout = str(round(LOOK_TIMEOUT_S * 1000))
-        connection.execute(_SESSION, (timeout, timeout))
+        begin_to_look(connection, timeout_s=LOOK_TIMEOUT_S)
         ((role, sees_all),) = connection.execute(_SEES_ALL).fetchall()
         self._hidden_from = "" if sees_all else str(role)
         return connection

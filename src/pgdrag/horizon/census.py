@@ -44,6 +44,13 @@ SELECT extract(epoch FROM clock_timestamp())::float8, 'slot', slot_name, coalesc
   FROM pg_replication_slots
  WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
 """
+# Settings that an older server does not have are left out.
+_SESSION: LiteralString = """
+SELECT set_config(name, value, false)
+  FROM (VALUES ('default_transaction_read_only', 'on'), ('statement_timeout', %s),
+               ('lock_timeout', %s), ('idle_session_timeout', '0'), ('jit', 'off')) AS wanted (name, value)
+ WHERE current_setting(name, true) IS NOT NULL
+"""
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,12 @@ class Sighting:
     def concerns(self, database: str) -> bool:
         """Whether it holds back the rows of this database."""
         return self.age is not None and self.database in ("", database)
+
+
+def begin_to_look(connection: psycopg.Connection, *, timeout_s: float) -> None:
+    """Have a session change nothing from now on, and wait for no lock or answer for longer than so."""
+    timeout_ms = str(round(timeout_s * 1000))
+    connection.execute(_SESSION, (timeout_ms, timeout_ms))
 
 
 def take_census(connection: psycopg.Connection, pids: Iterable[int] = ()) -> Sequence[Sighting]:

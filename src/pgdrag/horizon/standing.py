@@ -11,20 +11,16 @@ from psycopg import sql
 from pgdrag.analysis.holds.distribution import HolderKind
 from pgdrag.dsn import Server
 from pgdrag.errors import ServerError
-from pgdrag.horizon.census import Sighting, take_census
+from pgdrag.horizon.census import Sighting, begin_to_look, take_census
+from pgdrag.horizon.holders._session import words_of
 from pgdrag.horizon.tracking import begin_of, kind_of
 
-TIMEOUT_MS = 10_000
+TIMEOUT_S = 10.0
 MOST_TABLES = 10
 # Transaction numbers are compared modulo 2^32; the server stops assigning them 3 million before that.
 _XID_HALF = 2**31
 _RESERVE = 3_000_000
 
-_SESSION: LiteralString = """
-SELECT set_config(name, value, false)
-  FROM (VALUES ('default_transaction_read_only', 'on'), ('statement_timeout', %s), ('lock_timeout', %s))
-       AS wanted (name, value)
-"""
 # By the planner's count of pages: the true size would take a lock, and could have to wait for it.
 _TABLES: LiteralString = """
 SELECT quote_ident(s.schemaname) || '.' || quote_ident(s.relname), s.n_dead_tup, s.n_live_tup,
@@ -126,17 +122,15 @@ def horizon_state(server: Server) -> HorizonState:
     """
     with server.connect(application_name="pgdrag horizon show") as connection:
         try:
-            connection.execute(_SESSION, (str(TIMEOUT_MS), str(TIMEOUT_MS)))
+            begin_to_look(connection, timeout_s=TIMEOUT_S)
             census = take_census(connection)
             ((is_standby, role, sees_all, frozen_age, freeze_max_age),) = connection.execute(
                 _SERVER
             ).fetchall()
             rows = connection.execute(_TABLES).fetchall()
         except psycopg.Error as error:
-            reason = error.diag.message_primary or str(error).strip().partition("\n")[0]
-            raise ServerError(
-                f"could not ask {server.name} who holds its horizon: {reason}"
-            ) from error
+            message = f"could not ask {server.name} who holds its horizon: {words_of(error)}"
+            raise ServerError(message) from error
         database = server.target.database
         holders = [_standing(x, database, connection) for x in census]
     tables = tuple(_dead_rows(*row) for row in rows)
