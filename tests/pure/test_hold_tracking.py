@@ -19,6 +19,7 @@ READER = Sighting(
     0.0, "session", "8", state="active", xmin="800", age=9, since_s=0.2, statement_since_s=0.7
 )
 SLOT = Sighting(0.0, "slot", "left", state="not in use physical", xmin="700", age=90)
+STANDBY = Sighting(0.0, "standby", "5", state="active", xmin="700", age=0)
 NOBODY = Sighting(0.0, "session", "9")
 
 
@@ -100,6 +101,24 @@ def test_a_slot_counts_from_where_it_moved_on() -> None:
     assert (kind, found.seen, found.begin_unknown) == ("slot", 2, 1)
     # From somewhere between two looks to somewhere between two others.
     assert lasted(found) == near(2.0, 4.0)
+
+
+def test_a_standby_or_slot_of_a_quiet_server_holds_nothing_until_a_transaction_begins() -> None:
+    """It goes on reporting the next transaction's number as the oldest that it may want."""
+    assert tracked([STANDBY], [STANDBY], [replace(SLOT, age=0)], []).kinds() == {}
+    busy = replace(STANDBY, age=3)
+    moved = replace(STANDBY, xmin="703", age=0)
+    kind, found = only(tracked([STANDBY], [busy], [busy], [moved], [moved], []))
+    assert (kind, found.seen, found.begin_unknown, found.in_progress_at_end) == ("standby", 1, 0, 0)
+    assert lasted(found) == near(1.0, 3.0)
+
+
+def test_who_copies_a_database_by_the_replication_protocol_holds_since_its_statement() -> None:
+    """The server does not tell when its transaction began."""
+    copying = replace(READER, since_s=None, state="idle in transaction", verb="CREATE")
+    kind, found = only(tracked([], [copying], [copying], [], [], []))
+    assert (kind, found.begin_unknown) == ("snapshot", 0)
+    assert lasted(found) == near(1.3, 2.3)
 
 
 def test_what_was_there_before_and_after_is_truncated_and_censored() -> None:

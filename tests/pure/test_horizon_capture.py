@@ -23,8 +23,8 @@ Look = Callable[[], list[tuple[Any, ...]]]
 
 def held() -> list[tuple[Any, ...]]:
     """Return what a look finds: session 7 has long been in a transaction."""
-    who = ("session", "7", "shop", "me", "app", "idle in transaction")
-    return [(time.time(), *who, "900", None, 5, None, *(1000.0,) * 3, "UPDATE")]
+    who = ("session", "7", "shop", "me", "app", "", "idle in transaction")
+    return [(time.time(), *who, "900", None, 5, None, *(1000.0,) * 3, "UPDATE", "", None, False)]
 
 
 def lost() -> list[tuple[Any, ...]]:

@@ -140,6 +140,8 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
         yield f"To end {_name(holder)}: {holder.ended_by or '(not from here)'}"
         yield f"  {holder.remark}"
     yield ""
+    if state.is_standby:
+        yield _STANDBY[state.has_feedback]
     yield (
         f"{state.dead:,} dead row versions, about {format_bytes(state.dead_bytes)} by estimate; no vacuum "
         "removes those that died after the oldest holder began"
@@ -150,6 +152,12 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
         f"{state.freeze_max_age:,} on vacuums are forced, and after {state.left_until_stop:,} more none begins."
     )
     yield from state.cannot_see
+
+
+_STANDBY = {
+    True: "hot_standby_feedback is on here: who holds here holds the primary's horizon back, too.",
+    False: "hot_standby_feedback is off here: the primary waits for nobody here; replay does, or ends them.",
+}
 
 
 def _dead_words(table: DeadRows) -> str:
@@ -164,9 +172,15 @@ def _table(holders: list[Standing]) -> Table:
         table.add_column(column, justify="right" if column == "transactions" else "left")
     for x in holders:
         age = f"{x.age:,}" if x.age is not None else f"{x.catalog_age or 0:,} (catalogs)"
-        held = "unknown" if x.held_s is None else format_duration(x.held_s)
-        table.add_row(_name(x), x.database or "all", age, held, Text(x.doing))
+        table.add_row(_name(x), x.database or "all", age, _held(x), Text(x.doing))
     return table
+
+
+def _held(holder: Standing) -> str:
+    if holder.held_s is not None:
+        return format_duration(holder.held_s)
+    least_s = holder.held_least_s
+    return "unknown" if least_s is None else f"{format_duration(least_s)} or longer"
 
 
 def _name(holder: Standing) -> str:

@@ -32,7 +32,8 @@ SELECT quote_ident(s.schemaname) || '.' || quote_ident(s.relname), s.n_dead_tup,
 """
 _SERVER: LiteralString = """
 SELECT pg_is_in_recovery(), current_user::text, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
-       age(datfrozenxid), current_setting('autovacuum_freeze_max_age')::bigint
+       age(datfrozenxid), current_setting('autovacuum_freeze_max_age')::bigint,
+       current_setting('hot_standby_feedback')::boolean
   FROM pg_database WHERE datname = current_database()
 """
 
@@ -49,7 +50,9 @@ class Standing:
         age: transactions begun since its oldest; None: it holds back the system catalogs alone.
         catalog_age: the same of the catalogs, where that is asked for apart.
         held_s: for how long; None: nothing says.
-        doing: state and application of a session, whether a slot is in use; "" where unknown.
+        held_least_s: it was longer than that, of a slot that nobody has used for so long; None: nothing says.
+        doing: state, application and address of a session, whether a slot is in use and by whom; "" where
+            unknown.
         ended_by: the statement that would end it; "" where it is to be ended elsewhere.
         remark: what to know before, or where and how it is ended.
     """
@@ -62,6 +65,7 @@ class Standing:
     age: int | None
     catalog_age: int | None
     held_s: float | None
+    held_least_s: float | None
     doing: str
     ended_by: str
     remark: str
@@ -92,6 +96,7 @@ class HorizonState:
     """How it stands with the horizon of a database.
 
     Attributes:
+        has_feedback: a standby tells its primary what it may still read, which that keeps then.
         holders: the oldest first; those of this database before those of others.
         tables: with most dead row versions, most first.
         dead, dead_bytes: of all tables.
@@ -104,6 +109,7 @@ class HorizonState:
     server: str
     version: str
     is_standby: bool
+    has_feedback: bool
     holders: tuple[Standing, ...]
     tables: tuple[DeadRows, ...]
     dead: int
@@ -124,20 +130,20 @@ def horizon_state(server: Server) -> HorizonState:
         try:
             begin_to_look(connection, timeout_s=TIMEOUT_S)
             census = take_census(connection)
-            ((is_standby, role, sees_all, frozen_age, freeze_max_age),) = connection.execute(
-                _SERVER
-            ).fetchall()
+            found = connection.execute(_SERVER).fetchall()
             rows = connection.execute(_TABLES).fetchall()
         except psycopg.Error as error:
             message = f"could not ask {server.name} who holds its horizon: {words_of(error)}"
             raise ServerError(message) from error
         database = server.target.database
         holders = [_standing(x, database, connection) for x in census]
+    ((is_standby, role, sees_all, frozen_age, freeze_max_age, has_feedback),) = found
     tables = tuple(_dead_rows(*row) for row in rows)
     return HorizonState(
         server=server.name,
         version=server.version,
-        is_standby=bool(is_standby),
+        is_standby=is_standby,
+        has_feedback=is_standby and has_feedback,
         holders=tuple(sorted(holders, key=lambda x: (not x.is_here, -(x.age or 0)))),
         tables=tables[:MOST_TABLES],
         dead=sum(x.dead for x in tables),
@@ -162,7 +168,8 @@ def _standing(seen: Sighting, database: str, connection: psycopg.Connection) -> 
         age=seen.age,
         catalog_age=seen.catalog_age,
         held_s=None if begin_s is None else max(seen.at_s - begin_s, 0.0),
-        doing=", ".join(filter(None, (seen.state, seen.application))),
+        held_least_s=_unused_s(seen),
+        doing=", ".join(filter(None, (seen.state, seen.application, seen.address))),
         ended_by=ended_by,
         remark=remark,
     )
@@ -183,13 +190,38 @@ def _end_of(seen: Sighting, connection: psycopg.Connection) -> tuple[str, str]:
                 f"{where} What it did is undone; COMMIT PREPARED would keep it: ask whose it is."
             )
             return f"ROLLBACK PREPARED {name};", remark
-        case "slot" if seen.state.startswith("in use"):
-            return "", f"It is in use: {_AT_THE_STANDBY}"
         case "slot":
-            name = _literal(seen.name, connection)
-            remark = "Whoever reads from it must then be set up anew, or catch up another way."
-            return f"SELECT pg_drop_replication_slot({name});", remark
-    return "", _AT_THE_STANDBY[:1].upper() + _AT_THE_STANDBY[1:]
+            return _end_of_slot(seen, connection)
+    return "", _at_the_standby(seen)
+
+
+def _end_of_slot(seen: Sighting, connection: psycopg.Connection) -> tuple[str, str]:
+    drop = f"SELECT pg_drop_replication_slot({_literal(seen.name, connection)});"
+    anew = "Whoever reads from it must then be set up anew, or catch up another way."
+    if seen.reader is None:
+        return drop, anew
+    terminate = f"SELECT pg_terminate_backend({seen.reader});"
+    if seen.is_temporary:
+        return terminate, "It is temporary: it goes with the session that uses it."
+    if seen.slot_type == "physical":
+        return "", _at_the_standby(seen)
+    return "", (
+        f"It is in use: it moves on as session {seen.reader} confirms what it has received, as far as no "
+        f"older transaction is open. To be rid of it: {terminate} and at once {drop} {anew}"
+    )
+
+
+def _at_the_standby(seen: Sighting) -> str:
+    if not seen.age:
+        return "It keeps nothing at the moment: no transaction has begun since its oldest."
+    in_use = "It is in use" if seen.who == "slot" else "It is kept for a standby"
+    return f"{in_use}: {_AT_THE_STANDBY}"
+
+
+def _unused_s(seen: Sighting) -> float | None:
+    if seen.who != "slot" or seen.changed_s is None:
+        return None
+    return max(seen.at_s - seen.changed_s, 0.0)
 
 
 _AT_THE_STANDBY = (

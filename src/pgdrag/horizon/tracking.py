@@ -79,8 +79,8 @@ class HoldTracker:
     def look(self, at_s: float, sightings: Sequence[Sighting]) -> None:
         """Note what one look has found: who holds, and what became of those who did."""
         is_blind = self._note_look(at_s)
-        holders = {(x.who, x.name): x for x in sightings if x.age is not None}
-        others = {(x.who, x.name): x for x in sightings if x.age is None}
+        holders = {(x.who, x.name): x for x in sightings if x.is_holding}
+        others = {(x.who, x.name): x for x in sightings if not x.is_holding}
         for key, hold in list(self._held.items()):
             now = holders.get(key)
             if now is not None and _goes_on(hold, now):
@@ -259,7 +259,10 @@ def begin_of(now: Sighting, kind: HolderKind) -> float | None:
     """Return since when it has held, by the server's clock; None: nothing says."""
     if kind in ("slot", "standby"):
         return None
-    if kind in ("transaction", "prepared") or now.is_between_statements:
+    # Of one that copies a database's tables by the replication protocol only its statement's begin is told.
+    if now.since_s is not None and (
+        kind in ("transaction", "prepared") or now.is_between_statements
+    ):
         return now.since_s
     return now.statement_since_s if now.statement_since_s is not None else now.since_s
 

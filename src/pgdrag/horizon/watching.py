@@ -14,14 +14,20 @@ SeenKind = Literal["session", "standby", "prepared transaction", "replication sl
 Query = Callable[[LiteralString], Sequence[tuple[Any, ...]]]
 
 # Who has what oldest transaction, as ages; those of other databases hold back their own. A vacuum's
-# own snapshot holds nobody back. A standby with feedback is the session that streams to it, or its slot.
+# own snapshot holds nobody back. A standby with feedback is the session that streams to it, or its slot;
+# neither says since when. That a slot is lost, and keeps nothing any more, shows beside what it kept.
 _HOLDERS: LiteralString = """
 SELECT *
-  FROM (SELECT CASE WHEN backend_type = 'walsender' THEN 'standby' ELSE 'session' END,
+  FROM (SELECT CASE WHEN is_standby THEN 'standby' ELSE 'session' END,
                pid::text, coalesce(state, ''), coalesce(application_name, ''), backend_xid IS NOT NULL,
                greatest(age(backend_xmin), age(backend_xid)),
-               extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))
-          FROM pg_stat_activity
+               CASE WHEN NOT is_standby
+                    THEN extract(epoch FROM clock_timestamp() - coalesce(xact_start, query_start, backend_start))
+               END
+          FROM pg_stat_activity,
+               LATERAL (SELECT datname IS NULL
+                               AND pid IN (SELECT sender.pid FROM pg_stat_get_wal_senders() AS sender))
+                       AS streams (is_standby)
          WHERE pid <> pg_backend_pid()
            AND (datname = current_database() OR datname IS NULL)
            AND NOT (backend_type = 'autovacuum worker' AND query LIKE 'autovacuum: VACUUM%')
@@ -33,13 +39,15 @@ SELECT *
         UNION ALL
         SELECT 'replication slot', slot_name, '', '', false, age(xmin), NULL
           FROM pg_replication_slots
-         WHERE database = current_database() OR database IS NULL)
+         WHERE wal_status IS DISTINCT FROM 'lost')
        AS held (kind, name, state, application, has_xid, age, held_s)
  WHERE age IS NOT NULL
 """
 _OLDEST_FIRST: LiteralString = " ORDER BY age DESC, held_s DESC NULLS LAST"
-# Only a slot need not say since when: of a session that hides it, nobody knows that it is not short.
-_LONG: LiteralString = " AND (held_s >= 1 OR held_s IS NULL AND kind = 'replication slot')"
+# Slots and standbys need not say since when: of a session that hides it, nobody knows that it is not short.
+_LONG: LiteralString = (
+    " AND (held_s >= 1 OR held_s IS NULL AND kind IN ('replication slot', 'standby'))"
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,8 @@ class SeenHolder:
         application: of the session, or "".
         has_xid: it is a transaction that has written, or has asked for its number.
         age: transactions begun since their oldest.
-        held_s: for how long they have; None for a slot, which does not say, and for a session that
-            this role may not look at.
+        held_s: for how long they have; None for a slot and a standby, which do not say, and for a session
+            that this role may not look at.
     """
 
     kind: SeenKind
