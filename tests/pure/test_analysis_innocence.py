@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from analysis_runs import IDLE, measurement, result
 
+from analysis_runs import IDLE, measurement, result
 from pgdrag.analysis.innocence import Use, driver_finding, driver_words, median_latency_us
 from pgdrag.measurement import Counts, DriverCost, Latency, Measurement
 

@@ -4,6 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from analysis_runs import (
     measurement,
     observation,
@@ -13,9 +16,6 @@ from analysis_runs import (
     setting,
     three_of,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from pgdrag.analysis import levels
 from pgdrag.analysis.findings import Answer, Verdict
 from pgdrag.analysis.ladder import find

@@ -4,10 +4,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from analysis_runs import observation
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import observation
 from pgdrag.analysis.movement import movements, sentence
 
 

@@ -3,10 +3,10 @@
 import math
 
 import pytest
-from analysis_runs import measurement
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import measurement
 from pgdrag.analysis.counts import overdispersion, poisson_rate
 from pgdrag.analysis.rates import (
     TrialRate,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from analysis_runs import LOAD, measurement, result, run_of, rung
 
+from analysis_runs import LOAD, measurement, result, run_of, rung
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.new_orders import new_orders

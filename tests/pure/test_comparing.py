@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from analysis_runs import measurement, result, run_of, rung, setting
 
+from analysis_runs import measurement, result, run_of, rung, setting
 from pgdrag.analysis.by_design.compare import CompareAnalysis
 from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.comparison.pair_logs import PairedLogs

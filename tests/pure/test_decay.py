@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis_runs import measurement, result, run_of, rung
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis_runs import measurement, result, run_of, rung
 from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.decay.fit import quantiles, without_stalls
 from pgdrag.analysis.decay.one_trial import trial_rate_words

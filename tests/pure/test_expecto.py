@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis_runs import observation, result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import observation, result, run_of, rung
 from pgdrag.analysis.expecto.findings import WAIT_SERIES, ExpectoFinding
 from pgdrag.analysis.expecto.published import (
     angle_deg,

@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from analysis_runs import observation, result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import observation, result, run_of, rung
 from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.mechanisms import signs

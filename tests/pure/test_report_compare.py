@@ -8,9 +8,9 @@ import re
 from dataclasses import fields
 
 import pytest
-from analysis_runs import run_of
 from test_comparing import RUNGS, found, slower_by, with_latency
 
+from analysis_runs import run_of
 from pgdrag.analysis.findings import Findings, Interval
 from pgdrag.analysis.ladder import find
 from pgdrag.plan import Result

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import cast
 
 from analysis_runs import result, run_of, rung
-from turn_trials import looked_at_in_turns
-
 from pgdrag.analysis.findings import Findings, InstrumentCost, Interval
 from pgdrag.analysis.ladder import find
 from pgdrag.cli.findings import findings_of
@@ -18,6 +16,7 @@ from pgdrag.report.document import KeyValues
 from pgdrag.report.json import render_json
 from pgdrag.report.sections.method import MethodSection
 from pgdrag.studies import OVERHEAD
+from turn_trials import looked_at_in_turns
 
 COST = InstrumentCost(
     Interval(0.998, 1.004, 1.01, 0.95, "t"), 12, 1_700_000_000.0, "tpcc, 10 warehouses", True

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from analysis_runs import result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import result, run_of, rung
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.statement_diff import statement_changes

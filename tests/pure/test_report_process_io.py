@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis_runs import result, run_of, rung
-
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import Exhibits, ProcessIoUse, together

@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
-from analysis_runs import result, run_of, rung, setting, three_of
 
+from analysis_runs import result, run_of, rung, setting, three_of
 from pgdrag.analysis.ladder import find
 from pgdrag.plan import Applied, Outcome
 from pgdrag.report.html import render_html

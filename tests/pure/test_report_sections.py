@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
 
+from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
 from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import Exhibits, WaitTime
 from pgdrag.load import BenchBaseRate, Closed, Open, Pacing

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from analysis_runs import observation
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import observation
 from pgdrag.analysis.spent_time import PLACES, spent_sentence, spent_time
 from pgdrag.collectors import observation_names
 

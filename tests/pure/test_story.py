@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from analysis_runs import observation, result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import observation, result, run_of, rung
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.spent_time import PLACES
 from pgdrag.errors import UsageError

@@ -12,10 +12,10 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from analysis_runs import measurement, result, run_of, rung
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis_runs import measurement, result, run_of, rung
 from pgdrag.analysis.findings import Findings
 from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import Event, Exhibits, Series

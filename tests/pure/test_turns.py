@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from analysis_runs import result, run_of, rung
-from turn_trials import looked_at_in_turns
 
+from analysis_runs import result, run_of, rung
 from pgdrag.analysis.by_design.turns import TurnsAnalysis
 from pgdrag.analysis.ladder import find
 from pgdrag.analysis.turns import TurnsFinding, blocks_of
@@ -19,6 +18,7 @@ from pgdrag.plan import Outcome, Result
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections.turns import TurnsSection
+from turn_trials import looked_at_in_turns
 
 
 def found_in(*results: Result) -> TurnsFinding:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from analysis_runs import run_of, rung
-from turn_trials import looked_at_in_turns
-
 from pgdrag.analysis.by_design.turns import TurnsAnalysis
+from turn_trials import looked_at_in_turns
 
 ROUNDS = 300
 
