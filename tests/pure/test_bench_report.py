@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +76,27 @@ def test_the_headline_has_the_rate_its_interval_and_what_stands_behind_it() -> N
     assert "8 clients, closed loop; 20 s after 5 s of warm-up; seed 42" in text
     assert "5,000/s committed (95 % interval 4,9" in text
     assert "): 100,000 in 20 s" in text
+
+
+def test_what_the_interval_cannot_tell_stands_beside_it() -> None:
+    words = "of this one window on this one server: what differs from run to run is not in it"
+    assert words in " ".join(text_of(run_of()).split())
+    assert words in json.loads(bench_json(run_of()))["committed_per_s_covers"]
+    assert json.loads(bench_json(run_of()))["drift"] is None
+
+
+def test_what_has_a_trend_has_its_ends_and_no_bare_mean() -> None:
+    counts = [round(10_000 * 0.98**n) + n % 3 for n in range(60)]
+    samples = tuple(Sample(n + 1.0, 1.0, count, sessions=8) for n, count in enumerate(counts))
+    total = Counts(scheduled=sum(counts), committed=sum(counts))
+    falling = run_of(
+        replace(MEASURED, elapsed_s=60.0, transactions={"a": total}, latency={}, samples=samples)
+    )
+    text = " ".join(text_of(falling).split())
+    ends = r"10,\d\d\d → 3,0\d\d/s committed, falling \(× 0.3, 95 % interval 0.\d+–0.\d+; 5,8\d\d/s on average\)"
+    assert re.search(ends, text), text
+    assert "Throughput fell by 70 % during the window" in text
+    assert json.loads(bench_json(falling))["drift"]["direction"] == "falling"
 
 
 def test_each_type_has_its_percentiles() -> None:

@@ -58,6 +58,25 @@ def test_the_rate_of_an_autocorrelated_window_is_covered(rho, seconds):
     assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
 
 
+def test_a_window_whose_batches_resemble_each_other_says_so_and_others_do_not():
+    """Where the interval covers less than it promises a warning names the length that would do."""
+
+    def told(rho, seconds):
+        rng = np.random.default_rng(3)
+        windows = [trial_of(autocorrelated(rng, rho, seconds=seconds)) for _ in range(300)]
+        found = [(rate_interval(one), trend(one.samples)) for one in windows]
+        return sum(
+            bool(one.warnings) or (line is not None and line.matters) for one, line in found
+        ) / len(found)
+
+    assert told(0.9, 60) > 0.85
+    assert told(0.8, 60) > 0.6
+    # One in twenty has a trend by chance.
+    assert told(0.5, 60) < 0.12
+    assert told(0.0, 60) < 0.08
+    assert told(0.8, 300) < 0.2
+
+
 # (length, rate) of each step: a ramp of many steps, a few long ones, two, and unlike ones.
 LOADS = [
     [(10, 500 + 100 * n) for n in range(18)],

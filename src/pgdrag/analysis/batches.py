@@ -28,6 +28,8 @@ _STEP_BATCHES_MIN = 2
 _STEP_SAMPLES_MIN = 4
 _STEP_SAMPLES_FOR_THREE = 18
 _ROUNDING_S = 1e-3
+# From here on an interval covers less than it promises: 92 % at an autocorrelation of 0.7 in 60 samples.
+_UNSEEN_MATTERS = 0.35
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,45 @@ def spread_of_mean(samples: Sequence[Sample], changes_s: Sequence[float] = ()) -
     _, rates = batches
     log_se = float(rates.std(ddof=1)) / math.sqrt(len(rates)) / float(rates.mean())
     return Spread(log_se, len(rates) - 1, f"{len(rates)} batches")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How far samples resemble their neighbours, where batches of them do, too.
+
+    Attributes:
+        correlation: of a sample with the next.
+        enough_s: a window so long has batches that are nearly independent.
+    """
+
+    correlation: float
+    enough_s: float
+
+
+def long_memory(samples: Sequence[Sample]) -> Memory | None:
+    """Return how far the samples resemble each other where their batches are too short for that; else None.
+
+    `spread_of_mean` is then too small. It assumes that they go on as they do from one sample to the next.
+
+    Source: the bias of batch means of a first-order autoregression, to first order; Kendall 1954 for that
+    of the correlation of few samples.
+    """
+    batches = batch_means(samples)
+    if batches is None or not all(sample.duration_s > 0 for sample in samples):
+        return None
+    rates = np.array([sample.committed / sample.duration_s for sample in samples])
+    around = rates - rates.mean()
+    if not around.any():
+        return None
+    seen = float((around[1:] * around[:-1]).sum() / (around**2).sum())
+    correlation = min(seen + (1 + 4 * seen) / len(samples), 0.99)
+    count = len(batches[1])
+    # What neighbouring batches share, times their length in samples.
+    shared = 2 * correlation / (1 - correlation**2) * (count + 1) / count
+    if shared * count / len(samples) <= _UNSEEN_MATTERS:
+        return None
+    mean_s = sum(sample.duration_s for sample in samples) / len(samples)
+    return Memory(correlation, _BATCHES_MAX * shared / (_UNSEEN_MATTERS / 2) * mean_s)
 
 
 def _stratified(samples: Sequence[Sample], changes_s: Sequence[float]) -> Spread | None:

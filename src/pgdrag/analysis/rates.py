@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from pgdrag.analysis.batches import Spread, batch_means, spread_of_mean
+from pgdrag.analysis.batches import Spread, batch_means, long_memory, spread_of_mean
 from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
 from pgdrag.analysis.distributions import normal_quantile, student_quantile
 from pgdrag.analysis.findings import Interval
 from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Sample
+from pgdrag.units import format_duration
 
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
 
@@ -264,7 +265,21 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
             f"{count} samples show only roughly how unsteady the rate was; "
             f"measure for {_SAMPLES_GOOD} s or more",
         )
-    return ()
+    memory = None if trial.changes_s else long_memory(trial.samples)
+    drift = trend(trial.samples)
+    # What has a trend resembles itself for that alone, and is told to have one.
+    if memory is None or (drift is not None and drift.matters):
+        return ()
+    return (
+        f"neighbouring seconds resemble each other so much (correlation {memory.correlation:.2f}) that the "
+        f"interval may be too narrow; measure for {format_duration(_rounded_up(memory.enough_s))} or more",
+    )
+
+
+def _rounded_up(length_s: float) -> float:
+    """Return a length that people would choose: whole tens of seconds, or minutes."""
+    step_s = 10 if length_s < 120 else 60
+    return math.ceil(length_s / step_s) * step_s
 
 
 def _t_quantile(confidence: float, dof: float) -> float:

@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import pgdrag
+from pgdrag.analysis.combine import RungTrials
+from pgdrag.analysis.decay.findings import DecayFinding
+from pgdrag.analysis.decay.together import finding_of, rung_decay
+from pgdrag.analysis.decay.words import drift_sentence, way_words
 from pgdrag.analysis.findings import DriverFinding, Interval, NewOrders, StepFinding
 from pgdrag.analysis.innocence import driver_finding, driver_words
 from pgdrag.analysis.new_orders import new_orders
-from pgdrag.analysis.rates import TrialRate, rate_interval, trend
+from pgdrag.analysis.rates import DRIFT_MATTERS, TrialRate, rate_interval, trend
 from pgdrag.analysis.steps import step_findings
 from pgdrag.analysis.wording import percent_words
 from pgdrag.load import Closed, LoadProfile, Open
 from pgdrag.measurement import Statement
-from pgdrag.plan import Arrivals, Host, Latency, Measurement, Result
+from pgdrag.plan import Arrivals, Host, Latency, Measurement, Result, Rung
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import (
     Align,
@@ -35,6 +40,7 @@ from pgdrag.report.document import (
 from pgdrag.report.json import plain
 from pgdrag.units import format_duration, format_number, format_rate
 
+ONE_WINDOW = "The interval is that of this one window on this one server: what differs from run to run is not in it."
 LONGEST_STATEMENT = 60  # of which a row shows that much
 
 
@@ -72,6 +78,16 @@ class BenchRun:
         """Committed transactions per second over the whole window, with what chance there is in it."""
         return rate_interval(_rate(self.measured, self.load))
 
+    @cached_property
+    def drift(self) -> DecayFinding | None:
+        """How throughput went where it had a trend that matters: then a mean is of no moment of the window."""
+        treatment = self.result.trial.treatment
+        found = rung_decay(RungTrials(Rung(treatment.name, "", treatment), (self.result,)))
+        if found is None or found.direction not in ("falling", "rising"):
+            return None
+        drift = finding_of(found)
+        return drift if abs(drift.change.center - 1) >= DRIFT_MATTERS else None
+
     @property
     def steps(self) -> tuple[StepFinding, ...]:
         """Throughput of each step, where the load changed."""
@@ -94,10 +110,12 @@ class BenchRun:
     def doubts(self) -> tuple[str, ...]:
         """What to bear in mind with the numbers; sentences."""
         found = [*self.committed_per_s.warnings, *self.driver.doubts]
-        drift = None if self.load.steps else trend(self.measured.samples)
-        if drift is not None and drift.matters:
+        line = None if self.load.steps else trend(self.measured.samples)
+        if self.drift is not None:
+            found.append(f"{drift_sentence(self.drift)}; warm up longer")
+        elif line is not None and line.matters:
             found.append(
-                f"throughput changed by {drift.change * 100:+.0f} % within the window: it was not steady, and "
+                f"throughput changed by {line.change * 100:+.0f} % within the window: it was not steady, and "
                 "its mean depends on when it began; warm up longer"
             )
         if self.measured.stopped_by == "clients":
@@ -133,6 +151,8 @@ def bench_json(run: BenchRun) -> str:
         "warm_up_s": measured.warm_up_s,
         "stopped_by": measured.stopped_by,
         "committed_per_s": run.committed_per_s,
+        "committed_per_s_covers": ONE_WINDOW,
+        "drift": _drift_json(run.drift),
         "new_orders": run.new_orders,
         "steps": run.steps,
         "total": measured.total,
@@ -161,6 +181,8 @@ def _blocks(run: BenchRun) -> Iterator[Block]:
     yield Paragraph(f"{run.what} on {run.server}, PostgreSQL {run.result.server_version}")
     yield Paragraph(load_words(run.load, run.result.trial.seed), Tone.MUTED)
     yield _headline(run)
+    if run.measured.total.committed:
+        yield Paragraph(ONE_WINDOW, Tone.MUTED)
     yield _transactions(run.measured)
     yield Paragraph(_MEANINGS[_counts_from(run.load)], Tone.MUTED)
     yield from _other_ends(run.measured)
@@ -214,8 +236,34 @@ def _headline(run: BenchRun) -> Block:
     interval = f"{percent_words(rate.confidence)} interval {bounds_words(rate, format_number)}"
     orders = run.new_orders
     tail = f"; {format_number(orders.per_min.center)} {orders.label}" if orders else ""
-    text = f"{format_rate(rate.center)} committed ({interval}): {counted}{tail}"
+    if run.drift is not None:
+        # A trend gets its ends, and no bare mean.
+        text = (
+            f"{way_words(run.drift)} committed, {run.drift.direction} ({_change_words(run.drift.change)}; "
+            f"{format_rate(rate.center)} on average): {counted}{tail}"
+        )
+    else:
+        text = f"{format_rate(rate.center)} committed ({interval}): {counted}{tail}"
     return Paragraph(text, is_lead=True)
+
+
+def _change_words(change: Interval) -> str:
+    return (
+        f"× {format_number(change.center, significant=2)}, {percent_words(change.confidence)} interval "
+        f"{bounds_words(change, lambda x: format_number(x, significant=2))}"
+    )
+
+
+def _drift_json(drift: DecayFinding | None) -> dict[str, object] | None:
+    if drift is None:
+        return None
+    return {
+        "direction": drift.direction,
+        "begin_per_s": drift.begin_per_s,
+        "end_per_s": drift.end_per_s,
+        "change": drift.change,
+        "sentence": drift.sentence,
+    }
 
 
 def _transactions(measured: Measurement) -> Block:
