@@ -245,30 +245,33 @@ class _Likely:
     def of(self, shapes: Shapes) -> _Found:
         rest = self._logs[None, :] - shapes.at(self._places)
         n = rest.shape[1]
-        weighed = [self._with_memory(rest, float(memory)) for memory in _MEMORIES]
-        logs = np.array([one[0] for one in weighed])
-        shares = np.exp(logs - logs.max(axis=0))
-        shares /= shares.sum(axis=0)
-        levels = np.array([one[1] for one in weighed])
+        weights, levels, level_variances, likelihoods = self._with_memories(rest)
+        top = weights.max(axis=0)
+        shares = np.exp(weights - top)
+        together = shares.sum(axis=0)
+        shares /= together
         mean = (shares * levels).sum(axis=0)
-        variances = (shares * (np.array([one[2] for one in weighed]) + levels**2)).sum(axis=0)
-        top = logs.max(axis=0)
-        together = top + np.log(np.exp(logs - top).sum(axis=0))
-        likelihoods = np.array([one[3] for one in weighed]).max(axis=0)
-        return _Found(shapes, together, mean, np.maximum(variances - mean**2, 0.0), likelihoods, n)
+        variances = (shares * (level_variances + (levels - mean) ** 2)).sum(axis=0)
+        logs = top + np.log(together)
+        return _Found(shapes, logs, mean, variances, likelihoods.max(axis=0), n)
 
-    def _with_memory(self, rest: Values, memory: float) -> tuple[Values, Values, Values, Values]:
-        """Return log weight, level, its variance and log likelihood of each row."""
+    def _with_memories(self, rest: Values) -> tuple[Values, Values, Values, Values]:
+        """Return log weight, level, its variance and log likelihood of each memory and row."""
         n = rest.shape[1]
-        white = np.empty_like(rest)
-        white[:, 0] = math.sqrt(1 - memory**2) * rest[:, 0]
-        white[:, 1:] = rest[:, 1:] - memory * rest[:, :-1]
-        unit = np.full(n, 1 - memory)
-        unit[0] = math.sqrt(1 - memory**2)
-        information = float(unit @ unit)
-        levels = white @ unit / information
-        squares = np.maximum((white**2).sum(axis=1) - levels**2 * information, self._least)
-        memory_part = 0.5 * math.log(1 - memory**2)
-        weight = memory_part - 0.5 * math.log(information) - (n - 1) / 2 * np.log(squares)
-        variances = squares / max(n - 3, 1) / information
-        return weight, levels, variances, memory_part - n / 2 * np.log(squares / n)
+        m = _MEMORIES[:, None]
+        # Without memory's part an interval is w[0] = sqrt(1 - m^2) r[0] and w[i] = r[i] - m r[i-1]. Sums of
+        # w and its squares are sums of r and its products, which serve all memories; in the middle, so
+        # that little is lost where these cancel.
+        middle = rest.mean(axis=1)
+        rest = rest - middle[:, None]
+        first, last, total = rest[:, 0], rest[:, -1], rest.sum(axis=1)
+        squares, products = (rest**2).sum(axis=1), (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
+        white_squares = squares - 2 * m * products + m**2 * (squares - first**2 - last**2)
+        information = 1 - m**2 + (n - 1) * (1 - m) ** 2
+        onto_level = (1 - m**2) * first + (1 - m) * (total - first - m * (total - last))
+        levels = onto_level / information
+        left = np.maximum(white_squares - levels**2 * information, self._least)
+        memory_part = 0.5 * np.log(1 - m**2)
+        weight = memory_part - 0.5 * np.log(information) - (n - 1) / 2 * np.log(left)
+        variances = left / max(n - 3, 1) / information
+        return weight, middle + levels, variances, memory_part - n / 2 * np.log(left / n)
