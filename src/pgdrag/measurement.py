@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class Measurement:
     statements: tuple[Statement, ...] = ()
     sums: Mapping[str, Sum] = field(default_factory=dict)
 
-    @property
+    @cached_property  # the analysis asks each trial for it dozens of times
     def total(self) -> Counts:
         """Counts over all transaction types."""
         return sum(self.transactions.values(), Counts())

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 
 from pgdrag.analysis.batches import Spread, batch_means, long_memory, spread_of_mean
 from pgdrag.analysis.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
 from pgdrag.analysis.distributions import normal_quantile, student_quantile
 from pgdrag.analysis.findings import Interval
+from pgdrag.analysis.line import line_through
 from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Sample
 from pgdrag.units import format_duration
@@ -225,9 +225,9 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
     if batches is None:
         return None
     times, rates = batches
-    line = scipy.stats.linregress(times, rates / float(rates.mean()))
-    half = _t_quantile(confidence, len(rates) - 2) * float(line.stderr)
-    slope = float(line.slope)
+    line = line_through(times, rates / float(rates.mean()))
+    half = _t_quantile(confidence, line.dof) * line.slope_se
+    slope = line.slope
     length_s = sum(sample.duration_s for sample in samples)
     return Trend(
         slope_per_s_relative=slope,

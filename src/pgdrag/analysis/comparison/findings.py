@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import scipy
-
 from pgdrag.analysis.comparison.pairs import Pair
 from pgdrag.analysis.comparison.quantities import Quantity
 from pgdrag.analysis.comparison.rules import End, Gate, Look
 from pgdrag.analysis.distributions import f_beyond
 from pgdrag.analysis.findings import Comparison, DesignFinding, Interval, Verdict
+from pgdrag.analysis.line import line_through
 
 _TREND_LEVEL = 0.01  # a trend is looked for in every run: few of those that are none may be told
 _TREND_MATTERS = 0.01
@@ -182,9 +181,9 @@ def trend(pairs: Sequence[Pair]) -> Trend | None:
     if lasted_s <= 0:
         return None
     levels = [(math.log(before.per_s) + math.log(after.per_s)) / 2 for before, after in rates]
-    line = scipy.stats.linregress(times, levels)
-    change = float(line.slope) * lasted_s
-    if line.pvalue > _TREND_LEVEL or abs(change) < _TREND_MATTERS:
+    line = line_through(times, levels)
+    change = line.slope * lasted_s
+    if line.p_value > _TREND_LEVEL or abs(change) < _TREND_MATTERS:
         return None
     return Trend(math.exp(change), lasted_s)
 
