@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdrag.analysis.by_design import find_of_design
 from pgdrag.analysis.comparison.findings import CompareFinding
 from pgdrag.analysis.comparison.rules import End
 from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.ladder import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.plan import Host, Outcome
@@ -36,7 +36,7 @@ class Comparison:
         )
 
     def run(self, bench: SimulatedBench) -> CompareFinding:
-        found = find(run_experiment(self.run_id, bench, self.journal)).found
+        found = find_of_design(run_experiment(self.run_id, bench, self.journal))
         assert isinstance(found, CompareFinding)
         return found
 

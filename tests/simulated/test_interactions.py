@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.analysis.by_design import find_of_design
 from pgdrag.analysis.interaction.findings import GridFinding
 from pgdrag.analysis.ladder import find
 from pgdrag.events import ignore
@@ -44,7 +45,7 @@ def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
 
 
 def found(study: Study, truth: Truth, *, seed: int = 1) -> GridFinding:
-    told = find(record(study, truth, seed=seed)).found
+    told = find_of_design(record(study, truth, seed=seed))
     assert isinstance(told, GridFinding)
     return told
 
