@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -302,27 +301,41 @@ def test_two_modes_are_captured_and_replayed_in_the_laboratory(
 
 def test_capture_keeps_what_it_has_when_stopped(server: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "stopped.toml"
-    process = start("capture", "horizon", dsn(server, "guest"), "--every", "100ms", "-o", str(file))
-    query = (
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrag capture horizon'"
-    )
-    assert wait_until(lambda: asked(server, query) == 1, 30)
     with server.connect() as writer:
         writer.execute("BEGIN")
         writer.execute("SELECT pg_current_xact_id()")
-        assert wait_until(lambda: asked(server, query + " AND state = 'idle'") == 1, 10)
-        time.sleep(1)
+        process = start(
+            "capture", "horizon", dsn(server, "guest"), "--every", "100ms", "-o", str(file)
+        )
+        pid = looking(server)
         # It loses its connection meanwhile, and makes another one.
-        asked(server, query.replace("count(*)", "count(pg_terminate_backend(pid))"))
-        assert wait_until(lambda: asked(server, query) == 1, 30)
-        time.sleep(0.5)
+        asked(server, f"SELECT pg_terminate_backend({pid})")
+        heard(process, "out of sight, trying again")
+        heard(process, "1 holds the horizon")
         process.send_signal(signal.SIGINT)
-        status, out, err = outcome(process)
+        status, out, _ = outcome(process)
     assert (status, out) == (130, "")
-    assert "out of sight, trying again" in err
     found = read_distribution(file)
     assert found.kinds["transaction"].in_progress_at_end == 1
     assert 'role "guest" is not shown' in found.capture.cannot_see[0]
+
+
+def looking(cluster: Cluster) -> int:
+    """Wait until a capture has asked the server time and again, and return its session's process."""
+    query = (
+        "SELECT pid, query_start FROM pg_stat_activity"
+        " WHERE application_name = 'pgdrag capture horizon' AND state = 'idle'"
+    )
+    seen: set[tuple[int, Any]] = set()
+    with cluster.connect() as other:
+
+        def has_looked() -> bool:
+            seen.update(other.execute(query.encode()).fetchall())
+            return len(seen) >= 8  # of which some are from before the first look
+
+        assert wait_until(has_looked, 60)
+    ((pid,),) = {(pid,) for pid, _ in seen}
+    return int(pid)
 
 
 def test_capture_never_holds_what_it_watches(server: Cluster) -> None:

@@ -80,7 +80,7 @@ def test_a_hold_that_ends_in_the_window_is_followed_by_a_vacuum_and_a_reindex(
     [hold] = holds_of(result)
     [tidied] = [event for event in result.exhibits.events if event.kind == "vacuum by pgdrag"]
     assert hold.end_s is not None
-    assert hold.end_s - hold.start_s == pytest.approx(1, abs=0.9)
+    assert hold.end_s - hold.start_s > 0.9
     assert tidied.start_s >= hold.end_s
     assert tidied.text.startswith("vacuum of 4 tables in ")
     assert tidied.text in applied_to(result, "holder").how
@@ -92,7 +92,7 @@ def test_a_shifting_horizon_is_never_free(bench: ServerBench) -> None:
     assert result.outcome is Outcome.MEASURED, result.reason
     assert applied_to(result, "pattern").effective == "shifting"
     holds = holds_of(result)
-    assert len(holds) >= 4
+    assert len(holds) >= 3
     for before, after in pairwise(holds):
         assert before.end_s is None or after.start_s < before.end_s
 

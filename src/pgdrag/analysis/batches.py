@@ -203,7 +203,10 @@ def _means(
         return None
     ends = np.cumsum(durations)
     committed = np.array([sample.committed for sample in samples], dtype=float)
-    parts = np.array_split(np.arange(len(samples)), min(count, _BATCHES_MAX))
-    times = np.array([ends[part].mean() - durations[part].mean() / 2 for part in parts])
-    rates = np.array([committed[part].sum() / durations[part].sum() for part in parts])
-    return times, rates
+    # Batches as even as can be, the longer ones first.
+    each, more = divmod(len(samples), min(count, _BATCHES_MAX))
+    sizes = np.array([each + (at < more) for at in range(min(count, _BATCHES_MAX))])
+    begins = np.cumsum(sizes) - sizes
+    lasted_s = np.add.reduceat(durations, begins)
+    times = (np.add.reduceat(ends, begins) - lasted_s / 2) / sizes
+    return times, np.add.reduceat(committed, begins) / lasted_s
