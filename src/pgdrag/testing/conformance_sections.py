@@ -87,11 +87,11 @@ class SectionConformance:
 
     def test_every_rendering_has_it(self, section_class: type[Section]) -> None:
         """Its heading is in the browser and in Markdown, and the terminal bears its brief form."""
-        for findings in every_state():
+        for findings, html, markdown, terminal in every_rendering():
             if section_class().applies(findings):
-                assert f'<section id="{section_class.name}"' in render_html(findings)
-                assert f"## {section_class.title}" in render_markdown(findings)
-                assert max(map(len, terminal_text(findings, width=80).splitlines())) <= 80
+                assert f'<section id="{section_class.name}"' in html
+                assert f"## {section_class.title}" in markdown
+                assert max(map(len, terminal.splitlines())) <= 80
 
     def test_it_leaves_escaping_to_the_renderer(self, section_class: type[Section]) -> None:
         """Text is shown as it was written: never as markup, and never escaped twice."""
@@ -110,8 +110,13 @@ STEPPED = replace(
 )
 
 
-def every_state() -> Iterator[Findings]:
-    """Yield findings of runs that went well, badly, or not at all."""
+@cache
+def every_state() -> tuple[Findings, ...]:
+    """Return findings of runs that went well, badly, or not at all."""
+    return tuple(_states())
+
+
+def _states() -> Iterator[Findings]:
     yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(STEPPED, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(replace(STUDY, design="compare"), Truth(slowdowns={"a": 2.0}))
@@ -125,6 +130,15 @@ def every_state() -> Iterator[Findings]:
     yield find(record_of(replace(STUDY, rungs=()), ()))
     for outcome in Outcome:
         yield findings_of(STUDY, Truth(outcomes={"b": outcome}))
+
+
+@cache
+def every_rendering() -> tuple[tuple[Findings, str, str, str], ...]:
+    """Return every state's findings with their HTML, their Markdown and what a terminal of 80 columns shows."""
+    return tuple(
+        (one, render_html(one), render_markdown(one), terminal_text(one, width=80))
+        for one in every_state()
+    )
 
 
 @cache
