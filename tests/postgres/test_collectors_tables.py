@@ -210,7 +210,17 @@ def test_who_holds_the_horizon_within_the_window_alone_is_an_event_of_it(
                 collector.sample(observer)
                 time.sleep(0.05)
         collector.sample(observer)
-    found = collector.exhibits(Window(1.0, 1, begin_s, time.time()))
+        collector.after(observer)
+    window = Window(1.0, 1, begin_s, time.time())
+    seen = {one.name: one for one in collector.observations(window)}
+    assert seen["horizon_age_transactions"].value == 0
+    largest = seen["horizon_age_max_transactions"]
+    assert largest.value is not None
+    assert largest.value >= 50
+    assert (
+        f"within the window: session {pid} (idle in transaction, monthly report)" in largest.detail
+    )
+    found = collector.exhibits(window)
     [event] = found.events
     assert event.kind == "holder"
     assert event.text.startswith(f"session {pid} (idle in transaction, monthly report), ")
@@ -235,6 +245,7 @@ def test_nobody_holds_the_horizon_of_an_idle_server(shared_cluster: Cluster) -> 
     with watching(Horizon(), shared_cluster) as watch:
         pass
     assert (watch["horizon_age_transactions"], watch["horizon_holders"]) == (0, 0)
+    assert watch["horizon_age_max_transactions"] == 0
     assert watch.detail("horizon_held_s") == "Nobody holds it back."
 
 
@@ -250,6 +261,7 @@ def test_a_prepared_transaction_holds_the_horizon_without_a_session(any_cluster:
     with watching(Horizon(), any_cluster) as watch:
         run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 5)
     assert watch["horizon_age_transactions"] >= 5
+    assert watch["horizon_age_max_transactions"] == watch["horizon_age_transactions"]
     assert "prepared transaction forgotten" in watch.detail("horizon_age_transactions")
 
 

@@ -85,6 +85,10 @@ def test_a_hold_that_ends_in_the_window_is_followed_by_a_vacuum_and_a_reindex(
     assert tidied.text.startswith("vacuum of 4 tables in ")
     assert tidied.text in applied_to(result, "holder").how
     assert tidied.end_s is None or "reindex of 4 tables in " in tidied.text
+    # At the end nobody holds any more, and what was held within the window is still told.
+    seen = {one.name: one.value for one in result.evidence}
+    assert (seen["horizon_age_max_transactions"] or 0) > 10
+    assert (seen["horizon_age_transactions"] or 0) < (seen["horizon_age_max_transactions"] or 0)
 
 
 def test_a_shifting_horizon_is_never_free(bench: ServerBench) -> None:

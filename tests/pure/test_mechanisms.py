@@ -286,6 +286,33 @@ def test_a_gain_is_the_same_mechanism_that_fell_away():
     assert "had gone to cache misses" in mechanisms_sentence(found)
 
 
+@pytest.mark.parametrize("at_end", [0.0, 80_000.0])
+def test_a_hold_that_was_let_go_before_the_windows_end_is_named_like_one_that_was_not(at_end):
+    """Its dead versions were stepped over all the same: the largest age of the window tells."""
+    results = []
+    for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
+        for name, needed, cpu_s, age, end in (
+            ("A0", 10.0, 1e-3, 40.0, 0.0),
+            ("A1", 200.0, 2e-2, 80_000.0, at_end),
+        ):
+            committed = round(60 / cpu_s * jitter)
+            seen = [
+                *(
+                    x
+                    for x in evidence(hit=0.99, read=1.0, needed=needed * jitter)
+                    if "cpu_s" not in x.name
+                ),
+                observation("session_cpu_s_per_transaction", cpu_s * jitter, "s/transaction"),
+                observation("horizon_age_transactions", end, "count"),
+                observation("horizon_age_max_transactions", age * jitter, "count"),
+            ]
+            made = result(name, committed, evidence=seen, number=2 * number - (name == "A0"))
+            spent = waits(committed, read_s=1e-5, cpu_s=cpu_s * jitter)
+            results.append(replace(made, exhibits=spent))
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    assert [one.name for one in found.named] == ["HOT chains"]
+
+
 def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
     """Reads rise, but nobody waits for them longer: the time went elsewhere."""
     results = []

@@ -2,7 +2,8 @@
 
 The workload's own sessions have ended when
 the numbers are read, so that what is named stands in the way for longer than a transaction of theirs.
-What is drawn over the window leaves short transactions out, whose they may be.
+What is seen within the window leaves short transactions out, whose they may be; what was let go before
+its end is seen there alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from pgdrag.plan import Observation
 from pgdrag.units import format_duration
 
 _AGE = ("horizon_age_transactions", "transactions since the oldest row version kept")
+_LARGEST = (
+    "horizon_age_max_transactions",
+    "transactions since the oldest row version kept, at most within the window",
+)
 _HELD = ("horizon_held_s", "time for which the oldest row version has been kept")
 _HOLDERS = (
     "horizon_holders",
@@ -53,6 +58,7 @@ class Horizon(Collector):
     def __init__(self) -> None:
         self._holders: Sequence[SeenHolder] | Unseen = Unseen("no reading was taken")
         self._ages: list[tuple[float, int]] = []
+        self._largest: SeenHolder | None = None
         self._holdings: list[Holding] = []
         self._latest: dict[str, int] = {}  # by who it is: the place of the last holding
 
@@ -66,6 +72,8 @@ class Horizon(Collector):
             return
         now_s = time.time()
         self._ages.append((now_s, found[0].age if found else 0))
+        if found and (self._largest is None or found[0].age > self._largest.age):
+            self._largest = found[0]
         for holder in found:
             self._note(holder, now_s)
 
@@ -87,11 +95,12 @@ class Horizon(Collector):
         self._holders = attempt(lambda: read_holders(observer.query))
 
     def observations(self, window: Window) -> Sequence[Observation]:
-        """Age and duration of the oldest, and how many there are."""
+        """Age and duration of the oldest, and how many there are; the largest age of the window."""
         holders = self._holders
         if isinstance(holders, Unseen):
             return (
                 missing(*_AGE, "count", holders),
+                missing(*_LARGEST, "count", holders),
                 missing(*_HELD, "s", holders),
                 missing(*_HOLDERS, "count", holders),
             )
@@ -99,6 +108,7 @@ class Horizon(Collector):
         detail = f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back."
         return (
             Observation(*_AGE, oldest.age if oldest else 0, "count", 1, detail=detail),
+            _largest(self._largest, oldest),
             _held(holders, detail),
             Observation(*_HOLDERS, len(holders), "count", 1, detail=detail),
         )
@@ -126,6 +136,16 @@ class Horizon(Collector):
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
                 text = f"{one.holder.words}, {one.holder.age:,} transactions old when last seen"
                 yield Event("holder", begin_s, end_s, text)
+
+
+def _largest(within: SeenHolder | None, at_end: SeenHolder | None) -> Observation:
+    if within is None or (at_end is not None and at_end.age >= within.age):
+        detail = (
+            f"At the end of the window: {_words(at_end)}." if at_end else "Nobody held it back."
+        )
+        return Observation(*_LARGEST, at_end.age if at_end else 0, "count", 1, detail=detail)
+    detail = f"The oldest within the window: {_words(within)}."
+    return Observation(*_LARGEST, within.age, "count", 1, detail=detail)
 
 
 def _held(holders: Sequence[SeenHolder], detail: str) -> Observation:

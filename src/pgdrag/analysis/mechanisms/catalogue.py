@@ -130,7 +130,8 @@ CATALOGUE = (
     Mechanism(
         "HOT chains",
         "Statements step over row versions that nobody needs, but that may not be removed yet.",
-        (_up(NEEDED), _up("horizon_age_transactions")),
+        # Versions that died under a hold are stepped over, also where it was let go before the window's end.
+        (_up(NEEDED), _up("horizon_age_max_transactions")),
         (
             Claim("read", NEEDED, rank=1),
             *_on_processors(NEEDED, rank=1),
