@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
@@ -253,6 +253,7 @@ def test_any_prefix_of_the_file_says_what_its_whole_lines_say(written, data):
 
 
 @given(st.binary(max_size=200))
+@example(b"\r\x00\n")
 def test_no_content_breaks_the_reading(content):
     found = read_contents(content)
     assert found.valid_bytes <= len(content)

@@ -113,7 +113,8 @@ def read_contents(content: bytes) -> Contents:
     steps: dict[int, Noted] = {}
     unreadable = []
     last_step = 0
-    for number, line in enumerate(content[:valid_bytes].splitlines(), 1):
+    # A carriage return ends no line: one line that is damaged is told once.
+    for number, line in enumerate(content[:valid_bytes].split(b"\n")[:-1], 1):
         try:
             said = json.loads(line)
             step = _step(said)
