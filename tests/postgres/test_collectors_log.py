@@ -221,11 +221,18 @@ def test_the_watch_of_waits_is_not_logged_look_by_look(cluster: Cluster) -> None
             " WHERE application_name = %s AND state = 'idle' AND query LIKE '%%wait_event%%'"
         )
         assert wait_until(lambda: client.execute(began, (WATCH_NAME,)).fetchone() == (1,), 20)
-        before = watch_lines(cluster)
+        before = watch_lines(cluster, client, "before")
         client.execute("SELECT pg_sleep(0.5)")  # some ten looks
-        after = watch_lines(cluster)
+        after = watch_lines(cluster, client, "after")
     assert after == before
 
 
-def watch_lines(cluster: Cluster) -> int:
-    return sum(path.read_text().count(WATCH_NAME) for path in cluster.log_files())
+def watch_lines(cluster: Cluster, client: psycopg.Connection, marker: str) -> int:
+    """Return how many lines are the watch's, once the server's logger has written all that came before."""
+
+    def logged() -> str:
+        return "".join(path.read_text() for path in cluster.log_files())
+
+    client.execute(f"SELECT 'marker {marker}'".encode())
+    assert wait_until(lambda: f"marker {marker}" in logged(), 20)
+    return logged().count(WATCH_NAME)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis.strategies import floats, integers, lists
 
 from pgdrag.analysis.holds.between_looks import BoundedHold, estimate_lengths
@@ -57,6 +57,7 @@ def test_holds_without_an_end_last_as_long_as_they_were_seen() -> None:
 
 
 @given(LENGTHS)
+@example([*map(float, range(1, 9)), 1.5, 99999.99999999999, 100000.0, 1.0])
 def test_a_thinned_curve_keeps_its_longest_and_stays_close(lengths_s: list[float]) -> None:
     curve = empirical(*lengths_s)
     thin = curve.thinned(10)

@@ -99,18 +99,25 @@ class LengthCurve:
             return self
         *others, (longest_s, _) = self.steps()
         found: list[tuple[float, float]] = []
-        logs = share = 0.0
+        near: list[tuple[float, float]] = []
         gone = 0.0
-        for length_s, mass in others:
-            logs, share = logs + mass * float(np.log(length_s)), share + mass
-            if share >= 1 / (most - 2):
+        for at, step in enumerate(others, start=1):
+            near.append(step)
+            share = sum(mass for _, mass in near)
+            if share >= 1 / (most - 2) or at == len(others):
                 gone += share
-                found.append((float(np.exp(logs / share)), 1 - gone))
-                logs = share = 0.0
-        if share:
-            found.append((float(np.exp(logs / share)), 1 - gone - share))
+                found.append((_geometric_mean(near), 1 - gone))
+                near = []
         lengths_s, longer = zip(*found, (longest_s, 0.0), strict=True)
         return LengthCurve(lengths_s, longer, self.open_share)
+
+
+def _geometric_mean(steps: Sequence[tuple[float, float]]) -> float:
+    """Return the weighted mean of lengths that ascend; rounding never takes it beyond them."""
+    lengths_s, masses = np.array(steps).T
+    mean_s = float(np.exp(np.average(np.log(lengths_s), weights=masses)))
+    (shortest_s, _), (longest_s, _) = steps[0], steps[-1]
+    return min(max(mean_s, shortest_s), longest_s)
 
 
 def product_limit(holds: Sequence[SeenHold]) -> LengthCurve | None:
