@@ -200,7 +200,7 @@ def test_steps_of_two_seconds_say_that_they_are_too_short():
 def test_steps_of_five_seconds_show_only_roughly_how_unsteady_the_rate_was():
     found = rate_interval(in_steps([100] * 30, *range(5, 30, 5)))
     assert found.warnings == (
-        "30 samples in 6 steps show only roughly how unsteady the rate was; make each 10 s or longer",
+        "30 samples in 6 parts of the window show only roughly how unsteady the rate was; make each 10 s or longer",
     )
 
 

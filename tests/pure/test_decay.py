@@ -15,8 +15,9 @@ from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.decay.fit import quantiles, without_stalls
 from pgdrag.analysis.decay.one_trial import trial_rate_words
 from pgdrag.analysis.decay.shapes import FAMILIES, Box
-from pgdrag.analysis.decay.stretches import held_for, held_span, stretch_of
+from pgdrag.analysis.decay.stretches import stretch_of
 from pgdrag.analysis.decay.together import finding_of, rung_decay
+from pgdrag.analysis.holds.spans import held_for, held_span
 from pgdrag.analysis.ladder import find
 from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.load import Step

@@ -11,6 +11,7 @@ from pgdrag.analysis.combine import RungTrials
 from pgdrag.analysis.dose.variants import HeldRung, variants
 from pgdrag.analysis.findings import Verdict
 from pgdrag.analysis.ladder import find
+from pgdrag.analysis.rates import LONG_MEMORY
 from pgdrag.events import ignore
 from pgdrag.exhibits import Exhibits, Series
 from pgdrag.lab import expand
@@ -102,8 +103,20 @@ def test_a_vacuum_that_brings_throughput_back_sooner_is_told_so():
     assert "brings throughput back sooner (H2 against H1)" in render_markdown(findings)
 
 
-def test_a_rung_whose_fall_its_mean_hides_says_that_it_fell():
+def test_what_a_window_with_and_without_a_hold_differs_by_is_no_doubt_about_its_mean():
     found = held("20s").rungs[1]
+    assert found.to_previous is not None
+    assert found.to_previous.verdict is Verdict.SLOWER
+    assert found.tps is not None
+    assert found.tps.low < found.tps.center < found.tps.high
+
+
+def test_seconds_that_resemble_each_other_for_a_hold_are_no_doubt():
+    assert LONG_MEMORY not in render_markdown(held("20s"))
+
+
+def test_a_rung_whose_fall_its_mean_hides_says_that_it_fell():
+    found = held("10s").rungs[1]
     assert found.to_previous is not None
     assert found.to_previous.verdict is Verdict.INCONCLUSIVE
     assert "But throughput fell by" in found.sentence

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
+from pgdrag.analysis.batches import long_memory
 from pgdrag.analysis.ladder import find
+from pgdrag.analysis.rates import LONG_MEMORY
 from pgdrag.exhibits import Exhibits, WaitTime
 from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
 from pgdrag.measurement import Arrivals, Latency, Sample
@@ -111,6 +113,22 @@ def test_doubts_that_differ_in_numbers_alone_are_one_line():
     assert line.startswith(
         " • A0, A1 and A2: throughput fell by 12 to 48 % during the window of 1 min"
     )
+
+
+def test_a_fall_is_not_doubted_once_more_for_seconds_that_resemble_each_other():
+    # As C2 of global-counters went: so bent that no line through its batches is told from noise.
+    rates = [40_000, *(round(90_000 / (s + 2.5)) for s in range(1, 30))]
+    seconds = [Sample(s + 1.0, 1.0, rate) for s, rate in enumerate(rates)]
+    bent = replace(
+        result("A1", None, number=2), measurement=measurement(sum(rates), samples=seconds)
+    )
+    found = find(run_of([rung("A0"), rung("A1")], [result("A0", 60_000), bent])).rungs[1]
+    assert found.decay is not None
+    assert found.decay.direction == "falling"
+    assert found.tps is not None
+    assert long_memory(seconds) is not None
+    doubts = [*found.tps.warnings, *found.to_baseline.slowdown.warnings]
+    assert not [one for one in doubts if LONG_MEMORY in one]
 
 
 def test_numbers_of_doubts_that_are_one_line_end_before_a_comma():

@@ -86,7 +86,7 @@ def spread_of_mean(samples: Sequence[Sample], changes_s: Sequence[float] = ()) -
 
     Args:
         samples: of the whole window, in order.
-        changes_s: when its load changed. Each part between counts with its length; what the parts
+        changes_s: when its load or a hold changed. Each part between counts with its length; what the parts
             differ by does not.
 
     Returns:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.analysis.findings import NOT_RUN, DriverFinding
+from pgdrag.analysis.holds.spans import held_span
 from pgdrag.analysis.innocence import driver_finding
 from pgdrag.analysis.rates import TrialRate, trend
 from pgdrag.analysis.wording import counted, percent_words
@@ -17,6 +18,9 @@ from pgdrag.units import format_duration
 
 FAILED_MATTERS = 0.01  # share of failed transactions above which a rate needs a word
 LOST_MATTERS = 0.01  # share of arrivals dropped or skipped above which it does
+
+
+_PART_MIN_S = 1.0  # what begins or ends closer to the window's is no part of its own
 
 
 @dataclass(frozen=True)
@@ -216,8 +220,17 @@ def rate_of(result: Result, measured: Measurement) -> TrialRate:
         is_inverse_sampled=measured.elapsed_s > load.measure_s
         and committed == load.min_commits
         and committed > 1,
-        changes_s=load.changes_s,
+        changes_s=load.changes_s or _held_in_part_s(result, measured),
     )
+
+
+def _held_in_part_s(result: Result, measured: Measurement) -> tuple[float, ...]:
+    """Return when the horizon was held and let go within the window; () where the window is of one part."""
+    span = held_span(result, measured)
+    if span is None or not span.is_released:
+        return ()
+    # A hold ends well before the window does, or it is one until the window's end.
+    return tuple(at_s for at_s in (span.begin_s, span.end_s) if at_s >= _PART_MIN_S)
 
 
 def _median(observations: Sequence[Observation]) -> Observation:

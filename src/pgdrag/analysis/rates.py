@@ -26,6 +26,7 @@ DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend i
 
 _SAMPLES_GOOD = 20
 _STEP_SAMPLES_GOOD = 10
+LONG_MEMORY = "neighbouring seconds resemble each other so much"  # how the doubt begins
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class TrialRate:
     Attributes:
         block: which trials ran close together.
         is_inverse_sampled: the window went on until its last commit; see `counts.Tally`.
-        changes_s: seconds of the window at which its load changed, ascending. What the parts between
-            them differ by is design, and no doubt about the mean over all of them.
+        changes_s: seconds of the window at which its load changed, or a hold of the horizon began or
+            ended, ascending. What the parts between them differ by is design, and no doubt about the mean
+            over all of them.
     """
 
     block: int
@@ -243,8 +245,8 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
 def _unseen(trial: TrialRate) -> str:
     if trial.changes_s:
         return (
-            "the steps of the load are too short to see how unsteady the rate was within them; "
-            f"make each {_STEP_SAMPLES_GOOD} s or longer"
+            "the parts of the window (steps of the load, with and without a hold) are too short to see how "
+            f"unsteady the rate was within them; make each {_STEP_SAMPLES_GOOD} s or longer"
         )
     return (
         f"{len(trial.samples)} samples are too few to see how unsteady the rate was; "
@@ -257,7 +259,7 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
     parts = len(trial.changes_s) + 1
     if parts > 1 and count < _STEP_SAMPLES_GOOD * parts:
         return (
-            f"{counted(count, 'sample')} in {parts} steps show only roughly how unsteady the rate was; "
+            f"{counted(count, 'sample')} in {parts} parts of the window show only roughly how unsteady the rate was; "
             f"make each {_STEP_SAMPLES_GOOD} s or longer",
         )
     if count < _SAMPLES_GOOD:
@@ -271,8 +273,8 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
     if memory is None or (drift is not None and drift.matters):
         return ()
     return (
-        f"neighbouring seconds resemble each other so much (correlation {memory.correlation:.2f}) that the "
-        f"interval may be too narrow; measure for {format_duration(_rounded_up(memory.enough_s))} or more",
+        f"{LONG_MEMORY} (correlation {memory.correlation:.2f}) that the interval may be too narrow; "
+        f"measure for {format_duration(_rounded_up(memory.enough_s))} or more",
     )
 
 

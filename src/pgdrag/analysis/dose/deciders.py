@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.fit import CONFIDENCE
-from pgdrag.analysis.decay.stretches import held_for
 from pgdrag.analysis.distributions import normal_beyond, student_quantile
 from pgdrag.analysis.dose.findings import Decider, DecidersFinding, DeciderVerdict
 from pgdrag.analysis.dose.variants import HeldRung, Variant
+from pgdrag.analysis.holds.spans import held_for
 from pgdrag.analysis.interval import Interval
 from pgdrag.analysis.wording import listed
 from pgdrag.exhibits import Series

@@ -17,10 +17,10 @@ import numpy as np
 
 from pgdrag.analysis.batches import samples_within
 from pgdrag.analysis.decay.fit import CONFIDENCE, Estimate
-from pgdrag.analysis.decay.stretches import Span, held_span
 from pgdrag.analysis.dose.findings import Recovery
 from pgdrag.analysis.dose.variants import HeldRung, Variant
 from pgdrag.analysis.holds.levels import AFTER, NOTHING
+from pgdrag.analysis.holds.spans import Span, held_span
 from pgdrag.analysis.interval import Interval
 from pgdrag.analysis.wording import counted
 from pgdrag.measurement import Measurement, Sample

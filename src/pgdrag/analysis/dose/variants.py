@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.stretches import Span, held_span
 from pgdrag.analysis.decay.together import RungDecay, fittable
 from pgdrag.analysis.holds.levels import (
     AFTER,
@@ -18,6 +17,7 @@ from pgdrag.analysis.holds.levels import (
     WINDOW,
     is_held,
 )
+from pgdrag.analysis.holds.spans import Span, held_span
 from pgdrag.errors import UsageError
 from pgdrag.measurement import Measurement
 from pgdrag.plan import HORIZON, Level, Result, Treatment
