@@ -80,6 +80,8 @@ class HolderConformance:
             try:
                 first = holder.hold(place)
                 update(cluster)
+                # What a standby has yet to replay its second hold would keep as the first does.
+                assert wait_until(lambda: is_replayed(cluster), _TIMEOUT_S)
                 second = holder.hold(place)
                 first.release()
                 update(cluster)
@@ -111,6 +113,14 @@ def update(cluster: Cluster) -> None:
     with cluster.connect() as client:
         for _ in range(UPDATES):
             client.execute("UPDATE held_counter SET n = n + 1")
+
+
+def is_replayed(cluster: Cluster) -> bool:
+    """Return whether every standby, if there is one, has replayed what was written until now."""
+    with cluster.connect() as client:
+        ((written,),) = client.execute("SELECT pg_current_wal_lsn()").fetchall()
+        query = "SELECT count(*) FROM pg_stat_replication WHERE (replay_lsn >= %s) IS NOT TRUE"
+        return client.execute(query, (written,)).fetchall() == [(0,)]
 
 
 def dead_after_vacuum(cluster: Cluster) -> int:
