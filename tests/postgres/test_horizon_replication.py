@@ -72,6 +72,7 @@ def standby_with_slot(primary: Cluster) -> Iterator[Cluster]:
     asked(primary, drop)
 
 
+_FEEDBACK = "SELECT max(backend_xmin::text::bigint) FROM pg_stat_replication"
 _IS_UNUSED = "SELECT count(*) = 0 FROM pg_replication_slots WHERE active"
 
 
@@ -224,18 +225,24 @@ def test_a_captured_hold_on_a_standby_is_as_long_as_it_was(
     primary: Cluster, standby: Cluster
 ) -> None:
     with writing(primary), Looking(primary) as looking:
+        # What a standby holds at the first look has a begin that nobody saw.
+        reported = asked(primary, _FEEDBACK)
+        assert wait_until(lambda: asked(primary, _FEEDBACK) != reported, TIMEOUT_S)
+        looking.look_again()
         began_s = time.monotonic()
         held = _standby.hold_on(standby, HoldPlace(primary.conninfo()))
         holds_s = time.monotonic()
         time.sleep(4)
         old = age_of_standby(primary)
+        looking.look_again()
         released_s = time.monotonic()
         held.release()
         assert wait_until(lambda: age_of_standby(primary) < old, TIMEOUT_S)
         over_s = time.monotonic()
         found = looking.found()["standby"]
     length_s = max(x for x, _ in found.longer_than)
-    assert (released_s - holds_s) / 1.25 < length_s < (over_s - began_s) * 1.25
+    # On a busy machine looks are late.
+    assert (released_s - holds_s) / 1.5 < length_s < (over_s - began_s) * 1.5
     assert found.oldest_transactions >= old
     # Without a query it holds what it last reported, until it reports again.
     assert found.seen > 1
