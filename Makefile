@@ -4,7 +4,7 @@
 #   make test      run all tests
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
-#   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a few minutes
+#   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
