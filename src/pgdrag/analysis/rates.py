@@ -268,9 +268,11 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
             f"measure for {_SAMPLES_GOOD} s or more",
         )
     memory = None if trial.changes_s else long_memory(trial.samples)
+    if memory is None:
+        return ()
     drift = trend(trial.samples)
     # What has a trend resembles itself for that alone, and is told to have one.
-    if memory is None or (drift is not None and drift.matters):
+    if drift is not None and drift.matters:
         return ()
     return (
         f"{LONG_MEMORY} (correlation {memory.correlation:.2f}) that the interval may be too narrow; "
