@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pgdrag.errors import UsageError
+from pgdrag.living import take_over
 
 # Parts of a machine that cannot disturb each other (tests, cpusets) may have names of their own.
 MACHINE_VARIABLE = "PGDRAG_MACHINE"
@@ -22,14 +23,20 @@ def measuring_alone() -> Iterator[None]:
         UsageError: another pgdrag holds it.
     """
     with socket.socket(socket.AF_UNIX) as held:
-        try:
-            held.bind(_address())
-        except OSError:
+
+        def bind() -> bool:
+            try:
+                held.bind(_address())
+            except OSError:
+                return False
+            return True
+
+        if not take_over(bind, measuring_pid):
             raise UsageError(
                 f"another pgdrag is measuring on this machine (process {measuring_pid()})",
                 detail="Two measurements at once would measure each other.",
                 hint="Wait until it has ended, or stop it.",
-            ) from None
+            )
         held.listen()
         yield
 

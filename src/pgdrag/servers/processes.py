@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError
+from pgdrag.living import stat_fields
 
 _PROC = Path("/proc")
 _POLL_S = 0.02
@@ -82,13 +83,8 @@ def server_processes(data_directory: Path, program: Path) -> list[ServerProcess]
 
 def parent_pid(pid: int) -> int | None:
     """The parent of a living process; None for one that is gone or only waits to be reaped."""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
-    state, parent = stat.rpartition(")")[2].split()[:2]
-    return None if state in "ZX" else int(parent)
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[1])
 
 
 def backend_type(title: str) -> str | None:

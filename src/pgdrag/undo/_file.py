@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pgdrag.living import stat_fields
 from pgdrag.undo._change import Change, change_from
 
 _PROC = Path("/proc")
@@ -166,10 +167,5 @@ def _line(**content: object) -> bytes:
 
 def _started(pid: int) -> int | None:
     """Return when a living process was started, in ticks since boot; None: it is gone."""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[19])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdrag.errors import PgdragError, StorageError, UsageError
+from pgdrag.living import take_over
 from pgdrag.undo._change import Change, PutBack
 from pgdrag.undo._file import (
     Noted,
@@ -301,16 +302,26 @@ def _refuse_others(directory: Path) -> None:
 def _lock(directory: Path) -> int:
     """Return the lock, held: the kernel gives it up even after kill -9."""
     fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+
+    def lock() -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def holder() -> int | None:
+        text = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() else None
+
+    if not take_over(lock, holder):
+        pid = holder() or "unknown"
         os.close(fd)
         raise UsageError(
-            f"another pgdrag (process {holder or 'unknown'}) changes this machine's operating system",
+            f"another pgdrag (process {pid}) changes this machine's operating system",
             detail=f'It holds the undo journal in "{directory}".',
             hint="Wait until it has ended, or stop it.",
-        ) from None
+        )
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

@@ -1,0 +1,39 @@
+"""Does a process live, and is what it held free once it does not?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_PROC = Path("/proc")
+# Far more than a child needs from fork to exec, and less than a person's patience.
+_FORKED_CHILD_S = 5.0
+_POLL_S = 0.01
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """Return /proc/PID/stat from the state on (proc(5)); None: it is gone, or only to be reaped."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
+    fields = stat.rpartition(")")[2].split()
+    return None if not fields or fields[0] in "ZX" else fields
+
+
+def take_over(take: Callable[[], bool], holder: Callable[[], int | None]) -> bool:
+    """Whether `take` got what the kernel gives up when its holder dies.
+
+    A child between fork and exec has a copy of all that its parent held, and keeps it for a moment
+    when the parent is killed: where the holder (None: unknown) does not live, it is tried again.
+    """
+    deadline = time.monotonic() + _FORKED_CHILD_S
+    while not take():
+        pid = holder()
+        is_held = pid is not None and stat_fields(pid) is not None
+        if is_held or time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
