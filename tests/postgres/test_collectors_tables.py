@@ -47,7 +47,7 @@ def test_an_update_is_hot_unless_an_index_needs_the_column(
         run_in_session(any_cluster, "UPDATE counters SET n = n + 1")
         watch.committed = 10
     assert watch["updates_per_transaction"] == 10
-    assert watch["hot_update_share"] == hot
+    assert (watch["hot_update_share"], watch["hot_version_share"]) == (hot, hot)
 
 
 def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) -> None:
@@ -64,6 +64,15 @@ def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) ->
     assert watch.detail("dead_tuple_share") == "10,000 dead tuples."
     assert watch["database_growth_bytes_per_transaction"] > 20_000 * 80
     assert watch.missing("hot_update_share") == "no row was updated in the window"
+    assert watch["hot_version_share"] == 0
+
+
+def test_rows_that_are_only_inserted_leave_no_old_versions(any_cluster: Cluster) -> None:
+    start(any_cluster)
+    make_table(any_cluster)
+    with watching(Tables(), any_cluster) as watch:
+        run_in_session(any_cluster, "INSERT INTO rows VALUES (100001, '')")
+    assert watch.missing("hot_version_share") == "no row was updated or deleted in the window"
 
 
 def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ What pgdrag knows to slow a server down; `pgdrag list --mechanisms` prints the s
 [method](../method.md#mechanisms). This page is made from the catalogue (`src/pgdrag/analysis/mechanisms/catalogue.py`): with
 `PGDRAG_UPDATE_GOLDENS=1` the tests write it anew.
 
-A mechanism is shown where all of its signs moved, ▲ up or ▼ down, beyond chance. It is charged with what its claims added: a component of sessions' time,
+A mechanism is shown where all of its signs moved, ▲ up or ▼ down, beyond chance, and those with bounds are within them on the slower side. It is charged with what its claims added: a component of sessions' time,
 as a whole or by one factor. *(2)* stands behind a claim that has its turn only where no mechanism with a lower number has moved.
 
 | mechanism | what happens | signs | charged with |
@@ -34,8 +34,9 @@ def _row(one: Mechanism) -> str:
 
 
 def _sign(sign: Sign) -> str:
-    least = f" (to {sign.least:g} or more)" if sign.least else ""
-    return f"{'▲' if sign.direction == 'up' else '▼'} `{sign.observation}`{least}"
+    wanted = sign.wanted.replace("up", "▲", 1).replace("down", "▼", 1)
+    arrow, _, bounds = wanted.partition(" ") if wanted[0] in "▲▼" else ("", "", wanted)
+    return " ".join(word for word in (arrow, f"`{sign.observation}`", bounds) if word)
 
 
 def _claim(claim: Claim) -> str:

@@ -287,13 +287,51 @@ def test_a_gain_is_the_same_mechanism_that_fell_away():
 
 
 @pytest.mark.parametrize("at_end", [0.0, 80_000.0])
-def test_a_hold_that_was_let_go_before_the_windows_end_is_named_like_one_that_was_not(at_end):
+@pytest.mark.parametrize(
+    ("hot", "named"), [(0.97, ["HOT chains"]), (0.5, ["HOT chains"]), (0.0, ["dead tuples"])]
+)
+def test_a_hold_that_was_let_go_before_the_windows_end_is_named_like_one_that_was_not(
+    hot, named, at_end
+):
     """Its dead versions were stepped over all the same: the largest age of the window tells."""
+    found = held_run(hot=hot, age_at_end=at_end).rungs[1].mechanisms
+    assert [one.name for one in found.named] == named
+
+
+def test_where_no_row_is_updated_or_deleted_nothing_old_is_stepped_over():
+    found = held_run(hot=None).rungs[1].mechanisms
+    assert not found.named
+    (chains,) = [one for one in found.found if one.name == "HOT chains"]
+    assert [sign.has_moved for sign in chains.signs] == [True, True, False]
+    assert chains.signs[-1].sentence == "hot version share: no row was updated or deleted"
+
+
+def test_a_sign_with_bounds_says_what_was_seen_on_the_slower_side_alone():
+    found = held_run(hot=0.97, slow="A0").rungs[1].mechanisms
+    assert found.is_gain
+    signs = {one.name: one.signs[-1] for one in found.found if one.name in OLD_VERSIONS}
+    assert {name: sign.has_moved for name, sign in signs.items()} == {
+        "HOT chains": True,
+        "dead tuples": False,
+    }
+    assert {sign.sentence for sign in signs.values()} == {"hot version share: 97.0 %"}
+
+
+OLD_VERSIONS = ("HOT chains", "dead tuples")
+
+
+def held_run(*, hot: float | None, age_at_end: float = 80_000.0, slow: str = "A1"):
+    """Return findings of three trials without and with a hold, under which statements need more blocks.
+
+    Args:
+        hot: share of HOT updates' versions among all; None: no row was updated or deleted.
+    """
+    fast = {"A0": "A1", "A1": "A0"}[slow]
     results = []
     for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
         for name, needed, cpu_s, age, end in (
-            ("A0", 10.0, 1e-3, 40.0, 0.0),
-            ("A1", 200.0, 2e-2, 80_000.0, at_end),
+            (fast, 10.0, 1e-3, 40.0, 0.0),
+            (slow, 200.0, 2e-2, 80_000.0, age_at_end),
         ):
             committed = round(60 / cpu_s * jitter)
             seen = [
@@ -305,12 +343,15 @@ def test_a_hold_that_was_let_go_before_the_windows_end_is_named_like_one_that_wa
                 observation("session_cpu_s_per_transaction", cpu_s * jitter, "s/transaction"),
                 observation("horizon_age_transactions", end, "count"),
                 observation("horizon_age_max_transactions", age * jitter, "count"),
+                replace(
+                    observation("hot_version_share", 0.97 if name == fast else hot, "ratio"),
+                    missing="no row was updated or deleted" if name == slow and hot is None else "",
+                ),
             ]
             made = result(name, committed, evidence=seen, number=2 * number - (name == "A0"))
             spent = waits(committed, read_s=1e-5, cpu_s=cpu_s * jitter)
             results.append(replace(made, exhibits=spent))
-    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
-    assert [one.name for one in found.named] == ["HOT chains"]
+    return find(run_of([rung("A0"), rung("A1")], results))
 
 
 def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():

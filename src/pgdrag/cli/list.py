@@ -46,7 +46,7 @@ class ListedObservation:
 
 @dataclass(frozen=True)
 class ListedMechanism:
-    """One way to become slower; `signs` are the observations that must all move, with the direction."""
+    """One way to become slower; `signs` are the observations, and what is wanted of all of them."""
 
     name: str
     summary: str
@@ -111,7 +111,7 @@ def make_listing() -> Listing:
 
 
 def _mechanism(one: Mechanism) -> ListedMechanism:
-    signs = {sign.observation: sign.direction for sign in one.signs}
+    signs = {sign.observation: sign.wanted for sign in one.signs}
     return ListedMechanism(one.name, one.summary, signs)
 
 
@@ -161,9 +161,9 @@ def _print_mechanisms(mechanisms: Sequence[ListedMechanism]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("Mechanism", no_wrap=True)
     table.add_column("What happens", overflow="fold")
-    table.add_column("What must move", overflow="fold")
+    table.add_column("What must be seen", overflow="fold")
     for one in mechanisms:
-        signs = ", ".join(f"{name} {direction}" for name, direction in one.signs.items())
+        signs = ", ".join(f"{name} {wanted}" for name, wanted in one.signs.items())
         table.add_row(one.name, one.summary, signs)
     _console().print(table)
 

@@ -18,7 +18,7 @@ from pgdrag.plan import Observation
 
 _TUPLES = """
 SELECT coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint,
-       coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint,
+       coalesce(sum(n_tup_del), 0)::bigint, coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint,
        pg_database_size(current_database())
   FROM pg_stat_user_tables
 """
@@ -39,11 +39,16 @@ class Tables(CounterCollector):
     def read(self, observer: Observer) -> Counters:
         """Updates so far; what comes and goes is kept beside them."""
         require_track_counts(observer)
-        [(updates, hot_updates, dead, live, size)] = observer.query(_TUPLES)
+        [(updates, hot_updates, deletes, dead, live, size)] = observer.query(_TUPLES)
         self._dead, self._tuples = dead, dead + live
         # A database that shrank has not grown: what vacuum gave back does not count against it.
         self._bytes = max(self._bytes, size)
-        return {"updates": updates, "hot updates": hot_updates, "bytes": self._bytes}
+        return {
+            "updates": updates,
+            "hot updates": hot_updates,
+            "old versions": updates + deletes,
+            "bytes": self._bytes,
+        }
 
     def observations(self, window: Window) -> Sequence[Observation]:
         """Updates per transaction and how many were HOT, dead tuples at the end, and growth."""
@@ -67,6 +72,14 @@ class Tables(CounterCollector):
                 hot,
                 updates,
                 nothing="no row was updated in the window",
+                detail=detail,
+            ),
+            share(
+                "hot_version_share",
+                "old row versions left by HOT updates, among those of all updates and deletes",
+                hot,
+                pick(moved, "old versions"),
+                nothing="no row was updated or deleted in the window",
                 detail=detail,
             ),
             share(

@@ -8,6 +8,7 @@ the lower rank is closer to the cause.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pgdrag.analysis.mechanisms.findings import Direction
@@ -39,15 +40,27 @@ BUFFER_WAIT = "buffer_wait_s_per_transaction"
 
 @dataclass(frozen=True)
 class Sign:
-    """An observation that must move, and which way.
+    """An observation that must move, and which way; or, where its direction is "is", that need not.
 
     Attributes:
         least: what it must come to on the slower side to matter at all.
+        below: what it must stay under there.
     """
 
     observation: str
     direction: Direction
     least: float = 0.0
+    below: float = math.inf
+
+    @property
+    def wanted(self) -> str:
+        """What is wanted of it, in words: "down", "up to 100 or more", "below 0.5"."""
+        least = f"{self.least:g} or more" if self.least else ""
+        below = f"below {self.below:g}" if self.below < math.inf else ""
+        bounds = " and ".join(word for word in (least, below) if word)
+        if self.direction == "is":
+            return bounds
+        return f"{self.direction} to {bounds}" if bounds else self.direction
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,8 @@ def _down(observation: str) -> Sign:
     return Sign(observation, "down")
 
 
+# Versions that died under a hold are stepped over, also where it was let go before the window's end.
+_STEPPING_OVER_VERSIONS = (_up(NEEDED), _up("horizon_age_max_transactions"))
 _CROWDED = _up("cpu_pressure_share")
 _VACUUMS = _up("vacuums_per_s")
 
@@ -100,6 +115,13 @@ def _on_processors(factor: str = REST, *, rank: int = 0) -> tuple[Claim, ...]:
 
 def _before_processors(factor: str, *, rank: int = 0) -> tuple[Claim, ...]:
     return (Claim(QUEUE, factor, rank), Claim(CLIENT, factor, rank, given=_CROWDED))
+
+
+_BY_VERSIONS_STEPPED_OVER = (
+    Claim("read", NEEDED, rank=1),
+    *_on_processors(NEEDED, rank=1),
+    *_on_processors(rank=1),
+)
 
 
 def _vacuums_claims(rank: int) -> tuple[Claim, ...]:
@@ -129,14 +151,16 @@ CATALOGUE = (
     ),
     Mechanism(
         "HOT chains",
-        "Statements step over row versions that nobody needs, but that may not be removed yet.",
-        # Versions that died under a hold are stepped over, also where it was let go before the window's end.
-        (_up(NEEDED), _up("horizon_age_max_transactions")),
-        (
-            Claim("read", NEEDED, rank=1),
-            *_on_processors(NEEDED, rank=1),
-            *_on_processors(rank=1),
-        ),
+        "Statements follow chains of row versions that nobody needs, but that may not be removed yet.",
+        (*_STEPPING_OVER_VERSIONS, Sign("hot_version_share", "is", least=0.5)),
+        _BY_VERSIONS_STEPPED_OVER,
+    ),
+    Mechanism(
+        "dead tuples",
+        "Statements step over row versions that nobody needs, or follow index entries to them, but they "
+        "may not be removed yet.",
+        (*_STEPPING_OVER_VERSIONS, Sign("hot_version_share", "is", below=0.5)),
+        _BY_VERSIONS_STEPPED_OVER,
     ),
     Mechanism(
         "cache misses",

@@ -13,6 +13,8 @@ from pgdrag.analysis.mechanisms.ledger import Part, added, pooled
 from pgdrag.analysis.mechanisms.signs import Test, adjusted
 from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import moved
+from pgdrag.analysis.wording import in_sentence, value_words
+from pgdrag.plan import Observation
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,20 @@ def _judged(step: Step) -> dict[str, MechanismFinding]:
 
 def _sign_finding(step: Step, sign: Sign, test: Test | None) -> SignFinding:
     name = sign.observation
-    sides = [step.trials.observation(rung, name) for rung in (step.before, step.after)]
-    before, after = sides
-    if test is None or before is None or after is None:
-        rung = step.before if before is None else step.after
+    rungs = (step.slow,) if sign.direction == "is" else (step.before, step.after)
+    seen = [step.trials.observation(rung, name) for rung in rungs]
+    told = [one for one in seen if one is not None]
+    if test is None or len(told) < len(rungs):
+        rung = next((rung for rung, one in zip(rungs, seen, strict=True) if one is None), rungs[-1])
         why = f"{name.replace('_', ' ')}: {step.trials.missing(rung, name)}"
         return SignFinding(name, sign.direction, None, False, why)
-    words = moved(before, after).sentence
+    words = moved(told[0], told[-1]).sentence if len(told) > 1 else _level_words(told[0])
     return SignFinding(name, sign.direction, test.p, test.has_moved, words)
+
+
+def _level_words(seen: Observation) -> str:
+    assert seen.value is not None, seen.name
+    return f"{in_sentence(seen.label)}: {value_words(seen, seen.value)}"
 
 
 def _with_shares(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Direction = Literal["up", "down"]
+Direction = Literal["up", "down", "is"]
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class SignFinding:
 
     Attributes:
         observation: its name.
-        wanted: "up" or "down".
+        wanted: "up" or "down"; "is": it need not move, but be within bounds on the slower side.
         p: probability of such a movement or a larger one by chance alone; None: it cannot be told.
-        has_moved: by 10 % or more the wanted way.
+        has_moved: by 10 % or more the wanted way; or is within the bounds.
         sentence: "buffer hit ratio fell from 99.9 % to 70.5 %"; where it was not tested, why.
     """
 

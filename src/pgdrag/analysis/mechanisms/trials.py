@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,15 +80,19 @@ class Trials:
         return next((why for why in seen if why), "not observed")
 
     def test(self, sign: Sign, before: str, after: str) -> Test | None:
-        """Test whether a sign moved from one rung to another; None where a side did not see it."""
+        """Test a sign from one rung to another, the slower one; None where it was not seen."""
         name = sign.observation
         seen = self.observation(after, name)
+        if seen is None or seen.value is None:
+            return None
+        if not sign.least <= seen.value < sign.below:
+            return Test(1.0, 0.0)
+        if sign.direction == "is":
+            return Test(0.0, math.inf)
         resolution = self._resolution(name, before, after)
         then, now = (self._readings(rung, name, resolution) for rung in (before, after))
-        if not then or not now or seen is None or seen.value is None:
+        if not then or not now:
             return None
-        if seen.value < sign.least:
-            return Test(1.0, 0.0)
         return tested(sign.direction, then, now, self._spread(name))
 
     def with_chances(

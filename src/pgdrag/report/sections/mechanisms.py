@@ -102,7 +102,7 @@ def _named_table(rungs: Sequence[RungFinding]) -> Table:
         Column("Mechanism"),
         Column("Share", Align.RIGHT),
         Column("Seconds per transaction", Align.RIGHT),
-        Column("What moved"),
+        Column("What was seen"),
     )
     rows = tuple(
         (
@@ -167,7 +167,7 @@ def _tested(rung: RungFinding, explained: set[str]) -> tuple[Block, ...]:
 
 
 def _has_a_sign(one: MechanismFinding) -> bool:
-    return one.is_shown or any(sign.has_moved for sign in one.signs)
+    return one.is_shown or any(sign.has_moved and sign.wanted != "is" for sign in one.signs)
 
 
 def _sign_words(sign: SignFinding) -> str:
