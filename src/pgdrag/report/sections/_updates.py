@@ -28,6 +28,9 @@ HOW_UPDATES_ARE_SEEN = (
 )
 
 
+_SAME = Cell("the same", tone=Tone.MUTED)
+
+
 def update_blocks(seen: LookedAt, room_bytes: float) -> Iterator[Block]:
     """Yield a table a statement, folded, with its plans at both ends as far as there is room for them."""
     words = seen.detail("buffers_per_update")
@@ -53,9 +56,9 @@ def _table(looks: Sequence[UpdateLook]) -> Table:
             Cell(f"{look.buffers_read:,}"),
             Cell(f"{look.rows:,.0f}"),
             Cell(format_duration(look.took_s)),
-            Cell(look.way),
+            _SAME if before is not None and look.way == before.way else Cell(look.way),
         )
-        for look in looks
+        for before, look in zip((None, *looks), looks, strict=False)
     )
     return Table("What the update took, through the window", columns, rows)
 

@@ -35,7 +35,7 @@ from pgdrag.report.sections._doubts import rung_doubts
 from pgdrag.units import format_duration
 
 # Of all rungs together: what moved least is left to the table of all observations.
-_MOST_MOVES = 200
+_MOST_MOVES = 120
 _LEAST_MOVES = 6  # of each rung, however many there are
 _MOST_UNMOVED = 12  # by their names
 _HARDLY_ANY = 0.005  # of a transaction's time: such parts have no row

@@ -42,7 +42,7 @@ _NAMES = tuple(name for name, _ in _TOLD)
 _NAMED_INDEXES = 3
 _BRIEF = ("dead_versions_per_row", "buffers_per_update", "index_bytes")
 # Of all rungs together, so that the report of a long ladder stays small.
-_ALL_PICTURES_BYTES = 45_000
+_ALL_PICTURES_BYTES = 30_000
 _ALL_PLANS_BYTES = 6_000
 _HOW_TO_READ = (
     "From the first look, just before the window, to the last, just after it; in the trial in the middle by "
