@@ -25,10 +25,15 @@ _PART_MIN_S = 1.0  # what begins or ends closer to the window's is no part of it
 
 @dataclass(frozen=True)
 class RungTrials:
-    """The results of one rung, in the order run."""
+    """The results of one rung, in the order run.
+
+    Attributes:
+        has_trend: throughput within their windows has one.
+    """
 
     rung: Rung
     results: tuple[Result, ...]
+    has_trend: bool = False
 
     @property
     def numbered(self) -> tuple[tuple[Result, Measurement], ...]:
@@ -44,7 +49,10 @@ class RungTrials:
     @property
     def rates(self) -> tuple[TrialRate, ...]:
         """Throughput of the numbered trials."""
-        return tuple(rate_of(result, measured) for result, measured in self.numbered)
+        return tuple(
+            replace(rate_of(result, measured), has_trend=self.has_trend)
+            for result, measured in self.numbered
+        )
 
     @property
     def outcome(self) -> Outcome:

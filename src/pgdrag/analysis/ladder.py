@@ -28,7 +28,6 @@ from pgdrag.analysis.findings import (
     Comparison,
     DesignFinding,
     Findings,
-    Interval,
     Movement,
     RungFinding,
     Verdict,
@@ -40,7 +39,7 @@ from pgdrag.analysis.mechanisms.trials import Trials
 from pgdrag.analysis.movement import movements, sentence
 from pgdrag.analysis.new_orders import new_orders
 from pgdrag.analysis.plan_diff import plan_changes
-from pgdrag.analysis.rates import LONG_MEMORY, Noise, TrialRate, combined_rate, repeat_noise
+from pgdrag.analysis.rates import Noise, TrialRate, combined_rate, repeat_noise
 from pgdrag.analysis.ratios import interval_of, slowdown
 from pgdrag.analysis.series_claims import answer_ordering, answer_series
 from pgdrag.analysis.spent_time import spent_time
@@ -60,10 +59,12 @@ def find(run: RunRecord) -> Findings:
     found = find_of_design(run)
     if found is None or not found.names_all_treatments:
         run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
-    trials = group(run.study.rungs, run.results)
+    grouped = group(run.study.rungs, run.results)
+    decays = rung_decays(grouped)
+    trending = {name for name, decay in decays.items() if finding_of(decay).has_trend}
+    trials = tuple(replace(one, has_trend=one.rung.name in trending) for one in grouped)
     noise = repeat_noise(trials[0].rates) if trials else None
     seen = Trials(trials)
-    decays = rung_decays(trials)
     rungs = tuple(
         _with_decay(_find_rung(run, trials, at, noise, found, seen), decays.get(one.rung.name))
         for at, one in enumerate(trials)
@@ -103,8 +104,6 @@ def _with_decay(rung: RungFinding, decay: RungDecay | None) -> RungFinding:
         drift = drift_sentence(found) if found.has_trend else ""
         rest = tuple(one for one in warnings if one != rung.drift)
         warnings = (*rest, drift) if drift else rest
-    if found.has_trend:
-        rung = _without_memory(rung)
     told = rung.sentence
     is_slower = rung.to_previous is not None and rung.to_previous.verdict is Verdict.SLOWER
     if rung.to_previous is not None and found.direction == "falling" and not is_slower:
@@ -113,21 +112,6 @@ def _with_decay(rung: RungFinding, decay: RungDecay | None) -> RungFinding:
     return replace(
         rung, sentence=told, decay=found, series_claim=claim, drift=drift, warnings=warnings
     )
-
-
-def _without_memory(rung: RungFinding) -> RungFinding:
-    """Leave out that neighbouring seconds resemble each other: with a trend they do, and a longer window helps not."""
-    to_baseline, to_previous = (
-        found and replace(found, slowdown=_unremembered(found.slowdown))
-        for found in (rung.to_baseline, rung.to_previous)
-    )
-    tps = rung.tps and _unremembered(rung.tps)
-    return replace(rung, tps=tps, to_baseline=to_baseline, to_previous=to_previous)
-
-
-def _unremembered(found: Interval) -> Interval:
-    kept = tuple(one for one in found.warnings if not one.startswith(LONG_MEMORY))
-    return replace(found, warnings=kept)
 
 
 def _answer(run: RunRecord, rungs: Sequence[RungFinding], found: DesignFinding | None) -> str:

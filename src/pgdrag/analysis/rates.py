@@ -26,7 +26,7 @@ DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend i
 
 _SAMPLES_GOOD = 20
 _STEP_SAMPLES_GOOD = 10
-LONG_MEMORY = "neighbouring seconds resemble each other so much"  # how the doubt begins
+LONG_MEMORY = "neighbouring seconds resemble each other so much"
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class TrialRate:
         changes_s: seconds of the window at which its load changed, or a hold of the horizon began or
             ended, ascending. What the parts between them differ by is design, and no doubt about the mean
             over all of them.
+        has_trend: a fit over the window has one: neighbouring seconds resemble each other for that alone,
+            and a longer window would not help.
     """
 
     block: int
@@ -69,6 +71,7 @@ class TrialRate:
     samples: tuple[Sample, ...] = ()
     is_inverse_sampled: bool = False
     changes_s: tuple[float, ...] = ()
+    has_trend: bool = False
 
     @property
     def tally(self) -> Tally:
@@ -267,7 +270,7 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
             f"{count} samples show only roughly how unsteady the rate was; "
             f"measure for {_SAMPLES_GOOD} s or more",
         )
-    memory = None if trial.changes_s else long_memory(trial.samples)
+    memory = None if trial.changes_s or trial.has_trend else long_memory(trial.samples)
     if memory is None:
         return ()
     drift = trend(trial.samples)
