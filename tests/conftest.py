@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from pgdrag.undo import UNDO_VARIABLE, UndoJournal
 # An example that takes long on a busy machine has found nothing.
 settings.register_profile("pgdrag", deadline=None)
 settings.load_profile("pgdrag")
+
+# What ignores a signal (a job in the background, or under nohup) starts programs that do; what handles it does not.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
 

@@ -69,8 +69,6 @@ def running(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # Where tests are run in the background, Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         try:
             is_changed = wait_until(
