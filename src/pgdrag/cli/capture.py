@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from pgdrag.analysis.holds.distribution import HoldDistribution, distribution_json
+from pgdrag.analysis.wording import counted
 from pgdrag.cli.place import stderr
 from pgdrag.cli.server_argument import (
     LINE_EVERY_S,
@@ -152,6 +153,8 @@ def progress_words(progress: CaptureProgress, for_s: float) -> str:
     text = f"{time_words(progress.elapsed_s, for_s)}: "
     if progress.holding is None:
         return f"{text}the server is out of sight, trying again ({progress.trouble})"
-    oldest = f", the oldest {progress.oldest:,} transactions old" if progress.holding else ""
+    oldest = (
+        f", the oldest {counted(progress.oldest, 'transaction')} old" if progress.holding else ""
+    )
     verb = "holds" if progress.holding == 1 else "hold"
     return f"{text}{progress.holding} {verb} the horizon{oldest}; {progress.seen:,} seen"

@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from pgdrag.analysis.wording import counted
 from pgdrag.cli.driving import require_consent
 from pgdrag.cli.place import put_back_leftovers, stderr, stdout
 from pgdrag.cli.server_argument import Dsn, duration_of, live_line, named_server, time_words
@@ -125,7 +126,7 @@ def _words(progress: HoldProgress) -> str:
     if progress.age is None:
         return "the server did not say how old it was"
     dead = progress.dead_rows or 0
-    return f"{progress.age:,} transactions old, {dead:,} dead row versions in the database"
+    return f"{counted(progress.age, 'transaction')} old, {dead:,} dead row versions in the database"
 
 
 def _shown(state: HorizonState) -> Iterator[str | Table]:
@@ -148,7 +149,7 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
     )
     yield from (f"  {_dead_words(table)}" for table in state.tables)
     yield (
-        f"Wraparound: the oldest transaction that is not frozen is {state.frozen_age:,} transactions old; from "
+        f"Wraparound: the oldest transaction that is not frozen is {counted(state.frozen_age, 'transaction')} old; from "
         f"{state.freeze_max_age:,} on vacuums are forced, and after {state.left_until_stop:,} more none begins."
     )
     yield from state.cannot_see

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pgdrag.analysis.wording import counted
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     Counters,
@@ -118,7 +119,11 @@ class Vacuum:
     @property
     def words(self) -> str:
         """What there is to say of it in a line."""
-        age = "" if self.cutoff_age is None else f", cutoff {self.cutoff_age:,} transactions old"
+        age = (
+            ""
+            if self.cutoff_age is None
+            else f", cutoff {counted(self.cutoff_age, 'transaction')} old"
+        )
         tuples = f"{self.removed:,} tuples removed, {self.kept:,} dead but not removable{age}"
         parts = (f"{self.pages_scanned:,} pages scanned", tuples, *self.work.words)
         return f"{self.table}: {'; '.join(parts)}"
@@ -298,7 +303,7 @@ def _held_back(vacuums: Sequence[Vacuum]) -> tuple[Observation, ...]:
     detail = ""
     if vacuums:
         ages = [vacuum.cutoff_age for vacuum in vacuums if vacuum.cutoff_age is not None]
-        cutoff = f"; the oldest cutoff was {max(ages):,} transactions old" if ages else ""
+        cutoff = f"; the oldest cutoff was {counted(max(ages), 'transaction')} old" if ages else ""
         most = max(vacuum.kept for vacuum in vacuums)
         tables = _most_often(vacuum.table for vacuum in vacuums)
         detail = f"At most {most:,} dead tuples were left by one{cutoff}{tables}."

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pgdrag.analysis.wording import counted
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._log import in_groups
@@ -134,7 +135,7 @@ class Horizon(Collector):
                 at - window.started_unix_s for at in (one.began_unix_s, one.seen_unix_s)
             )
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
-                text = f"{one.holder.words}, {one.holder.age:,} transactions old when last seen"
+                text = f"{one.holder.words}, {counted(one.holder.age, 'transaction')} old when last seen"
                 yield Event("holder", begin_s, end_s, text)
 
 
@@ -157,4 +158,4 @@ def _held(holders: Sequence[SeenHolder], detail: str) -> Observation:
 
 def _words(holder: SeenHolder) -> str:
     since = f" for {format_duration(holder.held_s)}" if holder.held_s is not None else ""
-    return f"{holder.words}, {holder.age:,} transactions old{since}"
+    return f"{holder.words}, {counted(holder.age, 'transaction')} old{since}"

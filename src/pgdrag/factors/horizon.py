@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdrag.analysis.holds.levels import DEFAULTS, HOLDER, NOTHING, REPLAY
+from pgdrag.analysis.wording import counted
 from pgdrag.errors import ServerError
 from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.factors import Example, Factor, Here, Problem
@@ -188,7 +189,7 @@ class HeldHorizon(Factor):
         at = format_duration(max(slipped.at_unix_s - self._window_unix_s, 0.0))
         return (
             f"the horizon was not held {at} into the window: the oldest row version kept was "
-            f"{slipped.oldest:,} transactions old, and a hold was {slipped.wanted:,} old"
+            f"{counted(slipped.oldest, 'transaction')} old, and a hold was {slipped.wanted:,} old"
         )
 
     def _how(self) -> str:
@@ -201,7 +202,7 @@ class HeldHorizon(Factor):
         clauses = [
             f"{len(made)} hold{'' if len(made) == 1 else 's'}",
             f"the longest {format_duration(max(map(_lasted_s, made)))}",
-            f"the oldest row version kept was up to {oldest:,} transactions old",
+            f"the oldest row version kept was up to {counted(oldest, 'transaction')} old",
             *(f"started with {name} = {value}" for name, value in self._needed.items()),
         ]
         if any(kind.needs_cluster for kind in kinds_of(self._holds)):
