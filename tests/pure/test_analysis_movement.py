@@ -117,6 +117,22 @@ def test_what_outgrows_the_collapse_is_named_with_a_remark_on_it():
     assert "With 100× fewer transactions, work that goes by the clock" in told
 
 
+def test_what_went_the_same_way_as_another_is_the_same_seen_twice():
+    found = [
+        moved("horizon_age_transactions", 0.0, 630.0, "count", expects=EXPECTS_AGE),
+        moved("horizon_age_max_transactions", 0.0, 630.0, "count"),
+        moved("buffer_hit_ratio", 0.99, 0.5, "ratio"),
+        moved("index_hit_ratio", 0.99, 0.5, "ratio"),
+    ]
+    assert sentence(found, EXPECTS_AGE) == (
+        "As claimed, horizon age transactions rose from 0 to 630; beside that, buffer hit ratio fell from "
+        "99.0 % to 50.0 %."
+    )
+
+
+EXPECTS_AGE = {"horizon_age_transactions": "up"}
+
+
 def test_nothing_seen_and_nothing_moved_are_told_apart():
     assert sentence((), {}) == "Nothing was observed."
     unmoved = movements([observation("x", 1.0)], [observation("x", 1.0)], {})

@@ -28,7 +28,7 @@ from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json, series_of
 from pgdrag.report.sparks import spark
-from pgdrag.report.thinning import points_of_each, thinned
+from pgdrag.report.thinning import points_of_each, thinned, thinned_points
 
 values = st.floats(0, 1e12, allow_nan=False)
 gaps = st.one_of(values, st.none())
@@ -386,3 +386,12 @@ def test_the_library_is_what_its_note_says_it_is():
     assert set(sums) == {"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"}
     for name, expected in sums.items():
         assert hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() == expected, name
+
+
+def test_points_are_thinned_as_a_trace_is_and_few_stay_as_they_are():
+    points = tuple((second + 0.5, float(second % 7)) for second in range(100))
+    assert thinned_points(points, 100) == points
+    kept = thinned_points(points, 20)
+    assert len(kept) == 20
+    assert {rate for _, rate in kept} == {0.0, 6.0}
+    assert [t_s for t_s, _ in kept] == sorted(t_s for t_s, _ in kept)

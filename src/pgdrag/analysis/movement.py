@@ -70,7 +70,8 @@ def sentence(
     parts = [f"as claimed, {listed(as_claimed)}"] if as_claimed else []
     parts += [_broken_claim(move) for move in claimed if move.direction != move.expected]
     unseen = [_unseen(name, missing or {}) for name in expects if name not in by_name]
-    beside = [move for move in moves if move.expected is None and _is_telling(move, slowdown)]
+    telling = [move for move in moves if move.expected is None and _is_telling(move, slowdown)]
+    beside = _unlike_each_other(telling, claimed)
     if beside:
         named = listed([move.sentence for move in beside[:NAMED_BESIDE]])
         parts.append(f"beside that, {named}" if parts else named)
@@ -78,6 +79,18 @@ def sentence(
         return _nothing_words(moves)
     text = "; ".join(parts + unseen)
     return f"{capital(text)}.{_remark(beside[:NAMED_BESIDE], slowdown)}"
+
+
+def _unlike_each_other(moves: Sequence[Movement], told: Sequence[Movement]) -> list[Movement]:
+    """Leave out what went from the same value to the same one as another: it is the same seen twice."""
+    seen = {(move.after.unit, move.before.value, move.after.value) for move in told}
+    kept = []
+    for move in moves:
+        way = (move.after.unit, move.before.value, move.after.value)
+        if way not in seen:
+            kept.append(move)
+            seen.add(way)
+    return kept
 
 
 def _nothing_words(moves: Sequence[Movement]) -> str:

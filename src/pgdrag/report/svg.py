@@ -111,7 +111,7 @@ def mark(x: float, y: float, shape: str, kind: str) -> str:
 
 def trace(y: float, height: float, points: Sequence[tuple[float, float]], kind: str) -> str:
     """Return a line across the scale through points whose coordinates lie in 0…1, y upwards."""
-    path = " ".join(f"{_n(x * 1000)},{_n((1 - up) * 100)}" for x, up in points)
+    path = " ".join(f"{_place(x * 1000)},{_place((1 - up) * 100)}" for x, up in points)
     return (
         f'<svg x="{_LEFT}%" y="{_n(y)}" width="{_n(_RIGHT - _LEFT)}%" height="{_n(height)}"'
         ' viewBox="0 0 1000 100" preserveAspectRatio="none" overflow="visible">'
@@ -121,7 +121,7 @@ def trace(y: float, height: float, points: Sequence[tuple[float, float]], kind: 
 
 def path_of(points: Sequence[tuple[float, float]], kind: str, *, is_closed: bool = False) -> str:
     """Return a line, or an area, to stand in a `plot`; coordinates lie in 0…1, y upwards."""
-    places = "L".join(f"{_n(x * 1000)} {_n((1 - up) * 100)}" for x, up in points)
+    places = "L".join(f"{_place(x * 1000)} {_place((1 - up) * 100)}" for x, up in points)
     return f'<path d="M{places}{"Z" if is_closed else ""}"{_class(kind)}/>' if points else ""
 
 
@@ -136,6 +136,11 @@ def plot(y: float, height: float, inner: str) -> str:
 def short_title(title: str) -> str:
     """Return a title cut to what leaves room for numbers beside it."""
     return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def _place(value: float) -> str:
+    """Return a coordinate within a plot: a tenth of it is less than a pixel."""
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def _class(kind: str) -> str:

@@ -56,6 +56,19 @@ def thinned(trace: Trace, points: int) -> Trace:
     )
 
 
+def thinned_points(
+    points: Sequence[tuple[float, float]], most: int
+) -> tuple[tuple[float, float], ...]:
+    """Return (second, value) pairs thinned as a trace is."""
+    times_s, values = zip(*points, strict=True)
+    kept = thinned(Trace("", 0.0, times_s, values), most)
+    return tuple(
+        (t_s, value)
+        for t_s, value in zip(kept.times_s, kept.values, strict=True)
+        if value is not None
+    )
+
+
 def _stretches(trace: Trace, count: int) -> Iterator[tuple[float, float | None]]:
     step_s = (trace.times_s[-1] - trace.begin_s) / count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.analysis.decay.findings import DecayFinding
@@ -15,6 +16,7 @@ from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Pa
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._series_claims import claims_table, ordering_words
 from pgdrag.report.sparks import spark
+from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_number
 
 _TITLE = "Throughput while the trials went on"
@@ -46,7 +48,7 @@ class DecaySection(Section):
         told = "; ".join(f"{one.name}: {one.words}" for one in panels)
         bound = f"{rungs[0][1].steady_within * 100:.0f}"
         figure = Figure(
-            decay_chart(panels, _TITLE, told),
+            decay_chart(_thinned(panels), _TITLE, told),
             "Committed per second against seconds of the window; each panel has its own scale, from 0.",
             _text(panels),
         )
@@ -86,6 +88,15 @@ def _panel(rung: RungFinding, decay: DecayFinding) -> DecayPanel:
         tuple(Fitted(one.t_s, one.low, one.center, one.high) for one in decay.points),
         bool(decay.wrong),
     )
+
+
+def _thinned(panels: Sequence[DecayPanel]) -> list[DecayPanel]:
+    lengths = [len(points) for one in panels for points in one.trials]
+    most = points_of_each(lengths, most=400, least=30, in_all=800)
+    return [
+        replace(one, trials=tuple(thinned_points(points, most) for points in one.trials))
+        for one in panels
+    ]
 
 
 def _text(panels: Sequence[DecayPanel]) -> str:

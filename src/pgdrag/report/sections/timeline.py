@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.analysis.findings import Findings, RungFinding
@@ -11,6 +12,7 @@ from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section
 from pgdrag.report.sparks import spark
+from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_rate
 
 _TITLE = "Throughput over the measured window"
@@ -31,10 +33,12 @@ class TimelineSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the lines; a drift is said in words among the doubts about the rung."""
         rows = [_row(rung) for rung in findings.rungs if len(rung.samples) > 1]
+        most = points_of_each([len(row.points) for row in rows], most=400, least=40, in_all=1_100)
+        drawn = [replace(row, points=thinned_points(row.points, most)) for row in rows]
         told = "; ".join(f"{row.name}: {row.words}" for row in rows)
         return (
             Figure(
-                timeline_chart(rows, _TITLE, told),
+                timeline_chart(drawn, _TITLE, told),
                 "Committed per second, in the trial in the middle by throughput; each line has its "
                 "own scale, from 0 to its highest sample.",
                 text="\n".join(
