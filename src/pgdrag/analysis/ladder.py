@@ -61,7 +61,7 @@ def find(run: RunRecord) -> Findings:
         run = replace(run, study=replace(run.study, rungs=_with_further_treatments(run)))
     grouped = group(run.study.rungs, run.results)
     decays = rung_decays(grouped)
-    trending = {name for name, decay in decays.items() if finding_of(decay).has_trend}
+    trending = {name for name, decay in decays.items() if decay.has_trend}
     trials = tuple(replace(one, has_trend=one.rung.name in trending) for one in grouped)
     noise = repeat_noise(trials[0].rates) if trials else None
     seen = Trials(trials)

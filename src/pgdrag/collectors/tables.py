@@ -18,7 +18,8 @@ from pgdrag.plan import Observation
 
 _TUPLES = """
 SELECT coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint,
-       coalesce(sum(n_tup_del), 0)::bigint, coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint,
+       coalesce(sum(n_tup_del), 0)::bigint,
+       coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint,
        pg_database_size(current_database())
   FROM pg_stat_user_tables
 """

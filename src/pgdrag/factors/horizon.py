@@ -200,7 +200,7 @@ class HeldHorizon(Factor):
             default=0,
         )
         clauses = [
-            f"{len(made)} hold{'' if len(made) == 1 else 's'}",
+            counted(len(made), "hold"),
             f"the longest {format_duration(max(map(_lasted_s, made)))}",
             f"the oldest row version kept was up to {counted(oldest, 'transaction')} old",
             *(f"started with {name} = {value}" for name, value in self._needed.items()),

@@ -140,15 +140,15 @@ def short_title(title: str) -> str:
 
 def _place(value: float) -> str:
     """Return a coordinate within a plot: a tenth of it is less than a pixel."""
-    return f"{value:.1f}".removesuffix(".0")
+    return _n(value, digits=1)
 
 
 def _class(kind: str) -> str:
     return f' class="{escape(kind)}"' if kind else ""
 
 
-def _n(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".")
+def _n(number: float, *, digits: int = 2) -> str:
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def tick_words(ratio: float) -> str:

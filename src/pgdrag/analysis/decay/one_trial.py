@@ -14,6 +14,6 @@ def trial_rate_words(result: Result, measured: Measurement) -> str:
     """Return `1,187/s`, or `7,200 → 4,300/s` where a mean would be of no moment of the window."""
     treatment = result.trial.treatment
     decay = rung_decay(RungTrials(Rung(treatment.name, "", treatment), (result,)))
-    if decay is not None and decay.direction in ("falling", "rising"):
+    if decay is not None and decay.has_trend:
         return way_words(finding_of(decay))
     return format_rate(rate_of(result, measured).per_s)

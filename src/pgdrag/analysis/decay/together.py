@@ -86,6 +86,11 @@ class RungDecay:
         """How its results are wrong, where those of a trial are: "loses updates"; else ""."""
         return next((one.wrong for one in self.trials if one.wrong), "")
 
+    @property
+    def has_trend(self) -> bool:
+        """A mean over the window would be of no moment of it."""
+        return self.direction in ("falling", "rising")
+
     def rate(self, t_s: float) -> Estimate:
         """Return the logarithm of the fitted rate at a moment of the window."""
         return averaged(self.rates(t_s), self.of_levels)
@@ -174,10 +179,8 @@ def _line(trials: RungTrials) -> RungDecay | None:
 
 
 def _finished(line: RungDecay) -> RungDecay:
-    direction = _direction(line)
-    if direction not in ("falling", "rising"):
-        return replace(line, direction=direction)
-    return _with_curve(replace(line, direction=direction))
+    directed = replace(line, direction=_direction(line))
+    return _with_curve(directed) if directed.has_trend else directed
 
 
 def fittable(trials: RungTrials) -> list[tuple[Result, Measurement]]:
@@ -203,7 +206,7 @@ def finding_of(decay: RungDecay) -> DecayFinding:
     """Return what a report has of it."""
     begin_s, end_s = decay.begin_s, decay.end_s
     ends = [begin_s, end_s]
-    if decay.direction in ("falling", "rising"):
+    if decay.has_trend:
         step_s = (end_s - begin_s) / (_CURVE_POINTS - 1)
         ends = [begin_s + at * step_s for at in range(_CURVE_POINTS)]
     has_at = end_s - begin_s >= AT_S - _ROUNDING_S
@@ -213,7 +216,7 @@ def finding_of(decay: RungDecay) -> DecayFinding:
     method = _method(decay)
     finding = DecayFinding(
         direction=decay.direction,
-        curve=decay.chosen if decay.direction in ("falling", "rising") else "",
+        curve=decay.chosen if decay.has_trend else "",
         margin=decay.margin,
         begin_s=begin_s,
         end_s=end_s,
@@ -345,6 +348,6 @@ def _trace(one: FittedTrial) -> DecayTrace:
 
 def _method(decay: RungDecay) -> str:
     count = len(decay.trials)
-    curve = "line" if decay.direction not in ("falling", "rising") else "curves"
+    curve = "line" if not decay.has_trend else "curves"
     fitted = f"{curve} with autoregressive noise"
     return fitted if count == 1 else f"{fitted}, {count} trials"

@@ -63,9 +63,7 @@ def _point(rung: HeldRung) -> DosePoint | None:
 def _logs(rung: HeldRung) -> Estimate | None:
     """Return the log rate at the end of the hold; without a hold, over the window."""
     spans = rung.spans()
-    if rung.decay is not None and (
-        rung.decay.direction in ("falling", "rising") or spans[0] is None
-    ):
+    if rung.decay is not None and (rung.decay.has_trend or spans[0] is None):
         if spans[0] is None:
             middle_s = (rung.decay.begin_s + rung.decay.end_s) / 2
             return rung.decay.rate(middle_s)
