@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,3 +39,26 @@ def take_over(take: Callable[[], bool], holder: Callable[[], int | None]) -> boo
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def take_lock(fd: int) -> bool:
+    """Whether this process now holds the lock (flock) of a file, and stands in it as the holder."""
+
+    def lock() -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    if not take_over(lock, lambda: lock_holder(fd)):
+        return False
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return True
+
+
+def lock_holder(fd: int) -> int | None:
+    """The process that `take_lock` last put into the file; None: none, or it cannot be read."""
+    text = os.pread(fd, 32, 0).decode(errors="replace").strip()
+    return int(text) if text.isdecimal() else None

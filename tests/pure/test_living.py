@@ -15,20 +15,25 @@ import pytest
 from pgdrag import living
 from pgdrag.errors import UsageError
 from pgdrag.exclusive import MACHINE_VARIABLE, measuring_alone
+from pgdrag.servers.scratch import OwnedDirectory, Scratch
 from pgdrag.undo import UndoJournal
 
-# It holds both, forks, and is killed before the child executes a program or ends.
+# It holds all three, forks, and is killed before the child executes a program or ends.
 HOLDER = """
 import os, signal, sys, time
 from pathlib import Path
 from pgdrag.exclusive import measuring_alone
+from pgdrag.servers.scratch import Scratch
 from pgdrag.undo import UndoJournal
 
 with measuring_alone():
     UndoJournal.open(Path(sys.argv[1]))
+    scratch = Scratch(Path(sys.argv[2]), user=None)
+    scratch.clusters.mkdir(parents=True)
+    owned = scratch.own_directory(scratch.clusters, "cluster-")
     child = os.fork()
     if child == 0:
-        time.sleep(float(sys.argv[2]))
+        time.sleep(float(sys.argv[3]))
         os._exit(0)
     print(child, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -44,7 +49,8 @@ def killed(
     children = []
 
     def make(child_s: float) -> tuple[int, Path]:
-        command = [sys.executable, "-c", HOLDER, str(tmp_path / "undo"), str(child_s)]
+        places = [str(tmp_path / "undo"), str(tmp_path / "scratch")]
+        command = [sys.executable, "-c", HOLDER, *places, str(child_s)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             children.append(int(process.stdout.readline()))
@@ -64,9 +70,21 @@ def test_what_a_dead_process_held_is_taken_over_from_its_child(killed):
         pass
 
 
+def test_a_directory_of_a_dead_process_is_taken_over_from_its_child(killed, tmp_path):
+    killed(0.5)
+    assert len(abandoned_clusters(tmp_path)) == 1
+    assert abandoned_clusters(tmp_path) == []
+
+
+def abandoned_clusters(root: Path) -> list[OwnedDirectory]:
+    scratch = Scratch(root / "scratch", user=None)
+    return scratch.abandoned_directories(scratch.clusters, "cluster-")
+
+
 def test_a_child_that_stays_is_waited_for_no_longer_than_a_person_waits(killed, monkeypatch):
     monkeypatch.setattr(living, "_FORKED_CHILD_S", 0.2)
     pid, undo = killed(60)
+    assert abandoned_clusters(undo.parent) == []
     with pytest.raises(UsageError, match=rf"another pgdrag \(process {pid}\) changes"):
         UndoJournal.open(undo)
     with (

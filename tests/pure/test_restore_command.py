@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pgdrag.cli.place import put_back_leftovers
+from pgdrag.servers.owner_file import CLUSTER_PREFIX
+from pgdrag.servers.scratch import Scratch
 from pgdrag.undo import UndoJournal
 from pgdrag.undo._file import Noted, Owner, note_line
 from pgdrag.undo.written_value import WrittenValue, write_value
@@ -71,6 +73,18 @@ def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
         "sentence": f"{value} was put back from 15 to 20.",
     }
     assert value.read_text() == "20\n"
+
+
+def test_a_cluster_is_removed_also_where_the_undo_journal_is_empty(leftover):
+    leftover.write_bytes(b"")
+    scratch = Scratch.open()
+    owned = scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
+    assert restore().stderr == ""
+    owned.release()  # as the death of its owner would
+    done = restore()
+    assert (done.returncode, done.stdout) == (0, "Nothing is left to put back.\n")
+    assert done.stderr == f'Removed cluster "{owned.path.name}".\n'
+    assert not owned.path.exists()
 
 
 def test_a_process_that_changes_the_machine_now_is_not_disturbed(leftover, value):

@@ -29,13 +29,13 @@ def restore(
     Exit status: 0 all is as it was, 1 something is left: somebody else changed it meanwhile, or it could
     not be put back, 2 another pgdrag is changing this machine now.
     """
-    if not _has_leftovers():
-        _print([], [], json=json)
-        return EXIT_DONE
-    journal = UndoJournal.open()
-    # A server that lives on would hold on to mounts and huge pages.
+    journal = UndoJournal.open() if _has_leftovers() else None
+    # Before the journal: a server that still runs would keep mounts and huge pages in use.
     for sentence in sweep(Scratch.open()):
         print(sentence, file=sys.stderr)
+    if journal is None:
+        _print([], [], json=json)
+        return EXIT_DONE
     steps = list(reversed(journal.steps()))
     results = journal.put_back_all(overwrite=overwrite)
     journal.take_doubts()  # which are told here

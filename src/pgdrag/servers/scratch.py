@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError, StorageError
+from pgdrag.living import take_lock
 from pgdrag.servers.spawn import ServerUser
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
@@ -170,27 +171,29 @@ class Scratch:
             path = parent / f"{prefix}{secrets.token_hex(4)}"
             self._make(path, exist_ok=False)
             lock_fd = _open_lock(path)
-            fcntl.flock(lock_fd, fcntl.LOCK_EX)
+            is_locked = take_lock(lock_fd)
+            assert is_locked, "nobody else can see it yet"
             return OwnedDirectory(path, lock_fd)
 
     def abandoned_directories(self, parent: Path, prefix: str) -> list[OwnedDirectory]:
         """Take over those directories whose owner has died."""
-        taken = []
+        found = []
         with self._judging():
             for path in sorted(parent.glob(f"{prefix}*")):
                 try:
                     lock_fd = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+                    found.append(OwnedDirectory(path, lock_fd))
                 except OSError:
                     # It is being removed, or its remover died one step before the end.
                     with contextlib.suppress(OSError):
                         path.rmdir()
-                    continue
-                try:
-                    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    os.close(lock_fd)
-                else:
-                    taken.append(OwnedDirectory(path, lock_fd))
+        # Their owners locked them before they could be seen here, so this may wait without `_judging`.
+        taken = []
+        for owned in found:
+            if take_lock(owned.lock_fd) and os.fstat(owned.lock_fd).st_nlink > 0:
+                taken.append(owned)
+            else:  # its owner lives, or another process has just removed it
+                owned.release()
         return taken
 
     def make_private(self, path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdrag.errors import PgdragError, StorageError, UsageError
-from pgdrag.living import take_over
+from pgdrag.living import lock_holder, take_lock
 from pgdrag.undo._change import Change, PutBack
 from pgdrag.undo._file import (
     Noted,
@@ -303,27 +302,14 @@ def _lock(directory: Path) -> int:
     """Return the lock, held: the kernel gives it up even after kill -9."""
     fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def lock() -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def holder() -> int | None:
-        text = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        return int(text) if text.isdecimal() else None
-
-    if not take_over(lock, holder):
-        pid = holder() or "unknown"
+    if not take_lock(fd):
+        pid = lock_holder(fd) or "unknown"
         os.close(fd)
         raise UsageError(
             f"another pgdrag (process {pid}) changes this machine's operating system",
             detail=f'It holds the undo journal in "{directory}".',
             hint="Wait until it has ended, or stop it.",
         )
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
 
 
