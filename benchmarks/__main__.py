@@ -22,9 +22,9 @@ from benchmarks.peers import Missing, find_peers
 from benchmarks.progress import Progress
 from benchmarks.rows import Row
 from pgdrag import __version__
-from pgdrag.driver import find_driver
+from pgdrag.driver.process import find_driver
 from pgdrag.errors import EXIT_FAILED_CHECK, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError, UsageError
-from pgdrag.exclusive import measuring_alone
+from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.servers.scratch import storage_errors, write_whole
 
 # Each is a module of this folder. Those with the goals that matter most come first.

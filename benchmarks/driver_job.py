@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.clients import BenchmarkError, Command
 from benchmarks.stage import Stage
-from pgdrag.driver import Target, driver_job
+from pgdrag.driver.process import Target, driver_job
 
 CONNECT_TIMEOUT_S = 60.0
 MIX = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}

@@ -22,7 +22,7 @@ from benchmarks.contest import Setting
 from benchmarks.rounds import orders, paired_ratio
 from benchmarks.rows import Row, measured_row, missing_row
 from benchmarks.stage import Stage, stage
-from pgdrag.driver import Driver, Target
+from pgdrag.driver.process import Driver, Target
 from pgdrag.workloads.tpcc import Tpcc
 
 GOAL = ">= 0.85"

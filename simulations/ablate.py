@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdrag.analysis.ablation.book import AblationOptions, Told
-from pgdrag.analysis.ablation.course import Ablation
-from pgdrag.analysis.ablation.factorial import Together
-from pgdrag.analysis.ablation.labels import Call, Label, call_all, effect
-from pgdrag.analysis.ablation.subset_values import SubsetValues
-from pgdrag.plan import Outcome
+from pgdrag.designs.ablate.book import AblationOptions, Told
+from pgdrag.designs.ablate.course import Ablation
+from pgdrag.designs.ablate.factorial import Together
+from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
+from pgdrag.designs.ablate.subset_values import SubsetValues
+from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.systems import (
     CHANGES,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgdrag.analysis.bisection.ddmin import ddmin
-from pgdrag.analysis.bisection.looks import Shot
-from pgdrag.analysis.bisection.oracle import Verdict
-from pgdrag.analysis.bisection.pieces import Subset, units
-from pgdrag.analysis.bisection.rules import Bisection, Ending, Goal
-from pgdrag.analysis.readings import Reading
-from pgdrag.plan import Outcome
+from pgdrag.designs.bisect.ddmin import ddmin
+from pgdrag.designs.bisect.looks import Shot
+from pgdrag.designs.bisect.oracle import Verdict
+from pgdrag.designs.bisect.pieces import Subset, units
+from pgdrag.designs.bisect.rules import Bisection, Ending, Goal
+from pgdrag.findings.readings import Reading
+from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.seed_systems import GROUPS, NAMES, SeedSystem
 from simulations.systems import CHANGES, Machine, System, mixed

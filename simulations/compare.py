@@ -1,6 +1,6 @@
 """Does compare keep its promises: few false verdicts, the power it states, intervals that cover?
 
-Every look is the one of `pgdrag.analysis.comparison.rules`; only the trials are made up. Trials follow each
+Every look is the one of `pgdrag.designs.compare.rules`; only the trials are made up. Trials follow each
 other on a machine that drifts, remembers, or is disturbed; lots draw the order within each pair.
 """
 
@@ -15,8 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.analysis.comparison.pair_logs import PairedLogs
-from pgdrag.analysis.comparison.paired import (
+from pgdrag.designs.compare.quantities import holm
+from pgdrag.designs.compare.rules import Gate, Look, Rules, look_at_logs, pairs_needed
+from pgdrag.findings.values import Verdict
+from pgdrag.stats.pair_logs import PairedLogs
+from pgdrag.stats.paired import (
     BOOTSTRAP_PAIRS,
     LogInterval,
     bootstrap,
@@ -25,11 +28,8 @@ from pgdrag.analysis.comparison.paired import (
     smallest_effect,
     t_p_value,
 )
-from pgdrag.analysis.comparison.quantities import holm
-from pgdrag.analysis.comparison.rules import Gate, Look, Rules, look_at_logs, pairs_needed
-from pgdrag.analysis.comparison.sequential import look_confidence, planned_looks
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.ratios import EQUIVALENCE
+from pgdrag.stats.ratios import EQUIVALENCE
+from pgdrag.stats.sequential import look_confidence, planned_looks
 from simulations.rows import Row, share_row, value_row
 
 REPEATS = 2000

@@ -8,11 +8,11 @@ from itertools import product
 
 import numpy as np
 
-from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.together import RungDecay, rung_decay, rung_decays
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Counts, DriverCost, Measurement, Sample
-from pgdrag.plan import Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.decay.together import RungDecay, rung_decay, rung_decays
+from pgdrag.model import Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Counts, DriverCost, Measurement, Sample
 from simulations.expecto import noise
 from simulations.rows import Row, share_row
 

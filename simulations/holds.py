@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.together import rung_decay
-from pgdrag.analysis.dose.find import horizon_finding
-from pgdrag.analysis.dose.findings import HorizonFinding
-from pgdrag.analysis.holds.levels import HOLD, HOLDER
-from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, Series
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Counts, DriverCost, Measurement, Sample
-from pgdrag.plan import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.decay.together import rung_decay
+from pgdrag.findings.dose.find import horizon_finding
+from pgdrag.findings.dose.findings import HorizonFinding
+from pgdrag.findings.holds.levels import HOLD, HOLDER
+from pgdrag.model import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
+from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, Series
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Counts, DriverCost, Measurement, Sample
 from simulations.expecto import noise
 from simulations.rows import Row, share_row
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pgdrag.analysis.screening.effects import screen, screening_matrix
+from pgdrag.designs.screen.effects import screen, screening_matrix
 from simulations.rows import Row, share_row, value_row
 
 CHANGES = 32

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdrag.analysis.counts import FEW_COMMITS
-from pgdrag.analysis.readings import Reading
+from pgdrag.findings.readings import Reading
+from pgdrag.stats.counts import FEW_COMMITS
 
 _AUTOVACUUM, _COST = "Vacuuming / Automatic Vacuuming", "Vacuuming / Cost-Based Vacuum Delay"
 _WAL, _CHECKPOINTS = "Write-Ahead Log / Settings", "Write-Ahead Log / Checkpoints"

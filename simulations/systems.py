@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdrag.analysis.ablation.subset_values import Changes
-from pgdrag.analysis.readings import Reading
+from pgdrag.designs.ablate.subset_values import Changes
+from pgdrag.findings.readings import Reading
 
 CHANGES = 32
 _BASE = 7.0  # log throughput of the reference

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Counts, DriverCost, Measurement, Sample
-from pgdrag.plan import (
+from pgdrag.model import (
     Applied,
     Claim,
     Host,
@@ -22,6 +20,8 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Counts, DriverCost, Measurement, Sample
 
 LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=60, budget_s=120)
 WORKLOAD = WorkloadSpec("tpcc", {"warehouses": 1})

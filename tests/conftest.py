@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from pgdrag.undo import UNDO_VARIABLE, UndoJournal
+from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
 
 # An example that takes long on a busy machine has found nothing.
 settings.register_profile("pgdrag", deadline=None)

@@ -8,8 +8,8 @@ import numpy as np
 
 from analysis_runs import measurement, result
 from pgdrag.collectors import BLOCK_S, Turns
-from pgdrag.measurement import Sample
-from pgdrag.plan import Result
+from pgdrag.model import Result
+from pgdrag.model.measurement import Sample
 
 
 def looked_at_in_turns(

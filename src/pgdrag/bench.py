@@ -17,17 +17,17 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from pgdrag.conversation import Listener
-from pgdrag.datasets import LOAD_TIMEOUT_S
-from pgdrag.driver import Driver, Load, find_driver
-from pgdrag.dsn import Server, reach
+from pgdrag.driver.connection_string import Server, reach
+from pgdrag.driver.conversation import Listener
+from pgdrag.driver.process import Driver, Load, find_driver
 from pgdrag.errors import DriverError, ServerLost, UsageError
-from pgdrag.host import this_host
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.host.machine import this_host
+from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.report.bench import BenchRun
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.datasets import LOAD_TIMEOUT_S
 from pgdrag.servers.scratch import Scratch
 
 # For the superuser, the collectors of others, and autovacuum's launcher, beside the clients.

@@ -17,19 +17,9 @@ from typing import Protocol
 
 from pgdrag.designs import Design, all_designs
 from pgdrag.errors import Interrupted, StorageError
-from pgdrag.events import (
-    BlockPlanned,
-    BudgetSpent,
-    Event,
-    Listener,
-    RunStarted,
-    TrialFinished,
-    TrialStarted,
-    ignore,
-)
 from pgdrag.factors import Problem
 from pgdrag.journal import Journal
-from pgdrag.plan import (
+from pgdrag.model import (
     Applied,
     Block,
     Level,
@@ -40,6 +30,16 @@ from pgdrag.plan import (
     Treatment,
     Trial,
     WorkloadSpec,
+)
+from pgdrag.model.events import (
+    BlockPlanned,
+    BudgetSpent,
+    Event,
+    Listener,
+    RunStarted,
+    TrialFinished,
+    TrialStarted,
+    ignore,
 )
 
 

@@ -13,25 +13,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pgdrag.datasets import provide_snapshot
-from pgdrag.driver import Driver, find_driver
+from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import ScratchDeviceError, ServerError
-from pgdrag.events import Listener, PhaseStarted
 from pgdrag.factors import STORAGE, Here, Problem, all_factors
 from pgdrag.factors.mount import options_at_mount
 from pgdrag.factors.server import wanted_server
 from pgdrag.factors.setting import Setting
 from pgdrag.factors.workload import workload_of
-from pgdrag.host import this_host
-from pgdrag.plan import Host, Level, Study, Treatment, WorkloadSpec
+from pgdrag.host.machine import this_host
+from pgdrag.host.undo import UndoJournal
+from pgdrag.model import Host, Level, Study, Treatment, WorkloadSpec
+from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.datasets import provide_snapshot
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.storage import ScratchDevice, Storage
 from pgdrag.servers.storage_spec import StorageSpec
-from pgdrag.undo import UndoJournal
 from pgdrag.workloads import Workload
 
 

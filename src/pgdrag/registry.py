@@ -1,45 +1,73 @@
 """What is there of a kind? A thing is registered by being in its folder, and by nothing else.
 
-A folder such as `collectors/` defines one base class in its `__init__.py`; each module beside it
-that defines a concrete subclass has thereby registered it under the subclass's `name`.
+A folder such as `collectors/` defines one base class; each module in it that defines a concrete
+subclass has thereby registered it under the subclass's `name`. A package from outside registers
+what it has through one entry point in the group `pgdrag`, which names the package: whatever
+subclasses its modules define are found as ours are.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TypeVar
+
+ENTRY_POINT_GROUP = "pgdrag"
 
 T = TypeVar("T")
 
 
-def registered(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
-    """Return the concrete subclasses of `base` defined in the package's modules, by `name`, sorted.
+def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, type[T]]:
+    """Return the concrete subclasses of `base` in a folder and in plug-ins, by `name`, sorted.
 
-    Each class has a class attribute `name`; two of one name are a defect of pgdrag.
+    Each class has a class attribute `name`; two of one name are a defect of pgdrag or of a plug-in.
+
+    Args:
+        folder: dotted name of the package whose modules are searched, one level deep.
+        module: search only the module of this name in each package of the folder.
     """
     found: dict[str, type[T]] = {}
-    for module in _modules(package):
-        for value in vars(module).values():
+    for each in (*_modules(folder, module), *_plugin_modules()):
+        for value in vars(each).values():
             if (
                 inspect.isclass(value)
                 and issubclass(value, base)
                 and not inspect.isabstract(value)
-                and value.__module__ == module.__name__
+                and value.__module__ == each.__name__
             ):
                 name = value.name  # type: ignore[attr-defined]
-                assert name not in found, f"two things are named {name!r} in {package.__name__}"
+                assert name not in found, f"{each.__name__}: another thing is named {name!r}"
                 found[name] = value
     return dict(sorted(found.items()))
 
 
 @cache
-def _modules(package: ModuleType) -> tuple[ModuleType, ...]:
+def _modules(folder: str, module: str) -> tuple[ModuleType, ...]:
+    package = importlib.import_module(folder)
+    found = [x for x in pkgutil.iter_modules(package.__path__) if not x.name.startswith("_")]
+    names = [f"{folder}.{each.name}" for each in found if not module or each.ispkg]
+    if module:
+        names = [f"{name}.{module}" for name in names]
+        names = [name for name in names if importlib.util.find_spec(name) is not None]
+    return tuple(importlib.import_module(name) for name in names)
+
+
+@cache
+def _plugin_modules() -> tuple[ModuleType, ...]:
     return tuple(
-        importlib.import_module(f"{package.__name__}.{info.name}")
-        for info in pkgutil.iter_modules(package.__path__)
-        if not info.name.startswith("_")
+        module
+        for entry_point in entry_points(group=ENTRY_POINT_GROUP)
+        for module in _all_modules(entry_point.load())
     )
+
+
+def _all_modules(package: ModuleType) -> Iterator[ModuleType]:
+    yield package
+    for info in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
+        yield importlib.import_module(info.name)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from pgdrag.collectors import Collector, Observer, Turns, Window, all_collectors, sampling
-from pgdrag.contract import IntervalLine, Line, PhaseLine, WarmingLine
+from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, WarmingLine
 from pgdrag.errors import (
     DriverError,
     PgdragError,
@@ -18,13 +18,11 @@ from pgdrag.errors import (
     ServerDidNotStart,
     ServerLost,
 )
-from pgdrag.events import Listener, PhaseStarted, Throughput, ignore
-from pgdrag.exhibits import Exhibits, together
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors.instrument import is_asked, is_observed, takes_turns
 from pgdrag.factors.workload import workload_of
-from pgdrag.measurement import Example, Measurement
-from pgdrag.plan import (
+from pgdrag.host.undo import take_doubts, uninterrupted
+from pgdrag.model import (
     Applied,
     Observation,
     Outcome,
@@ -33,13 +31,15 @@ from pgdrag.plan import (
     Treatment,
     Trial,
 )
+from pgdrag.model.events import Listener, PhaseStarted, Throughput, ignore
+from pgdrag.model.exhibits import Exhibits, together
+from pgdrag.model.measurement import Example, Measurement
 from pgdrag.provision import Provision
 from pgdrag.servers.binaries import executable_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk
 from pgdrag.servers.storage import Storage
-from pgdrag.undo import take_doubts, uninterrupted
 from pgdrag.workloads import Driving
 
 CHECK_TIMEOUT_S = 60.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pgdrag.analysis.findings import (
+from pgdrag.findings.spent_time import PLACES, spent_time
+from pgdrag.findings.values import (
     Answer,
     ClaimFinding,
     Comparison,
@@ -16,10 +17,7 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
-from pgdrag.analysis.spent_time import PLACES, spent_time
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
-from pgdrag.plan import (
+from pgdrag.model import (
     Applied,
     Claim,
     Host,
@@ -36,6 +34,8 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 
 WORKLOAD = WorkloadSpec("tpcc", {"warehouses": 10})
 LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=15, budget_s=75)

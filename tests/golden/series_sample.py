@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from report_sample import RUNGS, hostile_findings, large_findings, slower
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.exhibits import Event, Exhibits, Series
-from pgdrag.measurement import Sample
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.exhibits import Event, Exhibits, Series
+from pgdrag.model.measurement import Sample
 
 WAITS = {
     "on_cpu_sessions": ("on processors or waiting for one", 2.0),

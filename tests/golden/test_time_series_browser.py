@@ -13,7 +13,7 @@ from browser import browse, needs_chromium, told_in_frame, write
 from report_sample import hostile_findings
 from series_sample import compared_findings, eventful_findings, hostile_series
 
-from pgdrag.analysis.findings import Findings
+from pgdrag.findings.values import Findings
 from pgdrag.report.html import render_html
 
 pytestmark = needs_chromium

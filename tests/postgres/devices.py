@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.loop_devices import devices_on
-from pgdrag.mounts import Mount, mounts
-from pgdrag.programs import find_program, run_program
+from pgdrag.host.loop_devices import devices_on
+from pgdrag.host.mounts import Mount, mounts
+from pgdrag.host.programs import find_program, run_program
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.storage_spec import FILE_SYSTEMS
 

@@ -15,18 +15,18 @@ import pytest
 
 from pgdrag.collectors._cgroups import io_limits
 from pgdrag.collectors.disk import number_of_disk
-from pgdrag.control_groups import PREFIX, hierarchies, hierarchy_with, members
 from pgdrag.factors import Here
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.control_group import ControlGroup
+from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.spawn import NOT_STARTED, run, spawn
 from pgdrag.trial import ServerBench, run_trial
-from pgdrag.undo import UndoJournal
-from pgdrag.undo.control_group import ControlGroup
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=4, min_commits=1)
 MEMORY = hierarchy_with("memory", hierarchies())
@@ -204,9 +204,9 @@ def test_a_program_that_may_not_enter_a_group_says_so(cluster: Cluster, tmp_path
 ABANDONING = """
 import json, os, signal, sys
 from pathlib import Path
-from pgdrag.control_groups import hierarchies, hierarchy_with
-from pgdrag.undo import UndoJournal
-from pgdrag.undo.control_group import ControlGroup
+from pgdrag.host.control_groups import hierarchies, hierarchy_with
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.control_group import ControlGroup
 tree = hierarchy_with("memory", hierarchies())
 group = tree.group_of("self") / tree.make_name()
 UndoJournal.open().note(ControlGroup(str(group)))

@@ -16,7 +16,7 @@ from pgdrag.collectors.autovacuum import Autovacuum
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.messages import Messages
 from pgdrag.collectors.waits import WaitProfile
-from pgdrag.driver import WATCH_NAME
+from pgdrag.driver.process import WATCH_NAME
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from watching import ROWS, make_table, run_in_session, start
 
-from pgdrag.analysis.plan_diff import plan_changes, plan_diff
-from pgdrag.analysis.plan_nodes import misestimate
 from pgdrag.collectors import Observer
 from pgdrag.collectors import plans as plans_module
 from pgdrag.collectors.plans import Plans
-from pgdrag.driver import Driver
+from pgdrag.driver.process import Driver
 from pgdrag.errors import DriverError
-from pgdrag.exhibits import Exhibits, StatementPlan
-from pgdrag.measurement import Example
-from pgdrag.plan import Observation
+from pgdrag.findings.plan_diff import plan_changes, plan_diff
+from pgdrag.findings.plan_nodes import misestimate
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, StatementPlan
+from pgdrag.model.measurement import Example
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
 from pgdrag.workloads.pgbench import Pgbench
@@ -191,6 +191,6 @@ def test_every_statement_of_tpcc_and_of_pgbench_has_plans(cluster: Cluster, driv
 
 @pytest.fixture(scope="module")
 def driver() -> Driver:
-    from pgdrag.driver import find_driver
+    from pgdrag.driver.process import find_driver
 
     return Driver(Path(find_driver()))

@@ -12,11 +12,11 @@ from watching import run_in_session, start, watching
 import pgdrag.collectors.profile as profile_module
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.profile import CUT_SHORT, WITHOUT_KERNEL, Profile
-from pgdrag.exhibits import Exhibits
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Treatment, Trial, WorkloadSpec
+from pgdrag.experiment.questions import PROFILED
+from pgdrag.model import Treatment, Trial, WorkloadSpec
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.studies import PROFILED
 from pgdrag.trial import ServerBench, run_trial
 
 pytestmark = pytest.mark.postgres

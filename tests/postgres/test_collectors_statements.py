@@ -10,7 +10,7 @@ from watching import make_table, run_in_session, start, watching
 
 from pgdrag.collectors import Observer
 from pgdrag.collectors.statements import Statements
-from pgdrag.exhibits import Exhibits, StatementUse
+from pgdrag.model.exhibits import Exhibits, StatementUse
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
 

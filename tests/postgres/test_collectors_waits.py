@@ -10,11 +10,11 @@ import pytest
 from watching import make_table, start, watching, watching_all
 
 import pgdrag.collectors.waits as waits_module
-from pgdrag.analysis.expecto.findings import WAIT_SERIES
 from pgdrag.collectors import Observer
 from pgdrag.collectors.tables import Tables
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.errors import DriverError
+from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.horizon.holders import HoldPlace, all_holders
 from pgdrag.servers.cluster import Cluster
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pgdrag.errors import DriverError, UsageError
-from pgdrag.events import ignore
-from pgdrag.load import LoadProfile, Step
-from pgdrag.plan import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import ignore
+from pgdrag.model.load import LoadProfile, Step
 from pgdrag.trial import ServerBench, run_trial
 from pgdrag.workloads.command import Command
 

@@ -22,10 +22,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdrag.conf import ConfLine, parse_conf, parse_pasted, write_conf
 from pgdrag.errors import ConfError, SettingError
 from pgdrag.servers.binaries import Binaries
-from pgdrag.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
+from pgdrag.servers.conf import ConfLine, parse_conf, parse_pasted, write_conf
+from pgdrag.servers.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
 
 pytestmark = pytest.mark.postgres
 

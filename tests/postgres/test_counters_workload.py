@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import DriverCost, Measurement, Sum
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import DriverCost, Measurement, Sum
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerBench, run_trial
 from pgdrag.workloads import counters as counters_module

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from pgdrag.contract import IntervalLine, Line
-from pgdrag.events import ignore
-from pgdrag.load import LoadProfile
+from pgdrag.driver.contract import IntervalLine, Line
+from pgdrag.model.events import ignore
+from pgdrag.model.load import LoadProfile
 from pgdrag.trial import ServerBench
 from pgdrag.workloads.tpcc import Tpcc
 

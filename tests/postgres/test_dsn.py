@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.driver import Target
-from pgdrag.dsn import names_a_server, reach
+from pgdrag.driver.connection_string import names_a_server, reach
+from pgdrag.driver.process import Target
 from pgdrag.errors import PgdragError, ServerLost, UsageError
 from pgdrag.servers.cluster import Cluster
 

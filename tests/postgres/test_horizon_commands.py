@@ -16,21 +16,21 @@ import psycopg
 import pytest
 from commands import heard, outcome, pgdrag, start
 
-from pgdrag.analysis.holds.distance import distance
-from pgdrag.analysis.holds.lengths import SeenHold
-from pgdrag.analysis.holds.replay import replay_finding
-from pgdrag.events import ignore
+from pgdrag.findings.holds.replay import replay_finding
 from pgdrag.horizon.distribution_file import inlined, read_distribution
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
+from pgdrag.host.undo.prepared_transaction import PreparedTransaction
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import ignore
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
+from pgdrag.stats.distance import distance
+from pgdrag.stats.product_limit import SeenHold
 from pgdrag.trial import ServerBench, run_trial
-from pgdrag.undo import UNDO_VARIABLE, UndoJournal
-from pgdrag.undo.prepared_transaction import PreparedTransaction
 
 HOLDERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdrag horizon hold until %'"
 PREPARED = "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pgdrag horizon holder %'"

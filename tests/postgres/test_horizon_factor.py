@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdrag.events import Event as Told
-from pgdrag.events import Listener, PhaseStarted, ignore
-from pgdrag.exhibits import Event
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Applied, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Applied, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import Event as Told
+from pgdrag.model.events import Listener, PhaseStarted, ignore
+from pgdrag.model.exhibits import Event
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.processes import wait_until
 from pgdrag.trial import ServerBench, run_trial
 

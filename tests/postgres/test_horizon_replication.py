@@ -15,8 +15,8 @@ import pytest
 from commands import pgdrag
 from living import reload
 
-from pgdrag.analysis.holds.distribution import KindOfHolds
-from pgdrag.dsn import Server, reach
+from pgdrag.driver.connection_string import Server, reach
+from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
 from pgdrag.horizon.holders import HoldPlace, _standby
 from pgdrag.horizon.standing import HorizonState, Standing, horizon_state

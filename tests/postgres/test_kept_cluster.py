@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pgdrag.errors import ServerError
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerBench, run_trial
 

@@ -15,10 +15,10 @@ import pytest
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.huge_pages import HugePages
-from pgdrag.plan import Applied, Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.host.undo import UndoJournal, take_doubts
+from pgdrag.host.undo.written_value import shown_value, write_value
+from pgdrag.model import Applied, Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.trial import ServerBench
-from pgdrag.undo import UndoJournal, take_doubts
-from pgdrag.undo.written_value import shown_value, write_value
 
 PRESSURE = Path("/proc/sys/vm/vfs_cache_pressure")
 RATIO = Path("/proc/sys/vm/dirty_ratio")

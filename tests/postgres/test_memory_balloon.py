@@ -20,12 +20,12 @@ from pgdrag.factors.memory_balloon import (
     MemoryBalloon,
     unlockable,
 )
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.host.undo import UndoJournal
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import parent_pid, wait_until
 from pgdrag.trial import ServerBench, run_trial
-from pgdrag.undo import UndoJournal
 
 MB = 1 << 20
 HELD = 160 * MB  # of a machine on which others work, too

@@ -14,12 +14,12 @@ import pytest
 from pgdrag.errors import StorageError
 from pgdrag.factors import all_factors
 from pgdrag.factors.setting import Setting
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.host.undo import UndoJournal
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.page_cache import drop_pages
 from pgdrag.trial import ServerBench, run_trial
-from pgdrag.undo import UndoJournal
 
 PAGE = mmap.PAGESIZE
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from pgdrag.contract import HelloLine, IntervalLine, Line, ProgressLine
-from pgdrag.driver import Driver, find_driver
+from pgdrag.driver.contract import HelloLine, IntervalLine, Line, ProgressLine
+from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError
-from pgdrag.load import LoadProfile
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.workloads.tpcc import Tpcc

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from commands import pgdrag, start
 
-from pgdrag.analysis.ablation.labels import Label
 from pgdrag.collectors import all_collectors, all_observations
+from pgdrag.designs.ablate.labels import Label
 from pgdrag.report.schema import report_schema
 from pgdrag.servers.scratch import Scratch
 

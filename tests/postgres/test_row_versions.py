@@ -14,8 +14,8 @@ from watching import run_in_session, start
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors._heap_pages import parse
 from pgdrag.collectors.row_versions import RowVersions
-from pgdrag.exhibits import Exhibits
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 

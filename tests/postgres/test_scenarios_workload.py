@@ -10,9 +10,9 @@ from typing import Literal
 import pytest
 
 from conftest import TELLING_VERSIONS
-from pgdrag.events import ignore
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import DriverCost, Measurement
+from pgdrag.model.events import ignore
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import DriverCost, Measurement
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch

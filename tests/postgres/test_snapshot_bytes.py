@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.plan import CopyMethod
+from pgdrag.model import CopyMethod
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch

@@ -27,15 +27,15 @@ from devices import (
 )
 
 from pgdrag.errors import ScratchDeviceError, StorageError, UsageError
-from pgdrag.loop_devices import attach, detach, devices_on, uses_direct_io
-from pgdrag.mounts import KernelWords, mount, mount_at, remount, unmount
-from pgdrag.programs import run_program
+from pgdrag.host.loop_devices import attach, detach, devices_on, uses_direct_io
+from pgdrag.host.mounts import KernelWords, mount, mount_at, remount, unmount
+from pgdrag.host.programs import run_program
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.remount import Remount
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.storage import ScratchDevice
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.servers.sweep import sweep_devices
-from pgdrag.undo import UndoJournal
-from pgdrag.undo.remount import Remount
 
 pytestmark = needs_devices
 
@@ -393,7 +393,7 @@ import os, signal, sys
 from pathlib import Path
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers import storage
-from pgdrag.undo import UndoJournal
+from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.storage_spec import StorageSpec
 
 made = []

@@ -23,20 +23,20 @@ from devices import (
     truncate_file,
 )
 
-from pgdrag.events import Event, PhaseStarted, Throughput, TrialStarted, ignore
-from pgdrag.host import this_host
+from pgdrag.host.loop_devices import attach, detach
+from pgdrag.host.machine import this_host
+from pgdrag.host.mounts import mount, mount_at, unmount
+from pgdrag.host.programs import find_program, run_program
+from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.load import LoadProfile
-from pgdrag.loop_devices import attach, detach
-from pgdrag.mounts import mount, mount_at, unmount
-from pgdrag.plan import Level, Outcome, Result, Rung, Source, Study, Treatment, WorkloadSpec
-from pgdrag.programs import find_program, run_program
+from pgdrag.model import Level, Outcome, Result, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model.events import Event, PhaseStarted, Throughput, TrialStarted, ignore
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerBench
-from pgdrag.undo import UndoJournal
 
 pytestmark = needs_devices
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.driver import Driver, find_driver
+from pgdrag.driver.process import Driver, find_driver
 from pgdrag.servers.cluster import Cluster
 from pgdrag.workloads.tpcc import Tpcc
 

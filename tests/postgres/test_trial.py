@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import ServerError
-from pgdrag.events import Event, PhaseStarted, Throughput
-from pgdrag.load import LoadProfile, Open, Step
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import Event, PhaseStarted, Throughput
+from pgdrag.model.load import LoadProfile, Open, Step
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import UsageError
-from pgdrag.events import Event, PhaseStarted, ignore
-from pgdrag.plan import (
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.written_value import shown_value, write_value
+from pgdrag.model import (
     Level,
     LoadProfile,
     Outcome,
@@ -24,11 +25,10 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerBench
-from pgdrag.undo import UndoJournal
-from pgdrag.undo.written_value import shown_value, write_value
 
 THRESHOLD = Path("/proc/sys/vm/extfrag_threshold")
 # Not what the kernel has: tests that were killed may have left one of them.

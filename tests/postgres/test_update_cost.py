@@ -12,9 +12,9 @@ from watching import run_in_session, start
 
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.update_cost import UpdateCost
-from pgdrag.exhibits import Exhibits
-from pgdrag.measurement import Example
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.measurement import Example
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import pytest
 
-from pgdrag.exhibits import Event, Exhibits
 from pgdrag.factors import Example, Factor, Here, Problem, all_factors
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerBench, run_trial
 

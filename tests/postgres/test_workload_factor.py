@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pgdrag.events import ignore
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Rung, Source, Study, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Rung, Source, Study, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import ignore
+from pgdrag.model.load import LoadProfile
 from pgdrag.trial import ServerBench, run_trial
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pgdrag.collectors import Collector, Observer, Window
-from pgdrag.exhibits import Event, Series
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event, Series
 from pgdrag.servers.cluster import Cluster
 
 NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pgdrag.analysis.ablation.book import AblationOptions, Told
-from pgdrag.analysis.ablation.course import Ablation
-from pgdrag.analysis.readings import Reading
-from pgdrag.plan import Outcome
+from pgdrag.designs.ablate.book import AblationOptions, Told
+from pgdrag.designs.ablate.course import Ablation
+from pgdrag.findings.readings import Reading
+from pgdrag.model import Outcome
 
 
 def play(loss, *, changes=32, noise=0.03, seed=1, fails=None, floor=None, options=None):

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from pgdrag.analysis.ablation.book import AblationOptions, default_max_trials
-from pgdrag.analysis.ablation.course import Ablation, least_max_trials
-from pgdrag.analysis.ablation.factorial import Together
-from pgdrag.analysis.ablation.labels import Label
-from pgdrag.plan import Outcome
+from pgdrag.designs.ablate.book import AblationOptions, default_max_trials
+from pgdrag.designs.ablate.course import Ablation, least_max_trials
+from pgdrag.designs.ablate.factorial import Together
+from pgdrag.designs.ablate.labels import Label
+from pgdrag.model import Outcome
 from tests.pure.ablation_games import answer_all, play
 
 TEN = math.log(10)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.claims import answer_step, answer_total
-from pgdrag.analysis.findings import Answer, Comparison, Interval, Verdict
-from pgdrag.plan import Claim
+from pgdrag.findings.claims import answer_step, answer_total
+from pgdrag.findings.values import Answer, Comparison, Interval, Verdict
+from pgdrag.model import Claim
 
 
 def found(low, center, high, *, detectable=1.1, equivalent=False):

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.analysis.contrasts import fit
-from pgdrag.analysis.rates import TrialRate
+from pgdrag.stats.linear_model import fit
+from pgdrag.stats.rates import TrialRate
 
 
 def trials(*rates: tuple[int, float]) -> list[TrialRate]:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.analysis.ablation.factorial import Together, suspected_pairs, two_by_two
-from pgdrag.analysis.ablation.labels import Effect
-from pgdrag.analysis.ablation.subset_values import TrialNoise, Value
+from pgdrag.designs.ablate.factorial import Together, suspected_pairs, two_by_two
+from pgdrag.designs.ablate.labels import Effect
+from pgdrag.designs.ablate.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import IDLE, measurement, result
-from pgdrag.analysis.innocence import Use, driver_finding, driver_words, median_latency_us
-from pgdrag.measurement import Counts, DriverCost, Latency, Measurement
+from pgdrag.findings.driver_limits import Use, driver_finding, driver_words, median_latency_us
+from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement
 
 # 60 s, 60,000 commits, a median latency of 5 ms.
 WINDOW = replace(measurement(60_000), latency={"payment": Latency(60_000, 6e3, 5e3, 9e3, 2e4, 5e5)})

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pgdrag.analysis.ablation.labels import (
+from pgdrag.designs.ablate.labels import (
     Call,
     Effect,
     Label,
@@ -14,7 +14,7 @@ from pgdrag.analysis.ablation.labels import (
     label_of,
     resolved,
 )
-from pgdrag.analysis.ablation.subset_values import TrialNoise, Value
+from pgdrag.designs.ablate.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
 MATTERS = math.log(1.05)

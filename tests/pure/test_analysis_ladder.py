@@ -16,12 +16,12 @@ from analysis_runs import (
     setting,
     three_of,
 )
-from pgdrag.analysis import levels
-from pgdrag.analysis.findings import Answer, Verdict
-from pgdrag.analysis.ladder import find
 from pgdrag.designs import all_designs
-from pgdrag.measurement import Counts, DriverCost, Sample
-from pgdrag.plan import Applied, Outcome, Result
+from pgdrag.findings import levels
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Answer, Verdict
+from pgdrag.model import Applied, Outcome, Result
+from pgdrag.model.measurement import Counts, DriverCost, Sample
 
 CACHE = "shared_buffers"
 LADDER = (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation
-from pgdrag.analysis.movement import movements, sentence
+from pgdrag.findings.movement import movements, sentence
 
 
 def moved(name, before, after, unit="1/s", *, resolution=0.01, expects=None):

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import measurement
-from pgdrag.analysis.counts import overdispersion, poisson_rate
-from pgdrag.analysis.rates import (
+from pgdrag.model.measurement import Sample
+from pgdrag.stats.counts import overdispersion, poisson_rate
+from pgdrag.stats.rates import (
     TrialRate,
     combined_rate,
     rate_interval,
     trend,
     within_spread,
 )
-from pgdrag.measurement import Sample
 
 
 def samples_of(counts: list[int]) -> tuple[Sample, ...]:

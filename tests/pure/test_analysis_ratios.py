@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.counts import conditional_ratio
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.rates import Noise, TrialRate, repeat_noise
-from pgdrag.analysis.ratios import slowdown
+from pgdrag.findings.values import Verdict
+from pgdrag.stats.counts import conditional_ratio
+from pgdrag.stats.rates import Noise, TrialRate, repeat_noise
+from pgdrag.stats.ratios import slowdown
 
 
 def trials_of(*counts: int, blocks: tuple[int, ...] = (), elapsed_s: float = 60.0):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung
-from pgdrag.analysis.findings import Interval
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.new_orders import new_orders
-from pgdrag.analysis.steps import step_findings
-from pgdrag.load import Step
-from pgdrag.measurement import Counts, Measurement, Sample
-from pgdrag.plan import Result, RunRecord, Treatment, WorkloadSpec
+from pgdrag.findings.find import find
+from pgdrag.findings.new_orders import new_orders
+from pgdrag.findings.steps import step_findings
+from pgdrag.findings.values import Interval
+from pgdrag.model import Result, RunRecord, Treatment, WorkloadSpec
+from pgdrag.model.load import Step
+from pgdrag.model.measurement import Counts, Measurement, Sample
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import terminal_text

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from pgdrag.analysis.ablation.subset_values import REFERENCE, SubsetValues
-from pgdrag.analysis.readings import Reading
-from pgdrag.plan import Outcome
+from pgdrag.designs.ablate.subset_values import REFERENCE, SubsetValues
+from pgdrag.findings.readings import Reading
+from pgdrag.model import Outcome
 
 ONE, TWO = frozenset({1}), frozenset({2})
 

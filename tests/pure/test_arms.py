@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.arms import Arm, one_workload, read_arm, two_labels
-from pgdrag.changes import changes_between
 from pgdrag.errors import ConfError, ExperimentError, UsageError
+from pgdrag.experiment.arms import Arm, one_workload, read_arm, two_labels
+from pgdrag.experiment.questions import boundary_values, comparison, conditions_from, over_changes
 from pgdrag.factors import Problem
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level
-from pgdrag.settings import Setting, SettingsCatalog
-from pgdrag.studies import boundary_values, comparison, conditions_from, over_changes
+from pgdrag.model import Level
+from pgdrag.model.changes import changes_between
+from pgdrag.model.load import LoadProfile
+from pgdrag.servers.settings import Setting, SettingsCatalog
 
 
 def setting(name, vartype, unit, low, high, boot_value, category="Some / Category"):

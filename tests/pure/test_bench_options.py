@@ -20,7 +20,7 @@ from pgdrag.cli.bench_options import (
 )
 from pgdrag.cli.driving import LARGEST_SEED, seed_of
 from pgdrag.errors import PgdragError, UsageError
-from pgdrag.load import Closed, LoadProfile, Open, Step
+from pgdrag.model.load import Closed, LoadProfile, Open, Step
 
 PLAIN: dict[str, Any] = {
     "clients": None,

@@ -10,8 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pgdrag.load import Closed, LoadProfile, Open, Pacing, Step
-from pgdrag.plan import (
+from pgdrag.model import (
     Arrivals,
     Counts,
     DriverCost,
@@ -25,6 +24,7 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.load import Closed, LoadProfile, Open, Pacing, Step
 from pgdrag.report.bench import BenchRun, bench_blocks, bench_json, load_words
 from pgdrag.report.terminal import print_blocks
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.boundary.course import size_of
-from pgdrag.analysis.boundary.curve import KneeVerdict, State, Tally, knee, search, spread
+from pgdrag.designs.boundary.course import size_of
+from pgdrag.designs.boundary.curve import KneeVerdict, State, Tally, knee, search, spread
 
 
 def searched(count, works, *, rng=None):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.changes import changes_between, subset_treatment, with_changes
-from pgdrag.plan import Level, Treatment
+from pgdrag.model import Level, Treatment
+from pgdrag.model.changes import changes_between, subset_treatment, with_changes
 
 levels = st.lists(
     st.builds(Level, st.just("setting"), st.sampled_from("abcd"), st.sampled_from(["1", "2"])),

@@ -14,10 +14,10 @@ from pgdrag.cli.list import list_, make_listing
 from pgdrag.collectors import observation_names
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
+from pgdrag.experiment.preflight import check_experiment, first_mistake
 from pgdrag.factors import Here, Problem
-from pgdrag.preflight import check_experiment, first_mistake
 from pgdrag.report.sections.ladder import LadderSection
-from pgdrag.settings import Setting, SettingsCatalog
+from pgdrag.servers.settings import Setting, SettingsCatalog
 
 TEXT = """\
 pgdrag = 1

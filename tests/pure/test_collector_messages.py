@@ -7,8 +7,8 @@ import pytest
 from pgdrag.collectors import Window
 from pgdrag.collectors._log import LogLine, LogReading
 from pgdrag.collectors.messages import Messages, Settings
-from pgdrag.exhibits import Event
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event
 
 WINDOW = Window(elapsed_s=10, committed=4, started_unix_s=100, finished_unix_s=110)
 STILL = "process {} still waiting for ShareLock on transaction 745 after {} ms"

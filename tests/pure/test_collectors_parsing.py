@@ -17,7 +17,7 @@ from pgdrag.collectors.autovacuum import (
     parse_vacuum,
 )
 from pgdrag.collectors.checkpoints import Checkpoints, parse_end, parse_start
-from pgdrag.exhibits import Event
+from pgdrag.model.exhibits import Event
 
 # As the servers wrote them, shortened at the end.
 VACUUM_14 = """automatic vacuum of table "pgdrag.public.rows": index scans: 1

@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import measurement, result, run_of, rung, setting
-from pgdrag.analysis.by_design.compare import CompareAnalysis
-from pgdrag.analysis.comparison.findings import CompareFinding
-from pgdrag.analysis.comparison.pair_logs import PairedLogs
-from pgdrag.analysis.comparison.pairs import Pairing, pairing
-from pgdrag.analysis.comparison.quantities import Direction, holm
-from pgdrag.analysis.comparison.rules import End, Gate, Rules, pairs_needed, standing
-from pgdrag.analysis.findings import Verdict
 from pgdrag.designs.compare import Compare, CompareParameters
-from pgdrag.measurement import Latency
-from pgdrag.plan import Outcome, Result, Treatment
+from pgdrag.designs.compare.analysis import CompareAnalysis
+from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.pairs import Pairing, pairing
+from pgdrag.designs.compare.quantities import Direction, holm
+from pgdrag.designs.compare.rules import End, Gate, Rules, pairs_needed, standing
+from pgdrag.findings.values import Verdict
+from pgdrag.model import Outcome, Result, Treatment
+from pgdrag.model.measurement import Latency
+from pgdrag.stats.pair_logs import PairedLogs
 
 LEVEL = setting("jit", "on")
 RUNGS = (rung("A"), rung("B", added=[LEVEL]))

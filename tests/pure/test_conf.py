@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pgdrag.conf import (
+from pgdrag.errors import ConfError
+from pgdrag.servers.conf import (
     ConfLine,
     effective,
     fold,
@@ -15,7 +16,6 @@ from pgdrag.conf import (
     quote,
     write_conf,
 )
-from pgdrag.errors import ConfError
 
 IDENTIFIERS = st.from_regex(r"[A-Za-z_é][A-Za-z_0-9é]{0,8}", fullmatch=True)
 NAMES = st.one_of(IDENTIFIERS, st.builds("{}.{}".format, IDENTIFIERS, IDENTIFIERS)).filter(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.control_groups import (
+from pgdrag.errors import UsageError
+from pgdrag.host.control_groups import (
     LIMITS,
     Hierarchy,
     Write,
@@ -16,8 +17,7 @@ from pgdrag.control_groups import (
     hierarchy_with,
     processors_of,
 )
-from pgdrag.control_groups.limits import exact_bytes
-from pgdrag.errors import UsageError
+from pgdrag.host.control_groups.limits import exact_bytes
 
 DEVICE = "8:0"
 # What each name, as a person writes it, becomes in version 1 and in version 2.

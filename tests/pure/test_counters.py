@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pgdrag.measurement import Sum
+from pgdrag.model.measurement import Sum
 from pgdrag.workloads._counter_variants import CATALOGUE
 from pgdrag.workloads.counters import Counters, lost_updates
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgdrag.datasets import _load
 from pgdrag.errors import DriverError, PgdragError, ServerLost, StorageError
-from pgdrag.events import ignore
+from pgdrag.model.events import ignore
+from pgdrag.servers.datasets import _load
 from pgdrag.workloads import all_workloads
 
 TPCC = all_workloads()["tpcc"].model_validate({"warehouses": 1})

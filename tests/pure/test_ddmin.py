@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.bisection.ddmin import ddmin, is_minimal, smallest_set
-from pgdrag.analysis.bisection.oracle import Verdict
+from pgdrag.designs.bisect.ddmin import ddmin, is_minimal, smallest_set
+from pgdrag.designs.bisect.oracle import Verdict
 
 
 def run(units, verdict, method=ddmin):

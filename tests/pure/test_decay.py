@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis_runs import measurement, result, run_of, rung
-from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.fit import quantiles, without_stalls
-from pgdrag.analysis.decay.one_trial import trial_rate_words
-from pgdrag.analysis.decay.shapes import FAMILIES, Box
-from pgdrag.analysis.decay.stretches import stretch_of
-from pgdrag.analysis.decay.together import finding_of, rung_decay
-from pgdrag.analysis.holds.spans import held_for, held_span
-from pgdrag.analysis.ladder import find
-from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
-from pgdrag.load import Step
-from pgdrag.measurement import Sample
-from pgdrag.plan import Level, Outcome, Treatment
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.findings.decay.stretches import stretch_of
+from pgdrag.findings.decay.together import finding_of, rung_decay
+from pgdrag.findings.find import find
+from pgdrag.findings.holds.spans import held_for, held_span
+from pgdrag.model import Level, Outcome, Treatment
+from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits
+from pgdrag.model.load import Step
+from pgdrag.model.measurement import Sample
 from pgdrag.report.terminal import terminal_text
+from pgdrag.stats.curve_fit import quantiles, without_stalls
+from pgdrag.stats.curve_shapes import FAMILIES, Box
 
 
 def window(rates, *, second=1.0):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdrag.analysis import distributions as of
+from pgdrag.stats import distributions as of
 
 PROBABILITIES = st.floats(1e-9, 1 - 1e-9)
 DOFS = st.floats(0.5, 1e6)

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.dose.variants import HeldRung, variants
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.rates import LONG_MEMORY
-from pgdrag.events import ignore
-from pgdrag.exhibits import Exhibits, Series
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.dose.variants import HeldRung, variants
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Verdict
 from pgdrag.lab import expand
-from pgdrag.measurement import Sample
-from pgdrag.plan import Block, Level
+from pgdrag.model import Block, Level
+from pgdrag.model.events import ignore
+from pgdrag.model.exhibits import Exhibits, Series
+from pgdrag.model.measurement import Sample
 from pgdrag.report.markdown import render_markdown
+from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import findings_of, record_of
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_holds
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pgdrag.contract import Line
-from pgdrag.driver import Driver, Target
+from pgdrag.driver.contract import Line
+from pgdrag.driver.process import Driver, Target
 from pgdrag.errors import DriverError
-from pgdrag.load import LoadProfile, Open, Step
-from pgdrag.measurement import Measurement, Sample, Sum
+from pgdrag.model.load import LoadProfile, Open, Step
+from pgdrag.model.measurement import Measurement, Sample, Sum
 
 LOAD = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=1)
 TARGET = Target("/nowhere", 5432, "me", "db", password="secret")
@@ -249,11 +249,11 @@ def test_a_driver_that_dies_leaves_its_last_words(tmp_path: Path, before: list[o
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CONNECT_TIMEOUT_S", "SLACK_S"):
-        monkeypatch.setattr(f"pgdrag.driver.{name}", 0.1)
+        monkeypatch.setattr(f"pgdrag.driver.process.{name}", 0.1)
     for name in ("GRACE_S", "THREADS_GIVEN_UP_S"):
-        monkeypatch.setattr(f"pgdrag.driver.{name}", 0.1)
-        monkeypatch.setattr(f"pgdrag.conversation.{name}", 0.1)
-    monkeypatch.setattr("pgdrag.conversation._CANCELLED_S", 0.3)
+        monkeypatch.setattr(f"pgdrag.driver.process.{name}", 0.1)
+        monkeypatch.setattr(f"pgdrag.driver.conversation.{name}", 0.1)
+    monkeypatch.setattr("pgdrag.driver.conversation._CANCELLED_S", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation, result, run_of, rung
-from pgdrag.analysis.expecto.findings import WAIT_SERIES, ExpectoFinding
-from pgdrag.analysis.expecto.published import (
+from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding
+from pgdrag.findings.expecto.published import (
     angle_deg,
     band,
     pearson,
     smoothed_correlation,
     trailing_medians,
 )
-from pgdrag.analysis.expecto.sound import correlation, effective_n
-from pgdrag.analysis.expecto.speed import operational_speeds
-from pgdrag.analysis.expecto.view import expecto_finding
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.spent_time import PLACES
-from pgdrag.exhibits import Exhibits, Series, StatementUse
-from pgdrag.measurement import Sample
+from pgdrag.findings.expecto.sound import correlation, effective_n
+from pgdrag.findings.expecto.speed import operational_speeds
+from pgdrag.findings.expecto.view import expecto_finding
+from pgdrag.findings.find import find
+from pgdrag.findings.spent_time import PLACES
+from pgdrag.model.exhibits import Exhibits, Series, StatementUse
+from pgdrag.model.measurement import Sample
 from pgdrag.report.markdown import render_markdown
 
 

@@ -19,7 +19,7 @@ from pgdrag.experiment import (
     parse_experiment,
     shipped_experiments,
 )
-from pgdrag.plan import Claim, Level
+from pgdrag.model import Claim, Level
 from pgdrag.testing.conformance_experiments import ExperimentConformance
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

@@ -6,7 +6,7 @@ import pytest
 
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment import parse_experiment, shipped_experiments
-from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Step
+from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Step
 
 TEXT = """\
 pgdrag = 1

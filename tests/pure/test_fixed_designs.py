@@ -3,11 +3,11 @@
 import pytest
 from pydantic import ValidationError
 
-from pgdrag.analysis.screening.runs import screen_treatments
 from pgdrag.designs.grid import MOST_TREATMENTS, Grid, GridParameters
 from pgdrag.designs.one_at_a_time import OneAtATime, OneAtATimeParameters
 from pgdrag.designs.screen import Screen, ScreenParameters
-from pgdrag.plan import Level, Rung, Treatment
+from pgdrag.designs.screen.runs import screen_treatments
+from pgdrag.model import Level, Rung, Treatment
 
 
 def level(name, value="on"):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, lists, text
 
-from pgdrag.analysis.holds.distance import TOLERANCE, log_wasserstein
-from pgdrag.analysis.holds.distribution import (
+from pgdrag.errors import HoldsError
+from pgdrag.findings.holds.distribution import (
     Capture,
     HoldDistribution,
     KindOfHolds,
@@ -21,8 +21,6 @@ from pgdrag.analysis.holds.distribution import (
     from_level,
     steps_of,
 )
-from pgdrag.analysis.holds.lengths import LengthCurve, SeenHold, product_limit
-from pgdrag.errors import HoldsError
 from pgdrag.horizon.distribution_file import (
     distribution_text,
     inlined,
@@ -30,7 +28,9 @@ from pgdrag.horizon.distribution_file import (
     read_distribution,
 )
 from pgdrag.horizon.schedule import replay
-from pgdrag.plan import Level
+from pgdrag.model import Level
+from pgdrag.stats.distance import TOLERANCE, log_wasserstein
+from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
 
 CAPTURE = Capture("the server", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
 FOUND = HoldDistribution(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis.strategies import floats, integers, lists
 
-from pgdrag.analysis.holds.between_looks import BoundedHold, estimate_lengths
-from pgdrag.analysis.holds.distance import (
+from pgdrag.stats.distance import (
     TOLERANCE,
     distance,
     kolmogorov_smirnov,
     log_wasserstein,
 )
-from pgdrag.analysis.holds.lengths import LengthCurve, SeenHold, product_limit
+from pgdrag.stats.interval_censored import BoundedHold, estimate_lengths
+from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
 
 LENGTHS = lists(floats(0.01, 1e5), min_size=1, max_size=40)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pgdrag.analysis.holds.distance import TOLERANCE, log_wasserstein
-from pgdrag.analysis.holds.distribution import HolderKind, KindOfHolds
-from pgdrag.analysis.holds.lengths import SeenHold, product_limit
+from pgdrag.findings.holds.distribution import HolderKind, KindOfHolds
 from pgdrag.horizon.census import Sighting
 from pgdrag.horizon.tracking import HoldTracker
+from pgdrag.stats.distance import TOLERANCE, log_wasserstein
+from pgdrag.stats.product_limit import SeenHold, product_limit
 
 WRITER = Sighting(0.0, "session", "7", state="idle in transaction", xid="900", age=5, since_s=0.5)
 READER = Sighting(

@@ -10,7 +10,7 @@ import pytest
 import pgdrag.collectors.horizon as horizon_module
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors.horizon import Horizon
-from pgdrag.exhibits import Event, Exhibits
+from pgdrag.model.exhibits import Event, Exhibits
 
 Row = tuple[str, str, str, str, bool, int, float | None]
 WINDOW = Window(elapsed_s=10.0, committed=1, started_unix_s=100.0, finished_unix_s=110.0)

@@ -14,7 +14,7 @@ import pytest
 
 import pgdrag.horizon.capture as module
 from pgdrag.cli.capture import _write, progress_words
-from pgdrag.dsn import Server
+from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
 

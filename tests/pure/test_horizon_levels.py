@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.factors import Here, Problem
 from pgdrag.factors.horizon import HeldHorizon, has_standby
+from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.horizon.asked import read_levels
 from pgdrag.horizon.distribution_file import distribution_text
 from pgdrag.horizon.schedule import Hold
-from pgdrag.plan import Level, Treatment
-from pgdrag.settings import SettingsCatalog
+from pgdrag.model import Level, Treatment
+from pgdrag.servers.settings import SettingsCatalog
 
 NO_SETTINGS = SettingsCatalog(180000, {})
 CAPTURED = HoldDistribution(

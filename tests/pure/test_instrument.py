@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pgdrag.collectors import all_collectors
+from pgdrag.experiment.questions import PROFILED
 from pgdrag.factors.instrument import OPTIONAL, PROFILE, Instrument, is_asked, is_observed
-from pgdrag.plan import Level, Treatment
-from pgdrag.studies import PROFILED
+from pgdrag.model import Level, Treatment
 from pgdrag.testing.simulated import simulated_ladder
 
 HERE: Any = None  # what a server says of its settings does not matter

@@ -9,13 +9,13 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.exhibits import Exhibits, Series, StatementPlan
 from pgdrag.journal import Journal
 from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
-from pgdrag.load import BenchBaseRate, Closed, Pacing
-from pgdrag.measurement import Sample
-from pgdrag.plan import Block, Host
+from pgdrag.model import Block, Host
+from pgdrag.model.exhibits import Exhibits, Series, StatementPlan
+from pgdrag.model.load import BenchBaseRate, Closed, Pacing
+from pgdrag.model.measurement import Sample
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)

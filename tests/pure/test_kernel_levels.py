@@ -10,10 +10,10 @@ import pytest
 
 from pgdrag.factors import Here, Problem, all_factors
 from pgdrag.factors.sysctl import HARMLESS, name_of, path_of
-from pgdrag.plan import Level
-from pgdrag.settings import SettingsCatalog
-from pgdrag.undo import UNDO_VARIABLE, UndoJournal, take_doubts
-from pgdrag.undo.written_value import write_value
+from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal, take_doubts
+from pgdrag.host.undo.written_value import write_value
+from pgdrag.model import Level
+from pgdrag.servers.settings import SettingsCatalog
 
 NOTHING = SettingsCatalog(180000, {})
 HERE = Here(NOTHING, NOTHING)

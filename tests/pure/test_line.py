@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdrag.analysis.line import line_through
+from pgdrag.stats.line import line_through
 
 PLACES = (1.0, 2.0, 4.0, 5.0, 9.0)
 

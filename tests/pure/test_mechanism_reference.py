@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pgdrag.analysis.mechanisms.catalogue import CATALOGUE, Claim, Mechanism, Sign
-from pgdrag.analysis.mechanisms.ledger import COMPONENTS
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE, Claim, Mechanism, Sign
+from pgdrag.findings.mechanisms.ledger import COMPONENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mechanisms.md"
 HEAD = """# Mechanisms
 
 What pgdrag knows to slow a server down; `pgdrag list --mechanisms` prints the same. How they are tested and charged:
-[method](../method.md#mechanisms). This page is made from the catalogue (`src/pgdrag/analysis/mechanisms/catalogue.py`): with
+[method](../method.md#mechanisms). This page is made from the catalogue (`src/pgdrag/findings/mechanisms/catalogue.py`): with
 `PGDRAG_UPDATE_GOLDENS=1` the tests write it anew.
 
 A mechanism is shown where all of its signs moved, ▲ up or ▼ down, beyond chance, and those with bounds are within them on the slower side. It is charged with what its claims added: a component of sessions' time,

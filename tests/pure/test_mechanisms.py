@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation, result, run_of, rung
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.mechanisms import signs
-from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
-from pgdrag.analysis.mechanisms.ledger import (
+from pgdrag.collectors import observation_names
+from pgdrag.findings.find import find
+from pgdrag.findings.mechanisms import signs
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE
+from pgdrag.findings.mechanisms.ledger import (
     BY_AUTOVACUUM,
     BY_BACKGROUND,
     BY_OTHERS,
@@ -28,10 +28,10 @@ from pgdrag.analysis.mechanisms.ledger import (
     ledger,
     pooled,
 )
-from pgdrag.analysis.mechanisms.signs import adjusted, reading, spread
-from pgdrag.analysis.mechanisms.words import mechanisms_sentence
-from pgdrag.collectors import observation_names
-from pgdrag.exhibits import Exhibits, WaitTime
+from pgdrag.findings.mechanisms.signs import adjusted, reading, spread
+from pgdrag.findings.mechanisms.words import mechanisms_sentence
+from pgdrag.findings.values import Verdict
+from pgdrag.model.exhibits import Exhibits, WaitTime
 
 NAMES = [component.name for component in COMPONENTS]
 seconds = st.floats(1e-6, 10)

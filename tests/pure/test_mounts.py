@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag import mounts
 from pgdrag.factors import Here, Problem
 from pgdrag.factors.mount import MountOptions, options_at_mount, options_of
 from pgdrag.factors.storage import Storage
-from pgdrag.mounts import Mount, choice_of, is_of_mount, merged, mount_at, mount_holding
-from pgdrag.plan import Level, Treatment
-from pgdrag.settings import SettingsCatalog
+from pgdrag.host import mounts
+from pgdrag.host.mounts import Mount, choice_of, is_of_mount, merged, mount_at, mount_holding
+from pgdrag.model import Level, Treatment
+from pgdrag.servers.settings import SettingsCatalog
 
 NO_SETTINGS = SettingsCatalog(180000, {})
 MOUNTINFO = r"""

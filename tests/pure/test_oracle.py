@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.analysis.bisection.oracle import (
+from pgdrag.designs.bisect.oracle import (
     ERROR,
     NOISE_USUAL,
     Estimate,
@@ -16,7 +16,7 @@ from pgdrag.analysis.bisection.oracle import (
     log_likelihood,
     noise_between,
 )
-from pgdrag.analysis.readings import Reading
+from pgdrag.findings.readings import Reading
 
 # 1,000/s to 1/s, of which 90 % are kept at 2/s.
 WHOLE = math.log(1000)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdrag.analysis.comparison.pair_logs import PairedLogs
-from pgdrag.analysis.comparison.paired import (
+from pgdrag.stats.pair_logs import PairedLogs
+from pgdrag.stats.paired import (
     BOOTSTRAP_PAIRS,
     EXACT_PAIRS,
     bootstrap,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.plan_diff import plan_changes, plan_diff
-from pgdrag.analysis.plan_nodes import misestimate, node_words
-from pgdrag.exhibits import StatementPlan
+from pgdrag.findings.plan_diff import plan_changes, plan_diff
+from pgdrag.findings.plan_nodes import misestimate, node_words
+from pgdrag.model.exhibits import StatementPlan
 
 Node = dict[str, Any]
 

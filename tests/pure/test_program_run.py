@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.driver import Target
+from pgdrag.driver.process import Target
 from pgdrag.errors import DriverError
 from pgdrag.servers.processes import wait_until
 from pgdrag.workloads import _program

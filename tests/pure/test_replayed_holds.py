@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
-from pgdrag.analysis.holds.replay import HORIZON, REPLAY, ReplayFinding, replay_finding
-from pgdrag.exhibits import Event, Exhibits
-from pgdrag.measurement import Measurement
-from pgdrag.plan import Level, Result, Treatment
+from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.findings.holds.replay import HORIZON, REPLAY, ReplayFinding, replay_finding
+from pgdrag.findings.values import Findings
+from pgdrag.model import Level, Result, Treatment
+from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.measurement import Measurement
 from pgdrag.report.document import Figure, Paragraph, Tone
 from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection
 from pgdrag.testing.conformance_sections import went_well

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from pgdrag.analysis.findings import Answer, ClaimFinding, Comparison, Interval, Verdict
-from pgdrag.analysis.wording import as_sentence
+from pgdrag.english import as_sentence
+from pgdrag.findings.values import Answer, ClaimFinding, Comparison, Interval, Verdict
 from pgdrag.report.cells import (
     NOTHING,
     bounds_words,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.findings import Interval
+from pgdrag.findings.values import Interval
 from pgdrag.report import svg
 from pgdrag.report.charts import StepRow, TraceRow, steps_chart, steps_text, timeline_chart
 

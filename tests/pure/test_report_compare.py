@@ -11,9 +11,9 @@ import pytest
 from test_comparing import RUNGS, found, slower_by, with_latency
 
 from analysis_runs import run_of
-from pgdrag.analysis.findings import Findings, Interval
-from pgdrag.analysis.ladder import find
-from pgdrag.plan import Result
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings, Interval
+from pgdrag.model import Result
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import cast
 
 from analysis_runs import result, run_of, rung
-from pgdrag.analysis.findings import Findings, InstrumentCost, Interval
-from pgdrag.analysis.ladder import find
 from pgdrag.cli.findings import findings_of
+from pgdrag.experiment.questions import OVERHEAD
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings, InstrumentCost, Interval
 from pgdrag.journal import Journal
-from pgdrag.plan import Observation, RunRecord
+from pgdrag.model import Observation, RunRecord
 from pgdrag.report.document import KeyValues
 from pgdrag.report.json import render_json
 from pgdrag.report.sections.method import MethodSection
-from pgdrag.studies import OVERHEAD
 from turn_trials import looked_at_in_turns
 
 COST = InstrumentCost(

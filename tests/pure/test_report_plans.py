@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import result, run_of, rung
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.statement_diff import statement_changes
-from pgdrag.exhibits import Exhibits, StatementPlan, StatementUse
+from pgdrag.findings.find import find
+from pgdrag.findings.statement_diff import statement_changes
+from pgdrag.findings.values import Findings
+from pgdrag.model.exhibits import Exhibits, StatementPlan, StatementUse
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.plan_text import plan_text

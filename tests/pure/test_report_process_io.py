@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis_runs import result, run_of, rung
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
-from pgdrag.exhibits import Exhibits, ProcessIoUse, together
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings
+from pgdrag.model.exhibits import Exhibits, ProcessIoUse, together
 from pgdrag.report.markdown import render_markdown
 
 BEFORE = Exhibits(process_io=(ProcessIoUse("sessions", 2000, 1000, 1000 * 8192, 0),))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.exhibits import Exhibits, PageStrip, Series, UpdateLook
-from pgdrag.plan import Observation, Outcome
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model import Observation, Outcome
+from pgdrag.model.exhibits import Exhibits, PageStrip, Series, UpdateLook
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
 from pgdrag.report.sections._recording import recording_of

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from analysis_runs import result, run_of, rung, setting, three_of
-from pgdrag.analysis.ladder import find
-from pgdrag.plan import Applied, Outcome
+from pgdrag.findings.find import find
+from pgdrag.model import Applied, Outcome
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown

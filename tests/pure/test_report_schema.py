@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pgdrag.analysis.by_design import all_analyses
+from pgdrag.findings.design_analysis import all_analyses
 from pgdrag.report.json import render_json
 from pgdrag.report.schema import report_schema
 from pgdrag.testing.conformance_sections import every_state

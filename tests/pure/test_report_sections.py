@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
-from pgdrag.analysis.batches import long_memory
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.rates import LONG_MEMORY
-from pgdrag.exhibits import Exhibits, WaitTime
-from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
-from pgdrag.measurement import Arrivals, Latency, Sample
-from pgdrag.plan import Applied, Outcome, RestoreCost, Result, RunRecord
+from pgdrag.findings.find import find
+from pgdrag.model import Applied, Outcome, RestoreCost, Result, RunRecord
+from pgdrag.model.exhibits import Exhibits, WaitTime
+from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
+from pgdrag.model.measurement import Arrivals, Latency, Sample
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, all_sections
 from pgdrag.report.terminal import terminal_text
+from pgdrag.stats.batches import long_memory
+from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import SectionConformance
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from pgdrag.cli.place import put_back_leftovers
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo._file import Noted, Owner, note_line
+from pgdrag.host.undo.written_value import WrittenValue, write_value
 from pgdrag.servers.owner_file import CLUSTER_PREFIX
 from pgdrag.servers.scratch import Scratch
-from pgdrag.undo import UndoJournal
-from pgdrag.undo._file import Noted, Owner, note_line
-from pgdrag.undo.written_value import WrittenValue, write_value
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.analysis.screening.effects import hadamard, holm, lenth, screen, screening_matrix
+from pgdrag.designs.screen.effects import hadamard, holm, lenth, screen, screening_matrix
 
 
 @pytest.mark.parametrize("order", [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 60, 64, 76])

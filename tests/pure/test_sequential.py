@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.analysis.comparison.sequential import (
+from pgdrag.stats.sequential import (
     FIRST_LOOK,
     look_confidence,
     look_levels,

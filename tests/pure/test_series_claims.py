@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.findings import Answer
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment import parse_experiment
-from pgdrag.plan import Claim
+from pgdrag.findings.values import Answer
+from pgdrag.model import Claim
 from pgdrag.report.markdown import render_markdown
 from pgdrag.testing.conformance_sections import findings_of
 from pgdrag.testing.simulated import Truth, simulated_holds

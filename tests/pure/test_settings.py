@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pgdrag.conf import write_conf
 from pgdrag.errors import ConfError, SettingError
-from pgdrag.settings import SettingsCatalog, UnknownSetting, ValueNotAccepted, version_text
+from pgdrag.servers.conf import write_conf
+from pgdrag.servers.settings import SettingsCatalog, UnknownSetting, ValueNotAccepted, version_text
 
 ROWS = [
     ("shared_buffers", "integer", "8kB", "16", "1073741823", None, "postmaster", "", "16384", ""),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation
-from pgdrag.analysis.spent_time import PLACES, spent_sentence, spent_time
 from pgdrag.collectors import observation_names
+from pgdrag.findings.spent_time import PLACES, spent_sentence, spent_time
 
 NAMES = list(PLACES)
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation, result, run_of, rung
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.spent_time import PLACES
 from pgdrag.errors import UsageError
-from pgdrag.exhibits import Event, Exhibits, WaitTime
+from pgdrag.findings.find import find
+from pgdrag.findings.spent_time import PLACES
+from pgdrag.model.exhibits import Event, Exhibits, WaitTime
 from pgdrag.report.story import LINES, story
 
 RUNGS = [rung("A0"), rung("A1"), rung("A2")]

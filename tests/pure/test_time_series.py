@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import measurement, result, run_of, rung
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.ladder import find
-from pgdrag.exhibits import Event, Exhibits, Series
-from pgdrag.measurement import Sample
-from pgdrag.plan import Claim, RunRecord
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings
+from pgdrag.model import Claim, RunRecord
+from pgdrag.model.exhibits import Event, Exhibits, Series
+from pgdrag.model.measurement import Sample
 from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
 from pgdrag.report.sections._fitting import fitted
 from pgdrag.report.sections._recording import recording_of

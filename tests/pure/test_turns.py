@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import result, run_of, rung
-from pgdrag.analysis.by_design.turns import TurnsAnalysis
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.turns import TurnsFinding, blocks_of
 from pgdrag.collectors import BLOCK_S, Turns
 from pgdrag.designs.turns import Turns as TurnsDesign
 from pgdrag.designs.turns import TurnsParameters
-from pgdrag.exhibits import LOOKING
-from pgdrag.plan import Outcome, Result
+from pgdrag.designs.turns.analysis import TurnsAnalysis
+from pgdrag.designs.turns.measure import TurnsFinding, blocks_of
+from pgdrag.designs.turns.section import TurnsSection
+from pgdrag.findings.find import find
+from pgdrag.model import Outcome, Result
+from pgdrag.model.exhibits import LOOKING
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
-from pgdrag.report.sections.turns import TurnsSection
 from turn_trials import looked_at_in_turns
 
 

@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
-from pgdrag.undo import UndoJournal, all_changes, take_doubts, uninterrupted
-from pgdrag.undo._file import Noted, Owner, done_line, note_line, read_contents, told_line
-from pgdrag.undo.linked_values import LinkedValues
-from pgdrag.undo.written_value import WrittenValue, shown_value, write_value
+from pgdrag.host.undo import UndoJournal, all_changes, take_doubts, uninterrupted
+from pgdrag.host.undo._file import Noted, Owner, done_line, note_line, read_contents, told_line
+from pgdrag.host.undo.linked_values import LinkedValues
+from pgdrag.host.undo.written_value import WrittenValue, shown_value, write_value
 
 OWNER = Owner(1, 2, "a boot long ago")
 
@@ -160,7 +160,7 @@ def test_one_process_opens_it_twice(journal):
 
 def test_another_process_is_kept_apart_and_told_whom_to_wait_for(journal):
     code = (
-        "import sys; from pathlib import Path; from pgdrag.undo import UndoJournal; "
+        "import sys; from pathlib import Path; from pgdrag.host.undo import UndoJournal; "
         "from pgdrag.errors import UsageError\n"
         "try: UndoJournal.open(Path(sys.argv[1]))\n"
         "except UsageError as error: print(error)"
@@ -348,8 +348,8 @@ def test_signals_wait_for_the_outermost_of_nested_undoings():
 
 def test_a_process_that_ends_puts_back_what_it_noted(tmp_path, value):
     code = (
-        "import sys; from pathlib import Path; from pgdrag.undo import UndoJournal\n"
-        "from pgdrag.undo.written_value import WrittenValue, write_value\n"
+        "import sys; from pathlib import Path; from pgdrag.host.undo import UndoJournal\n"
+        "from pgdrag.host.undo.written_value import WrittenValue, write_value\n"
         "journal = UndoJournal.open(Path(sys.argv[1]))\n"
         "journal.note(WrittenValue(sys.argv[2], '20'))\n"
         "write_value(Path(sys.argv[2]), '10')\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.undo import Change, UndoJournal
-from pgdrag.undo.loop_device import LoopDevice
-from pgdrag.undo.made_file import MadeFile
-from pgdrag.undo.mounted import Mounted
-from pgdrag.undo.remount import Remount
+from pgdrag.host.undo import Change, UndoJournal
+from pgdrag.host.undo.loop_device import LoopDevice
+from pgdrag.host.undo.made_file import MadeFile
+from pgdrag.host.undo.mounted import Mounted
+from pgdrag.host.undo.remount import Remount
 
 NOWHERE = "/nowhere/at all"
 CHANGES = [

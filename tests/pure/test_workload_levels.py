@@ -9,12 +9,12 @@ import pytest
 
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import parse_experiment
+from pgdrag.experiment.questions import conditions_from
 from pgdrag.factors import Here
 from pgdrag.factors.workload import WorkloadParameter, level_problems, workload_of
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Rung, Treatment, Trial, WorkloadSpec
-from pgdrag.settings import SettingsCatalog
-from pgdrag.studies import conditions_from
+from pgdrag.model import Level, Rung, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
+from pgdrag.servers.settings import SettingsCatalog
 
 TPCC = WorkloadSpec("tpcc", {"warehouses": 2})
 PGBENCH = WorkloadSpec("pgbench", {"scale": 1, "variables": {"a": "1", "b": "2"}})

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.ablation.book import AblationOptions
-from pgdrag.analysis.ablation.factorial import Together
-from pgdrag.analysis.ablation.findings import AblateFinding
-from pgdrag.analysis.ladder import find
 from pgdrag.designs.ablate import Ablate, AblateParameters
+from pgdrag.designs.ablate.book import AblationOptions
+from pgdrag.designs.ablate.factorial import Together
+from pgdrag.designs.ablate.findings import AblateFinding
 from pgdrag.errors import UsageError
+from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.plan import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
+from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pgdrag.analysis.findings import Verdict
-from pgdrag.analysis.rates import TrialRate, combined_rate, rate_interval, trend
-from pgdrag.analysis.ratios import slowdown
-from pgdrag.measurement import Sample
+from pgdrag.findings.values import Verdict
+from pgdrag.model.measurement import Sample
+from pgdrag.stats.rates import TrialRate, combined_rate, rate_interval, trend
+from pgdrag.stats.ratios import slowdown
 
 WINDOWS = 1500
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / WINDOWS)  # 1.1 %

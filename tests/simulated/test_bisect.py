@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.bisection.findings import BisectFinding
-from pgdrag.analysis.ladder import find
-from pgdrag.events import ignore
+from pgdrag.designs.bisect.findings import BisectFinding
+from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, make_design, run_experiment
-from pgdrag.plan import Host, Level, Outcome, Rung, Treatment
+from pgdrag.model import Host, Level, Outcome, Rung, Treatment
+from pgdrag.model.events import ignore
 from pgdrag.testing.conformance_sections import record_of
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 

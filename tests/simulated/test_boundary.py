@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-from pgdrag.analysis.ladder import find
-from pgdrag.events import ignore
+from pgdrag.findings.find import find
 from pgdrag.lab import expand, make_design
-from pgdrag.plan import Outcome, Rung, Treatment
+from pgdrag.model import Outcome, Rung, Treatment
+from pgdrag.model.events import ignore
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.conformance_sections import record_of
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.by_design import find_of_design
-from pgdrag.analysis.comparison.findings import CompareFinding
-from pgdrag.analysis.comparison.rules import End
-from pgdrag.analysis.findings import Verdict
+from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.rules import End
+from pgdrag.findings.design_analysis import find_of_design
+from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.plan import Host, Outcome
+from pgdrag.model import Host, Outcome
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 from simulations.compare import simulate
 

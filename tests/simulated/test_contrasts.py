@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.analysis.contrasts import Fit, fit
-from pgdrag.analysis.rates import TrialRate
-from pgdrag.analysis.ratios import comparison_of, interval_of
+from pgdrag.stats.linear_model import Fit, fit
+from pgdrag.stats.rates import TrialRate
+from pgdrag.stats.ratios import comparison_of, interval_of
 
 RUNS = 1200
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / RUNS)  # 1.3 %

@@ -10,7 +10,7 @@ import pytest
 from pgdrag.designs import all_designs
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.plan import Host, Outcome, RunRecord, Study
+from pgdrag.model import Host, Outcome, RunRecord, Study
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 
 TRUTH = Truth(

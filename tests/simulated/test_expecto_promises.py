@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdrag.analysis.expecto.view import expecto_finding
-from pgdrag.exhibits import Exhibits, Series
-from pgdrag.measurement import Sample
+from pgdrag.findings.expecto.view import expecto_finding
+from pgdrag.model.exhibits import Exhibits, Series
+from pgdrag.model.measurement import Sample
 from simulations.expecto import covered, false_alarms, noise
 
 REPEATS = 500

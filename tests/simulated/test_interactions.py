@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.by_design import find_of_design
-from pgdrag.analysis.interaction.findings import GridFinding
-from pgdrag.analysis.ladder import find
-from pgdrag.events import ignore
+from pgdrag.designs.grid.findings import GridFinding
+from pgdrag.findings.design_analysis import find_of_design
+from pgdrag.findings.find import find
 from pgdrag.lab import expand, make_design
-from pgdrag.plan import Host, Level, Outcome, Rung, RunRecord, Study
+from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
+from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 

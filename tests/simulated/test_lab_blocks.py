@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pgdrag.analysis.ladder import find
-from pgdrag.events import BudgetSpent
+from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
-from pgdrag.plan import Block, Host, RunRecord, Study
+from pgdrag.model import Block, Host, RunRecord, Study
+from pgdrag.model.events import BudgetSpent
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", "c", replicates=2)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.analysis.ladder import find
 from pgdrag.errors import Interrupted, StorageError
-from pgdrag.events import Event, TrialFinished, TrialStarted
+from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.load import LoadProfile, Step
-from pgdrag.plan import Host, Outcome, RunRecord, Study
+from pgdrag.model import Host, Outcome, RunRecord, Study
+from pgdrag.model.events import Event, TrialFinished, TrialStarted
+from pgdrag.model.load import LoadProfile, Step
 from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.analysis.ladder import find
-from pgdrag.events import ignore
+from pgdrag.findings.find import find
 from pgdrag.lab import expand
-from pgdrag.plan import Block, Host, RunRecord
+from pgdrag.model import Block, Host, RunRecord
+from pgdrag.model.events import ignore
 from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
 
 RUNS = 60

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pgdrag.analysis.ablation.labels import Label
-from pgdrag.analysis.attribution.findings import LadderFinding
-from pgdrag.analysis.findings import Answer, Findings
-from pgdrag.analysis.ladder import find
+from pgdrag.designs.ablate.labels import Label
+from pgdrag.designs.ladder.findings import LadderFinding
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Answer, Findings
 from pgdrag.journal import Journal
 from pgdrag.lab import make_design, run_experiment
-from pgdrag.plan import OPERATIONAL_SPEED, Claim, Host, Source, Study
+from pgdrag.model import OPERATIONAL_SPEED, Claim, Host, Source, Study
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis_runs import run_of, rung
-from pgdrag.analysis.by_design.turns import TurnsAnalysis
+from pgdrag.designs.turns.analysis import TurnsAnalysis
 from turn_trials import looked_at_in_turns
 
 ROUNDS = 300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdrag.undo import UndoJournal
+from pgdrag.host.undo import UndoJournal
 from torture import torture
 
 

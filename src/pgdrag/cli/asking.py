@@ -12,21 +12,21 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from pgdrag.analysis.findings import Findings
-from pgdrag.arms import Arm, read_arm
 from pgdrag.cli.place import open_scratch, stderr
 from pgdrag.cli.progress import OVERHEAD_S, count_words
 from pgdrag.cli.running import begin_and_report, refuse_directory
 from pgdrag.cli.study_options import StudyOptions
 from pgdrag.designs import Design
 from pgdrag.errors import UsageError
-from pgdrag.exclusive import measuring_alone
+from pgdrag.experiment.arms import Arm, read_arm
 from pgdrag.factors import Problem
 from pgdrag.factors.server import SERVER
+from pgdrag.findings.values import Findings
+from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import make_design
-from pgdrag.plan import Study
+from pgdrag.model import Study
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.settings import SettingsCatalog
+from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerBench
 from pgdrag.units import format_duration
 

@@ -26,11 +26,11 @@ from pgdrag.cli.driving import (
     tell_result,
 )
 from pgdrag.cli.place import Postgres, open_scratch, stderr
-from pgdrag.dsn import Server, names_a_server
+from pgdrag.driver.connection_string import Server, names_a_server
 from pgdrag.errors import EXIT_DONE, UsageError
-from pgdrag.exclusive import measuring_alone
-from pgdrag.load import LoadProfile
-from pgdrag.plan import WorkloadSpec
+from pgdrag.host.machine_lock import measuring_alone
+from pgdrag.model import WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.report.bench import BenchRun
 from pgdrag.units import format_bytes, format_duration
 from pgdrag.workloads._scripts import BUILTINS, Script

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from pgdrag.errors import UsageError
-from pgdrag.load import Closed, LoadProfile, Open, Pacing, Step
+from pgdrag.model.load import Closed, LoadProfile, Open, Pacing, Step
 from pgdrag.units import parse_seconds
 from pgdrag.workloads._scripts import (
     Script,

@@ -11,9 +11,9 @@ from pgdrag.cli.asking import asking
 from pgdrag.cli.compare import ARM_HELP
 from pgdrag.cli.running import exit_status
 from pgdrag.cli.study_options import StudyOptions, with_study_options
-from pgdrag.settings import Setting
-from pgdrag.studies import boundary as boundary_study
-from pgdrag.studies import boundary_values
+from pgdrag.experiment.questions import boundary as boundary_study
+from pgdrag.experiment.questions import boundary_values
+from pgdrag.servers.settings import Setting
 
 
 @with_study_options

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.analysis.holds.distribution import HoldDistribution, distribution_json
-from pgdrag.analysis.wording import counted
 from pgdrag.cli.place import stderr
 from pgdrag.cli.server_argument import (
     LINE_EVERY_S,
@@ -21,7 +19,9 @@ from pgdrag.cli.server_argument import (
     named_server,
     time_words,
 )
+from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
+from pgdrag.findings.holds.distribution import HoldDistribution, distribution_json
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture, Listener
 from pgdrag.horizon.distribution_file import distribution_text
 from pgdrag.servers.scratch import storage_errors

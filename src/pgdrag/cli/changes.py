@@ -11,7 +11,7 @@ from pgdrag.cli.asking import asking, share_of
 from pgdrag.cli.compare import ARM_HELP
 from pgdrag.cli.running import exit_status
 from pgdrag.cli.study_options import StudyOptions, with_study_options
-from pgdrag.studies import over_changes
+from pgdrag.experiment.questions import over_changes
 
 _TARGET_HELP = ARM_HELP.replace('or "default"', "or an experiment's name for its last rung")
 Against = Annotated[

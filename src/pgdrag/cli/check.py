@@ -15,10 +15,10 @@ from pgdrag.cli.place import AllowChange, Postgres, open_scratch
 from pgdrag.cli.progress import count_words
 from pgdrag.errors import UsageError
 from pgdrag.experiment import experiment_schema, load_experiment
-from pgdrag.preflight import Checked, check_experiment, first_mistake
+from pgdrag.experiment.preflight import Checked, check_experiment, first_mistake
 from pgdrag.provision import look_here
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.settings import version_text
+from pgdrag.servers.settings import version_text
 from pgdrag.units import format_bytes, format_duration
 
 PIPE_WIDTH = 140

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pgdrag.cli.place import clear_up
-from pgdrag.exclusive import measuring_alone
+from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import SnapshotStore
 from pgdrag.units import format_bytes

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.analysis.comparison.findings import CompareFinding
-from pgdrag.analysis.ladder import find
 from pgdrag.cli.asking import Asking, asking, share_of, with_common
 from pgdrag.cli.place import open_journal
 from pgdrag.cli.running import exit_status
 from pgdrag.cli.study_options import StudyOptions, with_study_options
 from pgdrag.collectors import BLOCK_S
+from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.errors import UsageError
-from pgdrag.host import this_host
-from pgdrag.studies import CALIBRATE, Conditions, calibration, comparison, overhead
+from pgdrag.experiment.questions import CALIBRATE, Conditions, calibration, comparison, overhead
+from pgdrag.findings.find import find
+from pgdrag.host.machine import this_host
 
 # No interval is ever so narrow: a calibration runs all its pairs.
 _NEVER = 1e-12

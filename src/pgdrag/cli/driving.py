@@ -17,10 +17,10 @@ from rich.live import Live
 from rich.text import Text
 
 from pgdrag.cli.place import stderr, stdout
-from pgdrag.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
-from pgdrag.dsn import Server, reach
+from pgdrag.driver.connection_string import Server, reach
+from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
-from pgdrag.load import LoadProfile
+from pgdrag.model.load import LoadProfile
 from pgdrag.report.bench import BenchRun, bench_blocks, bench_json
 from pgdrag.report.terminal import print_blocks
 from pgdrag.units import format_duration, format_rate
@@ -41,7 +41,7 @@ def reached(
     """Return the server that is meant, asking for a password where somebody can answer.
 
     Args:
-        dsn: as `pgdrag.dsn.reach` takes it.
+        dsn: as `pgdrag.driver.connection_string.reach` takes it.
         overrides: libpq's keywords that replace those of `dsn`.
         is_for_driver: only as the load driver can reach it.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pgdrag.analysis.findings import Findings, InstrumentCost
-from pgdrag.analysis.ladder import find
-from pgdrag.analysis.turns import TurnsFinding
+from pgdrag.designs.turns.measure import TurnsFinding
+from pgdrag.experiment.questions import OVERHEAD
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings, InstrumentCost
 from pgdrag.journal import Journal
-from pgdrag.plan import RunRecord
-from pgdrag.studies import OVERHEAD
+from pgdrag.model import RunRecord
 
 
 def findings_of(run: RunRecord, journal: Journal) -> Findings:

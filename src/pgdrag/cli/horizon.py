@@ -13,10 +13,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pgdrag.analysis.wording import counted
 from pgdrag.cli.driving import require_consent
 from pgdrag.cli.place import put_back_leftovers, stderr, stdout
 from pgdrag.cli.server_argument import Dsn, duration_of, live_line, named_server, time_words
+from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, ServerError
 from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
 from pgdrag.horizon.standing import DeadRows, HorizonState, Standing, horizon_state

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.analysis.mechanisms.catalogue import CATALOGUE, Mechanism
 from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, shipped_experiments
 from pgdrag.factors import all_factors
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE, Mechanism
 from pgdrag.horizon.holders import all_holders
 from pgdrag.report.sections import all_sections
 from pgdrag.workloads import all_workloads

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep, sweep_devices
-from pgdrag.undo import UndoJournal
 
 Postgres = Annotated[
     str | None,

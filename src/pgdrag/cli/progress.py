@@ -13,8 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pgdrag.analysis.decay.one_trial import trial_rate_words
-from pgdrag.events import (
+from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.model import Outcome, Result, Rung, Study, Trial
+from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
     Event,
@@ -26,7 +27,6 @@ from pgdrag.events import (
     TrialFinished,
     TrialStarted,
 )
-from pgdrag.plan import Outcome, Result, Rung, Study, Trial
 from pgdrag.units import format_duration, format_rate
 
 # What a trial takes beside its windows until some have been timed: restore, start, collect, remove.

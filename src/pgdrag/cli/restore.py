@@ -10,9 +10,9 @@ import typer
 
 from pgdrag.cli.place import stdout
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
+from pgdrag.host.undo import Noted, PutBack, UndoJournal, undo_directory
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep, sweep_devices
-from pgdrag.undo import Noted, PutBack, UndoJournal, undo_directory
 
 
 def restore(

@@ -20,14 +20,14 @@ from pgdrag.cli.running import (
 )
 from pgdrag.cli.study_options import PROFILE_HELP
 from pgdrag.errors import UsageError
-from pgdrag.exclusive import measuring_alone
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
+from pgdrag.experiment.preflight import check_experiment, first_mistake
+from pgdrag.experiment.questions import PROFILED
+from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.journal import Journal
 from pgdrag.lab import took_s
-from pgdrag.plan import RunRecord, Study
-from pgdrag.preflight import check_experiment, first_mistake
+from pgdrag.model import RunRecord, Study
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.studies import PROFILED
 from pgdrag.trial import ServerBench
 from pgdrag.units import format_duration, parse_seconds
 

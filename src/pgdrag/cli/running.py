@@ -12,16 +12,16 @@ import typer
 from rich.console import Console
 
 import pgdrag
-from pgdrag.analysis.comparison.findings import CompareFinding
-from pgdrag.analysis.comparison.rules import Gate
-from pgdrag.analysis.findings import Findings
 from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import open_journal, report_path, stdout
 from pgdrag.cli.progress import showing_progress
+from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.rules import Gate
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
+from pgdrag.findings.values import Findings
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.plan import RunRecord, Study
+from pgdrag.model import RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
-from pgdrag.analysis.findings import Findings
 from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import RunName, open_journal, report_path, stdout
 from pgdrag.cli.running import write_report
+from pgdrag.findings.values import Findings
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown

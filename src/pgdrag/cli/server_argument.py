@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from pgdrag.cli.driving import reached
-from pgdrag.dsn import Server, names_a_server
+from pgdrag.driver.connection_string import Server, names_a_server
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration, parse_seconds
 

@@ -14,12 +14,12 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from pgdrag.arms import Arm, one_workload
 from pgdrag.cli.place import AllowChange
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
-from pgdrag.load import LoadProfile
-from pgdrag.studies import PROFILED, Conditions, conditions_from, conditions_of
+from pgdrag.experiment.arms import Arm, one_workload
+from pgdrag.experiment.questions import PROFILED, Conditions, conditions_from, conditions_of
+from pgdrag.model.load import LoadProfile
 from pgdrag.units import parse_seconds
 from pgdrag.workloads._scripts import ScriptProblem, file_script
 

@@ -29,12 +29,12 @@ from pgdrag.cli.driving import (
     tell_result,
 )
 from pgdrag.cli.place import stderr, stdout
-from pgdrag.datasets import DATASET_SEED
-from pgdrag.driver import Driver, find_driver
-from pgdrag.dsn import Server
+from pgdrag.driver.connection_string import Server
+from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
-from pgdrag.exclusive import measuring_alone
-from pgdrag.plan import WorkloadSpec
+from pgdrag.host.machine_lock import measuring_alone
+from pgdrag.model import WorkloadSpec
+from pgdrag.servers.datasets import DATASET_SEED
 from pgdrag.units import format_bytes, format_duration
 from pgdrag.workloads.tpcc import Tpcc
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
 from pgdrag.collectors._turns import BLOCK_S, Turns
-from pgdrag.driver import WATCH_NAME
-from pgdrag.exhibits import Exhibits
-from pgdrag.hanging_up import hanging_up
-from pgdrag.measurement import Example
-from pgdrag.plan import Observation
+from pgdrag.driver.process import WATCH_NAME
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.measurement import Example
+from pgdrag.servers.abort_connection import hanging_up
 
 if TYPE_CHECKING:
     import psycopg
@@ -339,6 +339,4 @@ def all_observations() -> dict[str, tuple[Observation, ...]]:
 
 def all_collectors() -> dict[str, type[Collector]]:
     """Return every registered collector, by name."""
-    import pgdrag.collectors as package
-
-    return registry.registered(package, Collector)  # type: ignore[type-abstract]
+    return registry.registered("pgdrag.collectors", Collector)  # type: ignore[type-abstract]

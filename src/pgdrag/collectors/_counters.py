@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import ClassVar, Literal, TypeVar
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.driver import WATCH_NAME
-from pgdrag.exhibits import Exhibits, Series
+from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, TIDIER_NAME, WATCHER_NAME
-from pgdrag.plan import Observation, Unit
+from pgdrag.model import Observation, Unit
+from pgdrag.model.exhibits import Exhibits, Series
 
 T = TypeVar("T")
 Counters = Mapping[str, int]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pgdrag.exhibits import LOOKING, RESTING, TURN, Event, Exhibits
+from pgdrag.model.exhibits import LOOKING, RESTING, TURN, Event, Exhibits
 
 TURN_S = 2.0
 _PATTERNS = ((True, False, False, True), (False, True, True, False))

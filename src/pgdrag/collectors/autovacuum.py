@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.analysis.wording import counted
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import (
     Counters,
@@ -19,8 +18,9 @@ from pgdrag.collectors._counters import (
     share,
 )
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
-from pgdrag.exhibits import Event, Exhibits
-from pgdrag.plan import Observation
+from pgdrag.english import counted
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event, Exhibits
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes
 

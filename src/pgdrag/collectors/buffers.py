@@ -16,7 +16,7 @@ from pgdrag.collectors._counters import (
     require_track_counts,
     share,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 # Sessions and their parallel workers; autovacuum, checkpointer and the rest would blur the picture.
 _SESSIONS_SINCE_18 = """

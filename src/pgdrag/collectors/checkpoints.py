@@ -11,8 +11,8 @@ from typing import ClassVar
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import Counters, missing, per_second, per_transaction, pick
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
-from pgdrag.exhibits import Event, Exhibits
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event, Exhibits
 from pgdrag.servers.log_formats import Wanted
 
 _SINCE_18 = "SELECT num_done, buffers_written FROM pg_stat_checkpointer"

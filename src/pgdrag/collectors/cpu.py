@@ -15,7 +15,7 @@ from typing import ClassVar
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import CounterCollector, Counters, missing, pick
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 _PER_TRANSACTION = ("server_cpu_s_per_transaction", "server's processor time per transaction")
 _SHARE = ("server_cpu_share", "server's share of all processors")

@@ -13,7 +13,7 @@ from pgdrag.collectors._counters import (
     pick,
     require_track_counts,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 _DATABASE = """
 SELECT xact_rollback, deadlocks, temp_bytes

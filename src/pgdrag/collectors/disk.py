@@ -26,9 +26,9 @@ from pgdrag.collectors._counters import (
     pick,
     share,
 )
-from pgdrag.loop_devices import backing_file_of, uses_direct_io
-from pgdrag.mounts import mount_holding
-from pgdrag.plan import Observation
+from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
+from pgdrag.host.mounts import mount_holding
+from pgdrag.model import Observation
 
 _DEVICES = Path("/sys/dev/block")
 _BLOCK_CLASS = Path("/sys/class/block")

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pgdrag.analysis.wording import counted
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._log import in_groups
-from pgdrag.exhibits import Event, Exhibits, Series
+from pgdrag.english import counted
 from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event, Exhibits, Series
 from pgdrag.units import format_duration
 
 _AGE = ("horizon_age_transactions", "transactions since the oldest row version kept")

@@ -35,8 +35,8 @@ from pgdrag.collectors._counters import (
 )
 from pgdrag.collectors._proc import PROC
 from pgdrag.collectors.disk import device_of, number_of_disk
-from pgdrag.exhibits import Exhibits, Series
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, Series
 from pgdrag.units import format_bytes
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds

@@ -16,7 +16,7 @@ from pgdrag.collectors._counters import (
     require_track_counts,
     total_of_kind,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 _INDEXES = """
 SELECT indexrelid::text, schemaname || '.' || indexrelname, idx_scan, idx_tup_read

@@ -14,7 +14,7 @@ from pgdrag.collectors._counters import (
     per_transaction,
     total_of_kind,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 from pgdrag.servers.processes import CLIENT_BACKEND
 
 _FIRST_VERSION = 160000

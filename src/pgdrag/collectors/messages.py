@@ -19,8 +19,8 @@ from pgdrag.collectors._counters import (
     per_transaction,
 )
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
-from pgdrag.exhibits import Event, Exhibits
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Event, Exhibits
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes, format_duration
 

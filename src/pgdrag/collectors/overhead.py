@@ -17,7 +17,7 @@ from typing import ClassVar
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 _SHARE = ("collectors_cpu_share", "processors' time that looking took, of all there was")
 _NS = 1e-9

@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import psycopg
 
-from pgdrag.analysis.plan_nodes import nodes, scanned, text_of
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._explaining import (
@@ -28,10 +27,11 @@ from pgdrag.collectors._explaining import (
     tidy,
 )
 from pgdrag.errors import PgdragError
-from pgdrag.exhibits import Exhibits, Plan, StatementPlan
-from pgdrag.hanging_up import hanging_up
-from pgdrag.measurement import Example
-from pgdrag.plan import Observation
+from pgdrag.findings.plan_nodes import nodes, scanned, text_of
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, Plan, StatementPlan
+from pgdrag.model.measurement import Example
+from pgdrag.servers.abort_connection import hanging_up
 
 TIMEOUT_S = 2.0  # of one statement
 BUDGET_S = 10.0  # of all

@@ -22,8 +22,8 @@ from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
-from pgdrag.exhibits import Exhibits
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits
 
 PERF = "perf"
 # Not 100: a sampler in step with the server's timers would always see the same.

@@ -25,8 +25,8 @@ from pgdrag.collectors._proc import (
     ShareSampler,
     read_server_io,
 )
-from pgdrag.exhibits import Exhibits, ProcessIoUse
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, ProcessIoUse
 
 
 class Reads(CounterCollector):

@@ -20,7 +20,7 @@ from pgdrag.collectors._counters import (
     per_transaction,
     total_of_kind,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 from pgdrag.units import format_bytes
 
 # A table's overflow table and its index are stored for the table, and go under its name. What only

@@ -23,8 +23,8 @@ from pgdrag.collectors._pace import Pace
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors._table_strips import Strips
 from pgdrag.errors import PgdragError
-from pgdrag.exhibits import Exhibits, Series, SeriesUnit
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, Series, SeriesUnit
 
 _NO_READING = Unseen("no reading was taken")
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")

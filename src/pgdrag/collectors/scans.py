@@ -17,7 +17,7 @@ from pgdrag.collectors._counters import (
     share,
     total_of_kind,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 # One row a table, so that a table that is dropped in the window takes only its own counts along.
 _TABLES = """

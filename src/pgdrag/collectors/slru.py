@@ -19,7 +19,7 @@ from pgdrag.collectors._counters import (
     share,
     total_of_kind,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 
 class Slru(CounterCollector):

@@ -17,8 +17,8 @@ import psycopg
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, per_transaction, require_sight_of_others
 from pgdrag.errors import ServerLost
-from pgdrag.exhibits import Exhibits, StatementUse
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, StatementUse
 from pgdrag.servers.cluster import Cluster
 
 MOST_STATEMENTS = 50

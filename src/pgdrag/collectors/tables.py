@@ -14,7 +14,7 @@ from pgdrag.collectors._counters import (
     require_track_counts,
     share,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 _TUPLES = """
 SELECT coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint,

@@ -19,7 +19,6 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
-from pgdrag.analysis.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._explaining import (
@@ -34,10 +33,11 @@ from pgdrag.collectors._explaining import (
 )
 from pgdrag.collectors._pace import Pace
 from pgdrag.errors import PgdragError
-from pgdrag.exhibits import Exhibits, Plan, Series, UpdateLook
-from pgdrag.hanging_up import hanging_up
-from pgdrag.measurement import Example
-from pgdrag.plan import Observation
+from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import Exhibits, Plan, Series, UpdateLook
+from pgdrag.model.measurement import Example
+from pgdrag.servers.abort_connection import hanging_up
 
 MOST_UPDATES = 3  # statements
 MOST_SHOWN = 8  # looks at each, as exhibits

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import ClassVar
 
-from pgdrag.analysis.expecto.findings import WAIT_SERIES
-from pgdrag.analysis.spent_time import PLACES
-from pgdrag.analysis.wording import percent_words
 from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, missing, per_transaction, require_sight_of_others
-from pgdrag.driver import Driver, Waits, Watching, find_driver
+from pgdrag.driver.process import Driver, Waits, Watching, find_driver
+from pgdrag.english import percent_words
 from pgdrag.errors import DriverError
-from pgdrag.exhibits import SESSION_TYPES, Exhibits, Series, WaitTime
-from pgdrag.plan import Observation
+from pgdrag.findings.expecto.findings import WAIT_SERIES
+from pgdrag.findings.spent_time import PLACES
+from pgdrag.model import Observation
+from pgdrag.model.exhibits import SESSION_TYPES, Exhibits, Series, WaitTime
 
 EVERY_S = 0.05
 # By the type of the wait in pg_stat_activity; all others are "other". No wait: it works, or would.

@@ -16,7 +16,7 @@ from pgdrag.collectors._counters import (
     pick,
     require_track_counts,
 )
-from pgdrag.plan import Observation
+from pgdrag.model import Observation
 
 # The position is exact and counts every process; the views' counters are handed in later.
 _SINCE_18 = """

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from pgdrag import registry
-from pgdrag.plan import Block, Forecast, Result, Rung
+from pgdrag.model import Block, Forecast, Result, Rung
 
 
 class DesignParameters(BaseModel):
@@ -87,6 +87,4 @@ class OneBlock(Design):
 
 def all_designs() -> dict[str, type[Design]]:
     """Return every registered design, by name."""
-    import pgdrag.designs as package
-
-    return registry.registered(package, Design)  # type: ignore[type-abstract]
+    return registry.registered("pgdrag.designs", Design)  # type: ignore[type-abstract]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pgdrag.designs import DesignParameters, OneBlock
-from pgdrag.plan import Block
+from pgdrag.model import Block
 
 
 class RungsParameters(DesignParameters):

@@ -17,11 +17,11 @@ from importlib import resources
 from pathlib import Path
 
 import pgdrag.catalog
-from pgdrag.conf import Mend
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.reader import read_document
-from pgdrag.plan import Level, Study
+from pgdrag.model import Level, Study
+from pgdrag.servers.conf import Mend
 from pgdrag.toml_lines import KeyLines
 
 __all__ = [

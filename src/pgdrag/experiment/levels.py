@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdrag.conf import Mend, effective, fold, parse_pasted
 from pgdrag.errors import ConfError
 from pgdrag.experiment.mistakes import Mistake, in_table
 from pgdrag.experiment.model import SETTING, ScaleTable
+from pgdrag.servers.conf import Mend, effective, fold, parse_pasted
 from pgdrag.toml_lines import KeyLines, KeyPath
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pgdrag.experiment.load import Course, LoadTable
 from pgdrag.experiment.mistakes import Mistake, in_table
-from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing, Step
+from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing, Step
 from pgdrag.toml_lines import KeyPath
 
 BUDGET_FACTOR = 5  # of measure_s, where the file names no budget

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdrag.collectors import observation_names
-from pgdrag.conf import Mend
 from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, PgdragError, SettingError
 from pgdrag.experiment.levels import Written, make_plain
@@ -37,8 +36,9 @@ from pgdrag.experiment.model import (
 from pgdrag.experiment.profile import load_profile
 from pgdrag.factors import all_factors
 from pgdrag.factors.workload import WORKLOAD, level_problems, workload_of
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model.load import LoadProfile
+from pgdrag.servers.conf import Mend
 from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import to_base_integer
 from pgdrag.workloads import Workload, all_workloads

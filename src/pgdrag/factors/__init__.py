@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag import registry
-from pgdrag.plan import Applied, Exhibits, Level, Trial, WorkloadSpec
-from pgdrag.settings import SettingsCatalog
+from pgdrag.model import Applied, Exhibits, Level, Trial, WorkloadSpec
+from pgdrag.servers.settings import SettingsCatalog
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -90,7 +90,7 @@ class Factor(ABC):
     `after_start` on the running one, `read_back`, after the warm-up `window_began`, and at the end `account`
     and `undo`, whatever happened. One that `reads_back_late` is asked when the window has ended.
 
-    What would outlive the process is noted in the undo journal (`pgdrag.undo`) before it is changed.
+    What would outlive the process is noted in the undo journal (`pgdrag.host.undo`) before it is changed.
     """
 
     name: ClassVar[str]
@@ -158,6 +158,4 @@ class Factor(ABC):
 
 def all_factors() -> dict[str, type[Factor]]:
     """Return every registered kind of factor, by name."""
-    import pgdrag.factors as package
-
-    return registry.registered(package, Factor)  # type: ignore[type-abstract]
+    return registry.registered("pgdrag.factors", Factor)  # type: ignore[type-abstract]

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdrag.mounts import mount_holding
+from pgdrag.host.mounts import mount_holding
 
 _BY_NUMBER = Path("/sys/dev/block")
 _BTRFS = Path("/sys/fs/btrfs")

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Factor, Here, Problem
-from pgdrag.plan import Applied, Level
-from pgdrag.undo import Change, Noted, UndoJournal
-from pgdrag.undo.linked_values import LinkedValues
-from pgdrag.undo.written_value import WrittenValue, shown_value, write_value
+from pgdrag.host.undo import Change, Noted, UndoJournal
+from pgdrag.host.undo.linked_values import LinkedValues
+from pgdrag.host.undo.written_value import WrittenValue, shown_value, write_value
+from pgdrag.model import Applied, Level
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdrag.control_groups import (
+from pgdrag.errors import UsageError
+from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.factors._devices import disk_under
+from pgdrag.host.control_groups import (
     LIMITS,
     Hierarchy,
     Limit,
@@ -24,17 +27,14 @@ from pgdrag.control_groups import (
     hierarchy_with,
     processors_of,
 )
-from pgdrag.errors import UsageError
-from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.factors._devices import disk_under
-from pgdrag.plan import Applied, Level
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.control_group import ControlGroup
+from pgdrag.model import Applied, Level
 from pgdrag.servers.processes import wait_until
-from pgdrag.undo import UndoJournal
-from pgdrag.undo.control_group import ControlGroup
 
 if TYPE_CHECKING:
+    from pgdrag.host.undo import Noted
     from pgdrag.servers.cluster import Cluster
-    from pgdrag.undo import Noted
 
 _KILLED = re.compile(r"\(PID (\d+)\) was terminated by signal 9\b")
 _LOG_LINES = 500

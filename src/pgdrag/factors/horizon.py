@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdrag.analysis.holds.levels import DEFAULTS, HOLDER, NOTHING, REPLAY
-from pgdrag.analysis.wording import counted
+from pgdrag.english import counted
 from pgdrag.errors import ServerError
-from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.findings.holds.levels import DEFAULTS, HOLDER, NOTHING, REPLAY
 from pgdrag.horizon.asked import AskedHorizon, kinds_of, lacking, read_levels
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
 from pgdrag.horizon.keeping import HoldKeeper, MadeHold
 from pgdrag.horizon.schedule import Hold
 from pgdrag.horizon.tidying import Tidying
-from pgdrag.plan import Applied, Level, Treatment, Trial
+from pgdrag.model import Applied, Level, Treatment, Trial
+from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.units import format_duration
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors._kernel_files import Batch, KernelFiles, Writing, untouchable
-from pgdrag.plan import Level
+from pgdrag.model import Level
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

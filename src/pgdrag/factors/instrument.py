@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.plan import Applied, Level, Treatment
+from pgdrag.model import Applied, Level, Treatment
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

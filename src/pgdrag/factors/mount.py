@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.factors._devices import Disk, disk_under
-from pgdrag.mounts import (
+from pgdrag.host.mounts import (
     Mount,
     choice_of,
     is_of_mount,
@@ -23,10 +23,10 @@ from pgdrag.mounts import (
     mount_holding,
     remount,
 )
-from pgdrag.plan import Applied, Level, Treatment
+from pgdrag.host.undo import Noted, UndoJournal
+from pgdrag.host.undo.remount import Remount
+from pgdrag.model import Applied, Level, Treatment
 from pgdrag.servers.storage import is_scratch_device
-from pgdrag.undo import Noted, UndoJournal
-from pgdrag.undo.remount import Remount
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.plan import Applied, Level, Treatment
+from pgdrag.model import Applied, Level, Treatment
 from pgdrag.servers.binaries import find_binaries
 
 if TYPE_CHECKING:

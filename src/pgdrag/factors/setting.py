@@ -10,8 +10,8 @@ import psycopg
 
 from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.plan import Applied, Level
-from pgdrag.settings import SettingsCatalog, UnknownSetting
+from pgdrag.model import Applied, Level
+from pgdrag.servers.settings import SettingsCatalog, UnknownSetting
 from pgdrag.units import same_value
 
 if TYPE_CHECKING:

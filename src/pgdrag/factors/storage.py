@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import UsageError
 from pgdrag.factors import STORAGE, Example, Factor, Here, Problem
-from pgdrag.loop_devices import uses_direct_io
-from pgdrag.mounts import Mount, mount_holding
-from pgdrag.plan import Applied, Level
-from pgdrag.programs import find_program
+from pgdrag.host.loop_devices import uses_direct_io
+from pgdrag.host.mounts import Mount, mount_holding
+from pgdrag.host.programs import find_program
+from pgdrag.model import Applied, Level
 from pgdrag.servers.real_device import refuse_strange_device
 from pgdrag.servers.storage_spec import StorageSpec, parse_level
 from pgdrag.units import format_bytes

@@ -16,8 +16,8 @@ from pgdrag.factors._kernel_files import (
     untouchable,
     unwritable_value,
 )
-from pgdrag.plan import Level
-from pgdrag.undo.written_value import shown_value
+from pgdrag.host.undo.written_value import shown_value
+from pgdrag.model import Level
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

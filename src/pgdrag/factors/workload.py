@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import ValidationError
 
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.plan import Applied, Level, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Applied, Level, Treatment, Trial, WorkloadSpec
 from pgdrag.workloads import Workload, all_workloads
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdrag.errors import ServerError
-from pgdrag.hanging_up import hang_up
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
 from pgdrag.horizon.holders._session import open_session, words_of
 from pgdrag.horizon.watching import read_oldest
+from pgdrag.servers.abort_connection import hang_up
 
 EVERY_S = 1.0
 _TIMEOUT_MS = 10_000

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pgdrag.analysis.holds.distribution import HoldDistribution, from_level
-from pgdrag.analysis.holds.levels import (
+from pgdrag.errors import PgdragError, UsageError
+from pgdrag.findings.holds.distribution import HoldDistribution, from_level
+from pgdrag.findings.holds.levels import (
     AFTER,
     BEGIN,
     HOLD,
@@ -20,7 +21,6 @@ from pgdrag.analysis.holds.levels import (
     REPLAY,
     WINDOW,
 )
-from pgdrag.errors import PgdragError, UsageError
 from pgdrag.horizon.holders import Holder, all_holders
 from pgdrag.horizon.lengths import HoldLength, parse_length
 from pgdrag.horizon.schedule import PATTERNS, Hold, OneKind, Pattern, replay, schedule

@@ -14,12 +14,12 @@ from typing import LiteralString
 
 import psycopg
 
-from pgdrag.analysis.holds.distribution import Capture, HoldDistribution
-from pgdrag.dsn import Server
+from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError, ServerLost
+from pgdrag.findings.holds.distribution import Capture, HoldDistribution
 from pgdrag.horizon.census import Sighting, begin_to_look, take_census
 from pgdrag.horizon.tracking import HoldTracker, sightings_of
-from pgdrag.undo import uninterrupted
+from pgdrag.host.undo import uninterrupted
 from pgdrag.units import format_duration
 
 APPLICATION_NAME = "pgdrag capture horizon"

@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pgdrag.analysis.holds.distribution import (
+from pgdrag.errors import HoldsError
+from pgdrag.findings.holds.distribution import (
     FORMAT_VERSION,
     Capture,
     HoldDistribution,
@@ -20,7 +21,6 @@ from pgdrag.analysis.holds.distribution import (
     as_level,
     distribution_of,
 )
-from pgdrag.errors import HoldsError
 from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import format_duration
 

@@ -15,11 +15,11 @@ from typing import LiteralString
 
 import psycopg
 
-from pgdrag.dsn import Server
+from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, HoldPlace, all_holders
-from pgdrag.undo import Noted, UndoJournal, uninterrupted
-from pgdrag.undo.prepared_transaction import PreparedTransaction
+from pgdrag.host.undo import Noted, UndoJournal, uninterrupted
+from pgdrag.host.undo.prepared_transaction import PreparedTransaction
 
 # The server ends a session whose process hangs, so long after the time that was asked for.
 GRACE_S = 2.0

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pgdrag.analysis.holds.between_looks import BoundedHold, LengthEstimate, estimate_lengths
-from pgdrag.analysis.holds.distribution import (
+from pgdrag.findings.holds.distribution import (
     FEWEST_GAPS,
     HolderKind,
     KindOfHolds,
     Steps,
     steps_of,
 )
-from pgdrag.analysis.holds.lengths import SeenHold, product_limit
 from pgdrag.horizon.census import Sighting, Who
+from pgdrag.stats.interval_censored import BoundedHold, LengthEstimate, estimate_lengths
+from pgdrag.stats.product_limit import SeenHold, product_limit
 
 # Shorter holds are left out: of those under a tenth of the interval not one in ten would be met.
 SHORTEST_OF_INTERVAL = 0.1

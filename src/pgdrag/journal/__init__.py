@@ -19,11 +19,11 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.errors import JournalError
-from pgdrag.exclusive import measuring_pid
-from pgdrag.exhibits import Exhibits
+from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import File
-from pgdrag.measurement import Sample
-from pgdrag.plan import Host, Outcome, Result, RunRecord, Study, Trial
+from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.measurement import Sample
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")

@@ -12,19 +12,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import pgdrag
-from pgdrag.analysis.combine import RungTrials
-from pgdrag.analysis.decay.findings import DecayFinding
-from pgdrag.analysis.decay.together import finding_of, rung_decay
-from pgdrag.analysis.decay.words import drift_sentence, way_words
-from pgdrag.analysis.findings import DriverFinding, Interval, NewOrders, StepFinding
-from pgdrag.analysis.innocence import driver_finding, driver_words
-from pgdrag.analysis.new_orders import new_orders
-from pgdrag.analysis.rates import DRIFT_MATTERS, TrialRate, rate_interval, trend
-from pgdrag.analysis.steps import step_findings
-from pgdrag.analysis.wording import percent_words
-from pgdrag.load import Closed, LoadProfile, Open
-from pgdrag.measurement import Statement
-from pgdrag.plan import Arrivals, Host, Latency, Measurement, Result, Rung
+from pgdrag.english import percent_words
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.decay.together import finding_of, rung_decay
+from pgdrag.findings.decay.words import drift_sentence, way_words
+from pgdrag.findings.driver_limits import driver_finding, driver_words
+from pgdrag.findings.new_orders import new_orders
+from pgdrag.findings.steps import step_findings
+from pgdrag.findings.values import DriverFinding, Interval, NewOrders, StepFinding
+from pgdrag.model import Arrivals, Host, Latency, Measurement, Result, Rung
+from pgdrag.model.load import Closed, LoadProfile, Open
+from pgdrag.model.measurement import Statement
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import (
     Align,
@@ -38,6 +37,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.json import plain
+from pgdrag.stats.rates import DRIFT_MATTERS, TrialRate, rate_interval, trend
 from pgdrag.units import format_duration, format_number, format_rate
 
 ONE_WINDOW = "The interval is that of this one window on this one server: what differs from run to run is not in it."

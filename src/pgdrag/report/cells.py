@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from pgdrag.analysis.decay.findings import DecayFinding
-from pgdrag.analysis.decay.words import share_words, way_words
-from pgdrag.analysis.findings import (
+from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.decay.words import share_words, way_words
+from pgdrag.findings.values import (
     Answer,
     ClaimFinding,
     Comparison,
@@ -16,8 +16,8 @@ from pgdrag.analysis.findings import (
     RungFinding,
     Verdict,
 )
-from pgdrag.analysis.wording import inverse, published_size, slowdown_words
-from pgdrag.plan import Outcome
+from pgdrag.findings.wording import inverse, published_size, slowdown_words
+from pgdrag.model import Outcome
 from pgdrag.report.document import Cell, Tone
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.findings import Interval
+from pgdrag.findings.values import Interval
 from pgdrag.report import svg
 from pgdrag.report.cells import published_ratio
 

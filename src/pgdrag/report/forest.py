@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.findings import Interval
+from pgdrag.findings.values import Interval
 from pgdrag.report import svg
 from pgdrag.report.charts import ARROW, CIRCLE, DIAMOND
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pgdrag.analysis.holds.lengths import LengthCurve
-from pgdrag.analysis.holds.replay import ReplayFinding
+from pgdrag.findings.holds.replay import ReplayFinding
 from pgdrag.report import svg
 from pgdrag.report.svg import LogScale
+from pgdrag.stats.product_limit import LengthCurve
 from pgdrag.units import format_duration
 
 _TOP, _HEIGHT = 36.0, 150.0

@@ -9,7 +9,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from pgdrag.analysis.findings import Findings
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.series_script import series_assets, series_of

@@ -34,9 +34,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pgdrag.analysis.combine import rate_of
-from pgdrag.analysis.findings import Findings, Interval, RungFinding
-from pgdrag.plan import Result, RunRecord, Study
+from pgdrag.findings.combine import rate_of
+from pgdrag.findings.values import Findings, Interval, RungFinding
+from pgdrag.model import Result, RunRecord, Study
 
 FORMAT = 1
 

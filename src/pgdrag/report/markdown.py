@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pgdrag.analysis.findings import Findings
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import (
     Align,
     Block,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.findings import Interval
+from pgdrag.findings.values import Interval
 from pgdrag.report import svg
 from pgdrag.report.charts import ARROW, CIRCLE
 

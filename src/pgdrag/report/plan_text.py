@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdrag.analysis.plan_nodes import children, number_of, text_of
-from pgdrag.exhibits import Plan
+from pgdrag.findings.plan_nodes import children, number_of, text_of
+from pgdrag.model.exhibits import Plan
 
 # What a node says of itself beside its name, in this order.
 _SAID = (

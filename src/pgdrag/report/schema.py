@@ -14,10 +14,10 @@ from enum import Enum
 from inspect import getdoc
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pgdrag.analysis.by_design import all_analyses
-from pgdrag.analysis.findings import DesignFinding, Findings, Interval, RungFinding
-from pgdrag.measurement import Arrivals, Counts, DriverCost
-from pgdrag.plan import Level, Outcome, RestoreCost, RunRecord, Study
+from pgdrag.findings.design_analysis import all_analyses
+from pgdrag.findings.values import DesignFinding, Findings, Interval, RungFinding
+from pgdrag.model import Level, Outcome, RestoreCost, RunRecord, Study
+from pgdrag.model.measurement import Arrivals, Counts, DriverCost
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdrag.analysis.findings import Findings, Movement, RungFinding, Verdict
-from pgdrag.analysis.mechanisms.words import mechanisms_sentence
-from pgdrag.analysis.movement import is_told_apart
-from pgdrag.analysis.plan_diff import plan_sentence
-from pgdrag.analysis.spent_time import spent_sentence
-from pgdrag.analysis.wording import as_sentence, listed, percent_words, slowdown_words
+from pgdrag.english import as_sentence, listed, percent_words
 from pgdrag.errors import UsageError
+from pgdrag.findings.mechanisms.words import mechanisms_sentence
+from pgdrag.findings.movement import is_told_apart
+from pgdrag.findings.plan_diff import plan_sentence
+from pgdrag.findings.spent_time import spent_sentence
+from pgdrag.findings.values import Findings, Movement, RungFinding, Verdict
+from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.sections.answer import noise_words
 from pgdrag.report.trial_story import trial_story
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pgdrag.analysis.findings import Findings
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import (
     Align,
     Block,

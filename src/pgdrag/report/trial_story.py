@@ -6,12 +6,12 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from pgdrag.analysis.decay.one_trial import trial_rate_words
-from pgdrag.analysis.movement import moved
-from pgdrag.analysis.wording import as_sentence, counted, listed, percent_words
-from pgdrag.exhibits import SESSION_TYPES, Exhibits
-from pgdrag.measurement import Measurement
-from pgdrag.plan import Observation, Result
+from pgdrag.english import as_sentence, counted, listed, percent_words
+from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.findings.movement import moved
+from pgdrag.model import Observation, Result
+from pgdrag.model.exhibits import SESSION_TYPES, Exhibits
+from pgdrag.model.measurement import Measurement
 from pgdrag.units import format_duration, format_ratio
 
 _NAMED_WAITS = 4

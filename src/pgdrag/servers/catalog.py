@@ -7,7 +7,7 @@ from pathlib import Path
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, storage_errors, write_whole
-from pgdrag.settings import CATALOG_SQL, SettingsCatalog
+from pgdrag.servers.settings import CATALOG_SQL, SettingsCatalog
 
 
 def load_settings_catalog(binaries: Binaries, scratch: Scratch) -> SettingsCatalog:

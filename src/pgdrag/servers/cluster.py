@@ -17,11 +17,11 @@ from typing import Self
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from pgdrag.conf import write_conf
-from pgdrag.driver import Target
+from pgdrag.driver.process import Target
 from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
+from pgdrag.servers.conf import write_conf
 from pgdrag.servers.owner_file import (
     CLUSTER_PREFIX,
     SHORT_SOCKET_PREFIX,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError
-from pgdrag.plan import CopyMethod
+from pgdrag.model import CopyMethod
 
 _FICLONE = 0x40049409  # linux/fs.h
 _CHUNK_BYTES = 1 << 30

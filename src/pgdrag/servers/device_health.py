@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdrag.loop_devices import devices_on
-from pgdrag.mounts import Mount, mount_at
+from pgdrag.host.loop_devices import devices_on
+from pgdrag.host.mounts import Mount, mount_at
 from pgdrag.units import format_bytes
 
 LEAST_FREE_BYTES = 2**20

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from pgdrag.errors import ScratchDeviceError
-from pgdrag.programs import run_program
+from pgdrag.host.programs import run_program
 from pgdrag.servers.storage_spec import StorageSpec
 
 _MKFS_TIMEOUT_S = 3600.0

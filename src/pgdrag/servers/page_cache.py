@@ -12,8 +12,8 @@ import os
 import stat
 from pathlib import Path
 
-from pgdrag.loop_devices import backing_file_of, uses_direct_io
-from pgdrag.mounts import mount_holding
+from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
+from pgdrag.host.mounts import mount_holding
 from pgdrag.servers.copying import flush_file_system
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError
-from pgdrag.living import stat_fields
+from pgdrag.host.process_alive import stat_fields
 
 _PROC = Path("/proc")
 _POLL_S = 0.02

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgdrag.errors import UsageError
-from pgdrag.mounts import mounts
-from pgdrag.programs import run_program
+from pgdrag.host.mounts import mounts
+from pgdrag.host.programs import run_program
 
 _SYS_DEV = Path("/sys/dev/block")
 _SWAPS = Path("/proc/swaps")

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError, StorageError
-from pgdrag.living import take_lock
+from pgdrag.host.process_alive import take_lock
 from pgdrag.servers.spawn import ServerUser
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdrag.errors import ServerError, StorageError
-from pgdrag.plan import RestoreCost
+from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import (

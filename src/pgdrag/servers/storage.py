@@ -18,9 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgdrag.errors import ScratchDeviceError, StorageError
-from pgdrag.loop_devices import attach, devices_on, uses_direct_io
-from pgdrag.mounts import mount, mount_at, mount_holding, unmount
-from pgdrag.programs import run_program
+from pgdrag.host.loop_devices import attach, devices_on, uses_direct_io
+from pgdrag.host.mounts import mount, mount_at, mount_holding, unmount
+from pgdrag.host.programs import run_program
+from pgdrag.host.undo import Change, Noted, UndoJournal
+from pgdrag.host.undo.loop_device import LoopDevice
+from pgdrag.host.undo.made_file import MadeFile
+from pgdrag.host.undo.mounted import Mounted
 from pgdrag.servers.device_health import LEAST_FREE_BYTES, MountedDevice
 from pgdrag.servers.file_systems import allocate, make_file_system
 from pgdrag.servers.processes import pids_within, send_signal, wait_until
@@ -33,10 +37,6 @@ from pgdrag.servers.scratch import (
     storage_errors,
 )
 from pgdrag.servers.storage_spec import StorageSpec
-from pgdrag.undo import Change, Noted, UndoJournal
-from pgdrag.undo.loop_device import LoopDevice
-from pgdrag.undo.made_file import MadeFile
-from pgdrag.undo.mounted import Mounted
 
 _BACKING_FILE = "device"
 _MOUNT_POINT = "mount"

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pgdrag.designs import Design
-from pgdrag.events import ignore
 from pgdrag.lab import expand
-from pgdrag.plan import Block, Outcome, Result
+from pgdrag.model import Block, Outcome, Result
+from pgdrag.model.events import ignore
 from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
 
 # No design needs more blocks than this for a handful of factors.

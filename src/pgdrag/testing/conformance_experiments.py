@@ -14,7 +14,7 @@ from __future__ import annotations
 from pgdrag.collectors import observation_names
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, load_experiment
-from pgdrag.plan import Rung, Study
+from pgdrag.model import Rung, Study
 from pgdrag.workloads import all_workloads
 
 

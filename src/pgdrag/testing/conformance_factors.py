@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pgdrag.events import ignore
 from pgdrag.factors import Example, Factor, all_factors
-from pgdrag.plan import Applied
+from pgdrag.host.undo import UndoJournal, take_doubts
+from pgdrag.model import Applied
+from pgdrag.model.events import ignore
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
-from pgdrag.undo import UndoJournal, take_doubts
 from pgdrag.workloads import all_workloads
 
 if TYPE_CHECKING:

@@ -17,17 +17,15 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
-from pgdrag.analysis.holds.levels import REPLAY, WINDOW
-from pgdrag.analysis.ladder import find
 from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
-from pgdrag.events import ignore
-from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, together
+from pgdrag.experiment.questions import PROFILED
+from pgdrag.findings.find import find
+from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.findings.holds.levels import REPLAY, WINDOW
+from pgdrag.findings.values import Findings
 from pgdrag.lab import expand, make_design
-from pgdrag.load import Step
-from pgdrag.plan import (
+from pgdrag.model import (
     HORIZON,
     Block,
     Host,
@@ -39,11 +37,13 @@ from pgdrag.plan import (
     Study,
     Treatment,
 )
+from pgdrag.model.events import ignore
+from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, together
+from pgdrag.model.load import Step
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.terminal import terminal_text
-from pgdrag.studies import PROFILED
 from pgdrag.testing.simulated import (
     EPOCH_UNIX_S,
     SimulatedBench,

@@ -18,8 +18,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pgdrag.factors.workload import WORKLOAD, level_problems, shown, workload_of
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.load import LoadProfile
 from pgdrag.trial import run_trial
 from pgdrag.workloads import Workload, all_workloads
 

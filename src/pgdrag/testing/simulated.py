@@ -11,14 +11,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pgdrag.analysis.holds.levels import AFTER, HOLD, HOLDER, NOTHING
-from pgdrag.events import Listener, PhaseStarted, Throughput
-from pgdrag.exhibits import Exhibits, Stack, together
 from pgdrag.factors import Problem
 from pgdrag.factors.instrument import PROFILE, is_asked
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Counts, DriverCost, Latency, Measurement, Sample
-from pgdrag.plan import (
+from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOTHING
+from pgdrag.model import (
     HORIZON,
     Applied,
     Claim,
@@ -33,6 +29,10 @@ from pgdrag.plan import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.events import Listener, PhaseStarted, Throughput
+from pgdrag.model.exhibits import Exhibits, Stack, together
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.testing.simulated_evidence import simulated_evidence
 from pgdrag.testing.simulated_exhibits import simulated_exhibits
 from pgdrag.testing.simulated_horizon import simulated_hold

@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pgdrag.analysis.expecto.findings import WAIT_SERIES
-from pgdrag.analysis.mechanisms.catalogue import CATALOGUE
-from pgdrag.analysis.mechanisms.ledger import NEEDED, READ
-from pgdrag.exhibits import Exhibits, Series, WaitTime
-from pgdrag.measurement import Sample
-from pgdrag.plan import Observation, Unit
+from pgdrag.findings.expecto.findings import WAIT_SERIES
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE
+from pgdrag.findings.mechanisms.ledger import NEEDED, READ
+from pgdrag.model import Observation, Unit
+from pgdrag.model.exhibits import Exhibits, Series, WaitTime
+from pgdrag.model.measurement import Sample
 
 NOISE = 0.03  # standard deviation of the logarithm of each counter between trials
 _NEEDED = 100_000.0  # blocks per transaction

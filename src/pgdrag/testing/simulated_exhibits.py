@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdrag.analysis.plan_nodes import node_words
-from pgdrag.exhibits import (
+from pgdrag.findings.plan_nodes import node_words
+from pgdrag.model.exhibits import (
     Exhibits,
     PageStrip,
     Plan,
@@ -13,7 +13,7 @@ from pgdrag.exhibits import (
     StatementUse,
     UpdateLook,
 )
-from pgdrag.measurement import Measurement
+from pgdrag.model.measurement import Measurement
 
 QUERY = "SELECT n FROM simulated WHERE id < $1"
 UPDATE = "UPDATE simulated SET n = n + $1 WHERE id < $2"

@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW
-from pgdrag.exhibits import HOLD_EVENT, Event, Exhibits, Series
-from pgdrag.measurement import Sample
-from pgdrag.plan import HORIZON, Treatment
+from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW
+from pgdrag.model import HORIZON, Treatment
+from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, Series
+from pgdrag.model.measurement import Sample
 
 _CLEANED_S = {NOTHING: 8.0, "vacuum": 2.0, "vacuum and reindex": 1.0}  # until 1/e is left
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 from pydantic import BaseModel, ConfigDict
 
 from pgdrag import registry
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Example, Measurement
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Example, Measurement
 
 if TYPE_CHECKING:
-    from pgdrag.contract import Line
-    from pgdrag.driver import Driver, Target
+    from pgdrag.driver.contract import Line
+    from pgdrag.driver.process import Driver, Target
 
     Listener = Callable[[Line], None]
 
@@ -165,6 +165,4 @@ class Workload(BaseModel, ABC):
 
 def all_workloads() -> dict[str, type[Workload]]:
     """Return every registered workload, by name."""
-    import pgdrag.workloads as package
-
-    return registry.registered(package, Workload)  # type: ignore[type-abstract]
+    return registry.registered("pgdrag.workloads", Workload)  # type: ignore[type-abstract]

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdrag.errors import DriverError
-from pgdrag.load import LoadProfile
-from pgdrag.plan import Counts, DriverCost, Latency, Measurement
+from pgdrag.model import Counts, DriverCost, Latency, Measurement
+from pgdrag.model.load import LoadProfile
 from pgdrag.workloads._program import Ended, program_environment, run_program, whole_seconds
 from pgdrag.workloads._reading import Figures, Unreadable
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Target
+    from pgdrag.driver.process import Target
     from pgdrag.workloads.command import Command
 
 # What a program does not say; no SQLSTATE has five question marks.

@@ -25,7 +25,7 @@ from psycopg.conninfo import make_conninfo
 from pgdrag.errors import DriverError
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Target
+    from pgdrag.driver.process import Target
 
 # Enough for any summary; a program that prints without end must not fill the disk.
 LARGEST_OUTPUT_BYTES = 64 * 2**20

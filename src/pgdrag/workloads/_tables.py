@@ -10,7 +10,7 @@ import psycopg
 from pgdrag.errors import DriverError
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Target
+    from pgdrag.driver.process import Target
 
 
 def run_setup(sql: str, target: Target) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from pgdrag.errors import UsageError
-from pgdrag.load import LoadProfile
-from pgdrag.measurement import Measurement
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Measurement
 from pgdrag.workloads import Workload
 from pgdrag.workloads._driving import ProgramCaller, ProgramDriving
 from pgdrag.workloads._profiles import PROFILES
@@ -25,7 +25,7 @@ from pgdrag.workloads._reading import (
 )
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Driver, Target
+    from pgdrag.driver.process import Driver, Target
     from pgdrag.workloads import Listener
 
 

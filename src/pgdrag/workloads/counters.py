@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from pgdrag.measurement import Example, Measurement, Sum
+from pgdrag.model.measurement import Example, Measurement, Sum
 from pgdrag.workloads import Workload
 from pgdrag.workloads._counter_variants import CATALOGUE, DELTA, Variant
 from pgdrag.workloads._scripts import Script
@@ -28,7 +28,7 @@ from pgdrag.workloads._tables import look_up, run_setup
 from pgdrag.workloads.pgbench import pgbench_job
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Driver, Target
+    from pgdrag.driver.process import Driver, Target
     from pgdrag.workloads import Listener
 
 BYTES_WITHOUT_COUNTERS = 60_000_000

@@ -16,7 +16,7 @@ from pydantic import (
     field_validator,
 )
 
-from pgdrag.measurement import Example
+from pgdrag.model.measurement import Example
 from pgdrag.workloads import Workload
 from pgdrag.workloads._scripts import (
     LARGEST_WEIGHT,
@@ -29,7 +29,7 @@ from pgdrag.workloads._scripts import (
 from pgdrag.workloads._tables import run_setup
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Driver, Target
+    from pgdrag.driver.process import Driver, Target
     from pgdrag.workloads import Listener
 
 # Measured on PostgreSQL 18 with primary keys, after VACUUM; the rest is an empty cluster.

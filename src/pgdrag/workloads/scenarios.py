@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pgdrag.measurement import Example, Measurement
+from pgdrag.model.measurement import Example, Measurement
 from pgdrag.workloads import Workload
 from pgdrag.workloads._scripts import Script
 from pgdrag.workloads._tables import violated
 from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench, ScriptTable
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Driver, Target
+    from pgdrag.driver.process import Driver, Target
     from pgdrag.workloads import Listener
 
 _PARTS = 1_000_000  # weights are drawn by, in whole numbers

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pgdrag.load import Closed, LoadProfile
-from pgdrag.measurement import Example
+from pgdrag.model.load import Closed, LoadProfile
+from pgdrag.model.measurement import Example
 from pgdrag.workloads import Objection, Workload
 
 if TYPE_CHECKING:
-    from pgdrag.driver import Driver
+    from pgdrag.driver.process import Driver
 
 # Measured on PostgreSQL 18 with all indexes, after VACUUM ANALYZE.
 BYTES_PER_WAREHOUSE = 110_000_000

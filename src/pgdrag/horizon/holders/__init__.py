@@ -105,6 +105,4 @@ class Holder(ABC):
 
 def all_holders() -> dict[str, type[Holder]]:
     """Return every registered kind of holder, by name."""
-    import pgdrag.horizon.holders as package
-
-    return registry.registered(package, Holder)  # type: ignore[type-abstract]
+    return registry.registered("pgdrag.horizon.holders", Holder)  # type: ignore[type-abstract]

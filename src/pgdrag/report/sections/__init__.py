@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 from pgdrag import registry
-from pgdrag.analysis.findings import DesignFinding, Findings
+from pgdrag.findings.values import DesignFinding, Findings
 from pgdrag.report.document import Block
 
 
@@ -58,9 +58,9 @@ def found_of(findings: Findings, kind: type[F]) -> F:
 
 def all_sections() -> dict[str, type[Section]]:
     """Return every registered section, by name."""
-    import pgdrag.report.sections as package
-
-    return registry.registered(package, Section)  # type: ignore[type-abstract]
+    shared = registry.registered("pgdrag.report.sections", Section)  # type: ignore[type-abstract]
+    of_designs = registry.registered("pgdrag.designs", Section, module="section")  # type: ignore[type-abstract]
+    return {**shared, **of_designs}
 
 
 def sections_for(findings: Findings) -> tuple[Section, ...]:

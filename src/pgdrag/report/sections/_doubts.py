@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import as_sentence, listed
+from pgdrag.english import as_sentence, listed
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.document import Note, Tone
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pgdrag.analysis.findings import RungFinding
+from pgdrag.findings.values import RungFinding
 from pgdrag.report.document import Recording, TimeSeries
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json

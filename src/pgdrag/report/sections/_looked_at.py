@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.exhibits import Exhibits, PageStrip, Series, UpdateLook
-from pgdrag.plan import Observation, Outcome, Result
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model import Observation, Outcome, Result
+from pgdrag.model.exhibits import Exhibits, PageStrip, Series, UpdateLook
 
 COLLECTORS = ("row_versions", "update_cost")
 _WRONG = "results were wrong"

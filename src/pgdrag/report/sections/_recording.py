@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pgdrag.analysis.expecto.findings import WAIT_SERIES
-from pgdrag.analysis.expecto.speed import operational_speeds
-from pgdrag.analysis.findings import RungFinding
-from pgdrag.analysis.wording import capital
-from pgdrag.exhibits import Event, Series
-from pgdrag.measurement import Sample
-from pgdrag.plan import OPERATIONAL_SPEED
+from pgdrag.english import capital
+from pgdrag.findings.expecto.findings import WAIT_SERIES
+from pgdrag.findings.expecto.speed import operational_speeds
+from pgdrag.findings.values import RungFinding
+from pgdrag.model import OPERATIONAL_SPEED
+from pgdrag.model.exhibits import Event, Series
+from pgdrag.model.measurement import Sample
 from pgdrag.report.document import Mark, Panel, Recording, Trace
 from pgdrag.units import format_duration
 

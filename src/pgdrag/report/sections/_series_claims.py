@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pgdrag.analysis.claim_findings import Answer, OrderingFinding, SeriesClaimFinding
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.wording import as_sentence, counted, listed
+from pgdrag.english import as_sentence, counted, listed
+from pgdrag.findings.claim_findings import Answer, OrderingFinding, SeriesClaimFinding
+from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Column, Note, Table, Tone
 from pgdrag.units import format_duration, format_number

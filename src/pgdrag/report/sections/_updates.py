@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdrag.analysis.wording import counted
-from pgdrag.exhibits import UpdateLook
+from pgdrag.english import counted
+from pgdrag.model.exhibits import UpdateLook
 from pgdrag.report.document import (
     Align,
     Block,

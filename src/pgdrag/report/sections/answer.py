@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Answer, ClaimFinding, Findings
-from pgdrag.analysis.wording import counted, listed, slowdown_words
-from pgdrag.plan import Source
+from pgdrag.english import counted, listed
+from pgdrag.findings.values import Answer, ClaimFinding, Findings
+from pgdrag.findings.wording import slowdown_words
+from pgdrag.model import Source
 from pgdrag.report.cells import answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone
 from pgdrag.report.sections import Section

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import Align, Block, Cell, Column, Note, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 

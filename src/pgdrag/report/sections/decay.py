@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pgdrag.analysis.decay.findings import DecayFinding
-from pgdrag.analysis.decay.words import duration_words, share_words, way_words
-from pgdrag.analysis.findings import Findings, Interval, RungFinding
-from pgdrag.plan import HORIZON
+from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.decay.words import duration_words, share_words, way_words
+from pgdrag.findings.values import Findings, Interval, RungFinding
+from pgdrag.model import HORIZON
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
 from pgdrag.report.decay_chart import DecayPanel, Fitted, decay_chart
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.dose.findings import DOSES_MIN, DoseCurve
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.wording import as_sentence
+from pgdrag.english import as_sentence
+from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve
+from pgdrag.findings.values import Findings
 from pgdrag.report.cells import bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
 from pgdrag.report.dose_chart import Dose, DosePanel, dose_chart, dose_text

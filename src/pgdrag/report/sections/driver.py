@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import DriverFinding, Findings
-from pgdrag.analysis.innocence import BUSY, LATE_SHARE, LATE_US, driver_words
-from pgdrag.analysis.wording import percent_words
+from pgdrag.english import percent_words
+from pgdrag.findings.driver_limits import BUSY, LATE_SHARE, LATE_US, driver_words
+from pgdrag.findings.values import DriverFinding, Findings
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, Movement, RungFinding, SpentTime, Verdict
-from pgdrag.analysis.mechanisms.words import mechanisms_sentence
-from pgdrag.analysis.spent_time import spent_sentence
-from pgdrag.analysis.wording import (
-    as_sentence,
-    capital,
-    in_sentence,
-    listed,
-    percent_words,
-    slowdown_words,
-    value_words,
-)
+from pgdrag.english import as_sentence, capital, in_sentence, listed, percent_words
+from pgdrag.findings.mechanisms.words import mechanisms_sentence
+from pgdrag.findings.spent_time import spent_sentence
+from pgdrag.findings.values import Findings, Movement, RungFinding, SpentTime, Verdict
+from pgdrag.findings.wording import slowdown_words, value_words
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
     Align,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.expecto.findings import (
+from pgdrag.english import counted, listed, percent_words
+from pgdrag.findings.expecto.findings import (
     WAIT_SERIES,
     Correlation,
     ExpectoFinding,
     SmoothedCorrelation,
     WaitTypeFinding,
 )
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import counted, listed, percent_words
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.cells import NOTHING, slowdown_cell
 from pgdrag.report.document import (
     Align,

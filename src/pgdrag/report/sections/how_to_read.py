@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Answer, Findings, RungFinding
-from pgdrag.plan import Outcome
+from pgdrag.findings.values import Answer, Findings, RungFinding
+from pgdrag.model import Outcome
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import Block, Cell, KeyValues
 from pgdrag.report.sections import Section

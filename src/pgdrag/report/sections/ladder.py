@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import percent_words
-from pgdrag.plan import Outcome
+from pgdrag.english import percent_words
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model import Outcome
 from pgdrag.report.cells import (
     NOTHING,
     bounds_words,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings
-from pgdrag.load import BenchBaseRate, Closed, Open, Pacing
-from pgdrag.measurement import Latency
+from pgdrag.findings.values import Findings
+from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
+from pgdrag.model.measurement import Latency
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

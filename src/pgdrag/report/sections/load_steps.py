@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, StepFinding
+from pgdrag.findings.values import Findings, StepFinding
 from pgdrag.report.cells import NOTHING, bounds_words, slowdown_cell
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.mechanisms.findings import NAMED_SHARE, MechanismFinding, SignFinding
-from pgdrag.analysis.mechanisms.words import mechanisms_sentence, share_words
-from pgdrag.analysis.wording import listed, percent_words
+from pgdrag.english import listed, percent_words
+from pgdrag.findings.mechanisms.findings import NAMED_SHARE, MechanismFinding, SignFinding
+from pgdrag.findings.mechanisms.words import mechanisms_sentence, share_words
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.document import (
     Align,
     Block,

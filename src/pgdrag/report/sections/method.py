@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from pgdrag.analysis.decay.one_trial import trial_rate_words
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.wording import counted
-from pgdrag.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
-from pgdrag.plan import CopyMethod, RestoreCost, Result, Study
+from pgdrag.english import counted
+from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.findings.values import Findings
+from pgdrag.model import CopyMethod, RestoreCost, Result, Study
+from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
 from pgdrag.report.document import (
     Align,
     Block,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, PlanChange, RungFinding
-from pgdrag.analysis.plan_diff import plan_sentence
-from pgdrag.analysis.plan_nodes import Misestimate, misestimate
-from pgdrag.exhibits import StatementPlan
+from pgdrag.findings.plan_diff import plan_sentence
+from pgdrag.findings.plan_nodes import Misestimate, misestimate
+from pgdrag.findings.values import Findings, PlanChange, RungFinding
+from pgdrag.model.exhibits import StatementPlan
 from pgdrag.report.document import (
     Align,
     Block,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import capital
-from pgdrag.exhibits import ProcessIoUse
+from pgdrag.english import capital
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.exhibits import ProcessIoUse
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

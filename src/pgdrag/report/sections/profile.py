@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.document import (
     Align,
     Block,

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.dose.findings import Recovery
-from pgdrag.analysis.findings import Findings
-from pgdrag.analysis.holds.levels import NOTHING
-from pgdrag.analysis.wording import as_sentence
+from pgdrag.english import as_sentence
+from pgdrag.findings.dose.findings import Recovery
+from pgdrag.findings.holds.levels import NOTHING
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration

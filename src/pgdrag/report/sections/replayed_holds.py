@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.holds.replay import ReplayFinding
+from pgdrag.findings.holds.replay import ReplayFinding
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.document import (
     Align,
     Block,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings
-from pgdrag.exhibits import Series
+from pgdrag.findings.values import Findings
+from pgdrag.model.exhibits import Series
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (
     Align,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.plan import Applied, Level
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model import Applied, Level
 from pgdrag.report.document import Block, Cell, Column, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.statement_diff import StatementChange, StatementShare, statement_changes
+from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.cells import NOTHING, committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.cells import brief_slowdown, rate_cell
 from pgdrag.report.charts import StepRow, steps_chart, steps_text
 from pgdrag.report.document import Block, Figure

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import LADDER, Findings, RungFinding
-from pgdrag.analysis.wording import as_sentence, capital, counted, listed
-from pgdrag.exhibits import Event
+from pgdrag.english import as_sentence, capital, counted, listed
+from pgdrag.findings.values import LADDER, Findings, RungFinding
+from pgdrag.model.exhibits import Event
 from pgdrag.report.document import (
     Align,
     Block,

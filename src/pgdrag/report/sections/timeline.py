@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.measurement import Sample
+from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.measurement import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.sections import Section

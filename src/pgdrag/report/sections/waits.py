@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.findings import Findings, RungFinding
-from pgdrag.analysis.wording import percent_words
+from pgdrag.english import percent_words
+from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.analysis.dose.deciders import GROWING
-from pgdrag.analysis.dose.findings import Decider, DecidersFinding
-from pgdrag.analysis.findings import Findings, Interval
-from pgdrag.analysis.wording import as_sentence, counted, listed
+from pgdrag.english import as_sentence, counted, listed
+from pgdrag.findings.dose.deciders import GROWING
+from pgdrag.findings.dose.findings import Decider, DecidersFinding
+from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section

@@ -1,0 +1,71 @@
+"""How does an interaction read in a sentence?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdrag.designs.grid.findings import InteractionFinding
+from pgdrag.english import counted, listed
+from pgdrag.findings.values import Interval
+from pgdrag.findings.wording import inverse, slowdown_words
+from pgdrag.units import format_ratio
+
+_MOST_TOLD = 3  # interactions in the answer
+
+
+def interaction_sentence(found: InteractionFinding) -> str:
+    """Return what both do together, beside the product of what each does, with the interaction."""
+    names = " and ".join(
+        f"{name} {change}" for name, change in zip(found.factors, found.changes, strict=True)
+    )
+    over = (
+        f" (averaged over {counted(found.averaged_over, 'combination')} of the other factors)"
+        if found.averaged_over > 1
+        else ""
+    )
+    start = (
+        f"{names}{over}: together {_times(found.both.center)}, where their product would be "
+        f"{_times(found.product)}: the interaction is {slowdown_words(found.interaction)}"
+    )
+    if found.is_told:
+        return f"{start}."
+    if _excludes_one(found.interaction):
+        return f"{start}; of so many looks one may say that by chance."
+    seen = format_ratio(found.detectable)
+    return f"{start}, which may be none; one of {seen} or more would have been seen."
+
+
+def answer(found: Sequence[InteractionFinding], lacking: Sequence[str] = ()) -> str:
+    """Say which factors act on each other, the strongest first.
+
+    Args:
+        lacking: names of factors that could not be set here.
+    """
+    untested = f" {listed(lacking)} could not be set here." if lacking else ""
+    return _answer(found) + untested
+
+
+def _answer(found: Sequence[InteractionFinding]) -> str:
+    told = sorted(
+        (one for one in found if one.is_told),
+        key=lambda one: -max(one.interaction.center, inverse(one.interaction.center)),
+    )
+    if told:
+        more = len(told) - _MOST_TOLD
+        rest = f" {counted(more, 'further interaction')} was told." if more == 1 else ""
+        rest = rest or (f" {more} further interactions were told." if more > 1 else "")
+        return " ".join(one.sentence for one in told[:_MOST_TOLD]) + rest
+    if not found:
+        return "Whether the factors act on each other cannot be said: combinations have no number."
+    if len(found) == 1:
+        return found[0].sentence
+    return f"None of {len(found)} interactions could be told from none."
+
+
+def _times(slowdown: float) -> str:
+    way = "slower" if slowdown >= 1 else "faster"
+    return f"{format_ratio(max(slowdown, inverse(slowdown)))} {way}"
+
+
+def _excludes_one(found: Interval) -> bool:
+    return found.low > 1 or found.high < 1

@@ -1,0 +1,208 @@
+"""Which of many changes have an effect of their own? Two-level screening designs and what they show.
+
+A Hadamard matrix of order N sets N - 1 changes in N trials so that every effect is an average over all
+of them. Folded (each trial again with every change the other way round) no effect of a single change
+is mixed up with the interaction of any two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdrag.stats.distributions import student_beyond, student_quantile
+
+Matrix = npt.NDArray[np.int8]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The average effect of a change on the logarithm of throughput, over all settings of the others.
+
+    Attributes:
+        log: after less before; negative where the change slows.
+        half: half the width of its interval.
+        p: two-sided, for this change alone.
+        p_adjusted: after Holm, over all changes.
+    """
+
+    log: float
+    half: float
+    p: float
+    p_adjusted: float
+
+
+@dataclass(frozen=True)
+class Screened:
+    """What a screening shows.
+
+    Attributes:
+        effects: in the order of the changes.
+        error_log_sd: standard error of an effect.
+        dof: of that.
+        method: how the error was had, in a few words.
+        runs: trials with a number.
+    """
+
+    effects: tuple[Effect, ...]
+    error_log_sd: float
+    dof: float
+    method: str
+    runs: int
+
+
+def hadamard(order: int) -> Matrix | None:
+    """Return a normalised Hadamard matrix of this order; None where none of the constructions has one.
+
+    Source: Sylvester 1867 (doubling); Paley 1933 (both constructions, over prime fields).
+    """
+    if order == 1:
+        return np.ones((1, 1), dtype=np.int8)
+    if order == 2:
+        return np.array([[1, 1], [1, -1]], dtype=np.int8)
+    found = _paley_one(order)
+    if found is None and order % 2 == 0:
+        half = hadamard(order // 2)
+        if half is not None and half.shape[0] * 2 == order:
+            found = np.block([[half, half], [half, -half]]).astype(np.int8)
+    if found is None:
+        found = _paley_two(order)
+    return None if found is None else _normalised(found)
+
+
+def screening_matrix(count: int, *, is_folded: bool = True) -> Matrix:
+    """Return a design for so many changes: a row a trial, a column a change, 1 where it is made.
+
+    The smallest Hadamard matrix with more columns than changes; its first column is the mean.
+    """
+    assert count >= 1, "nothing to screen"
+    order = 4 * (count // 4 + 1)
+    while (found := hadamard(order)) is None:
+        order += 4
+    columns = found[:, 1 : count + 1]
+    return np.vstack([columns, -columns]) if is_folded else columns.copy()
+
+
+def screen(
+    design: npt.ArrayLike, logs: npt.ArrayLike, *, confidence: float = 0.95
+) -> Screened | None:
+    """Estimate the effect of every change from trials, each with its row of the design.
+
+    Args:
+        design: a row a trial, as of `screening_matrix`; rows stand as often as they were run.
+        logs: logarithms of throughput.
+
+    Returns:
+        None where the trials cannot tell the changes apart. Trials that are missing cost precision, but
+        make no effect wrong: all effects are fitted together.
+
+    Source: pure error from repeats of a row, else Lenth's pseudo standard error (1989); Holm 1979.
+    """
+    rows = np.asarray(design, dtype=float)
+    y = np.asarray(logs, dtype=float)
+    count = rows.shape[1] if rows.ndim == 2 else 0
+    if count == 0 or len(y) <= count:
+        return None
+    x = np.column_stack([np.ones(len(y)), rows])
+    if np.linalg.matrix_rank(x) <= count:
+        return None
+    spread = np.linalg.inv(x.T @ x)
+    # From one level to the other is a step of two.
+    effects = 2 * (spread @ x.T @ y)[1:]
+    scale = 2 * np.sqrt(np.diag(spread))[1:]
+    error, dof, method = _error(rows, y, effects, float(np.median(scale)))
+    ses = error * scale / float(np.median(scale))
+    quantile = student_quantile((1 + confidence) / 2, dof)
+    ps = [
+        2 * student_beyond(abs(effect) / se, dof) if se > 0 else float(effect == 0)
+        for effect, se in zip(effects, ses, strict=True)
+    ]
+    return Screened(
+        tuple(
+            Effect(float(effect), quantile * float(se), p, adjusted)
+            for effect, se, p, adjusted in zip(effects, ses, ps, holm(ps), strict=True)
+        ),
+        error,
+        dof,
+        method,
+        len(y),
+    )
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values adjusted so that in all of them together one is wrong as often as in one alone."""
+    adjusted, floor = [0.0] * len(ps), 0.0
+    for rank, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
+        floor = max(floor, min(1.0, (len(ps) - rank) * ps[at]))
+        adjusted[at] = floor
+    return adjusted
+
+
+def lenth(effects: Sequence[float]) -> tuple[float, float]:
+    """Return the pseudo standard error of unrepeated effects, and its degrees of freedom.
+
+    It rests on most of the effects being none: so it is with many settings.
+    """
+    sizes = np.abs(np.asarray(effects, dtype=float))
+    first = 1.5 * float(np.median(sizes))
+    kept = sizes[sizes < 2.5 * first] if first > 0 else sizes
+    return 1.5 * float(np.median(kept)) if len(kept) else 0.0, max(len(sizes) / 3, 1.0)
+
+
+def _error(rows: Floats, y: Floats, effects: Floats, scale: float) -> tuple[float, float, str]:
+    repeats: dict[tuple[float, ...], list[float]] = {}
+    for row, value in zip(rows, y, strict=True):
+        repeats.setdefault(tuple(row), []).append(float(value))
+    dof = sum(len(values) - 1 for values in repeats.values())
+    if dof >= len(effects) / 3:
+        squares = sum(float(np.var(x)) * len(x) for x in repeats.values())
+        return math.sqrt(squares / dof) * scale, float(dof), f"pure error of {dof} repeats"
+    error, dof_lenth = lenth([float(one) for one in effects])
+    return error, dof_lenth, "Lenth's pseudo standard error of the effects themselves"
+
+
+def _paley_one(order: int) -> Matrix | None:
+    """Paley's first construction: order q + 1 for a prime q that leaves 3 when divided by 4."""
+    q = order - 1
+    if q % 4 != 3 or not _is_prime(q):
+        return None
+    core = _jacobsthal(q)
+    skew = np.zeros((order, order), dtype=np.int64)
+    skew[0, 1:], skew[1:, 0], skew[1:, 1:] = 1, -1, core
+    return (skew + np.eye(order, dtype=np.int64)).astype(np.int8)
+
+
+def _paley_two(order: int) -> Matrix | None:
+    """Paley's second: order 2 (q + 1) for a prime q that leaves 1 when divided by 4."""
+    if order % 2:
+        return None
+    q = order // 2 - 1
+    if q < 5 or q % 4 != 1 or not _is_prime(q):
+        return None
+    symmetric = np.zeros((q + 1, q + 1), dtype=np.int64)
+    symmetric[0, 1:], symmetric[1:, 0], symmetric[1:, 1:] = 1, 1, _jacobsthal(q)
+    zero, plus = np.array([[1, -1], [-1, -1]]), np.array([[1, 1], [1, -1]])
+    found = np.kron(symmetric, plus) + np.kron(np.eye(q + 1, dtype=np.int64), zero)
+    return found.astype(np.int8)
+
+
+def _jacobsthal(q: int) -> npt.NDArray[np.int64]:
+    """Return the matrix of quadratic characters of all differences modulo q."""
+    squares = {i * i % q for i in range(1, q)}
+    character = [0, *(1 if i in squares else -1 for i in range(1, q))]
+    return np.array([[character[(i - j) % q] for j in range(q)] for i in range(q)])
+
+
+def _normalised(matrix: Matrix) -> Matrix:
+    """Return the matrix with a first row and a first column of ones."""
+    matrix = matrix * matrix[:, :1]
+    return (matrix * matrix[:1, :]).astype(np.int8)
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % i for i in range(2, math.isqrt(number) + 1))

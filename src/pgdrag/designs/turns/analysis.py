@@ -1,0 +1,62 @@
+"""What did a measurement by turns find? What looking costs in throughput, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from pgdrag.designs.compare.rules import ratio_of
+from pgdrag.designs.turns.measure import TurnBlock, TurnsFinding, blocks_of, logs_of
+from pgdrag.english import counted
+from pgdrag.findings.design_analysis import DesignAnalysis
+from pgdrag.findings.values import Interval
+from pgdrag.model import Outcome, RunRecord
+from pgdrag.stats.paired import interval
+from pgdrag.units import format_interval
+
+_CONFIDENCE = 0.95
+_FEW = 10  # blocks
+_FEW_HINT = "measure longer windows, or give a larger --pairs"
+
+
+class TurnsAnalysis(DesignAnalysis):
+    """The collectors' cost."""
+
+    name: ClassVar[str] = "turns"
+
+    def find(self, run: RunRecord) -> TurnsFinding:
+        """Return it from all trials that were measured."""
+        measured = [one for one in run.results if one.outcome is Outcome.MEASURED]
+        by_trial = [blocks_of(one) for one in measured]
+        blocks = tuple(block for found in by_trial for block in found)
+        cost = _cost(blocks, run)
+        return TurnsFinding(
+            answer=_answer(cost, len(blocks)),
+            warnings=tuple(_doubts(cost, len(blocks))),
+            slowdown=cost,
+            blocks=blocks,
+            trials=sum(bool(found) for found in by_trial),
+        )
+
+
+def _cost(blocks: tuple[TurnBlock, ...], run: RunRecord) -> Interval | None:
+    if len(blocks) < 2:
+        return None
+    confidence = run.study.design_parameters.get("confidence", _CONFIDENCE)
+    assert isinstance(confidence, float), confidence
+    return ratio_of(interval(logs_of(blocks), confidence=confidence), confidence)
+
+
+def _answer(cost: Interval | None, blocks: int) -> str:
+    if cost is None:
+        return "No trial has told yet what the collectors cost."
+    ratio = format_interval(cost.low, cost.center, cost.high)
+    return (
+        f"Throughput while the collectors rest is {ratio} that while they look, from "
+        f"{counted(blocks, 'block')} of four turns within the trials' windows."
+    )
+
+
+def _doubts(cost: Interval | None, blocks: int) -> Iterator[str]:
+    if cost is not None and blocks < _FEW:
+        yield f"{blocks} blocks of turns are few: {_FEW_HINT}"

@@ -1,0 +1,61 @@
+"""What looking costs: every block of turns, and the interval that they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import geometric_mean
+from typing import ClassVar
+
+from pgdrag.designs.turns.measure import TurnsFinding
+from pgdrag.english import counted
+from pgdrag.findings.values import Findings
+from pgdrag.report.document import Block, Cell, Figure, KeyValues
+from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
+from pgdrag.report.sections import Section, found_of
+from pgdrag.units import format_interval, format_rate
+
+_SMALL = 1.01  # what the collectors are to stay below
+
+
+class TurnsSection(Section):
+    """Throughput while the collectors rest against throughput while they look."""
+
+    name: ClassVar[str] = "turns"
+    summary: ClassVar[str] = "what the collectors cost, from turns of looking and resting"
+    title: ClassVar[str] = "What looking costs"
+    order: ClassVar[int] = 16
+    is_folded: ClassVar[bool] = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is something to show as soon as there are two blocks."""
+        return isinstance(findings.found, TurnsFinding) and findings.found.slowdown is not None
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the picture and the numbers."""
+        found = found_of(findings, TurnsFinding)
+        cost = found.slowdown
+        assert cost is not None, "see applies"
+        words = format_interval(cost.low, cost.center, cost.high)
+        shown = PairsPicture(cost, words, tuple(x.slowdown for x in found.blocks), _SMALL)
+        caption = (
+            "Throughput at rest divided by that while looking: the interval, and below it each block of "
+            "four neighbouring turns in the order run. The band is 1 % to either side."
+        )
+        looking = geometric_mean([x.looking_per_s for x in found.blocks])
+        resting = geometric_mean([x.resting_per_s for x in found.blocks])
+        count = f"{counted(len(found.blocks), 'block')} in {counted(found.trials, 'trial')}"
+        return (
+            Figure(pairs_chart(shown, self.title, found.answer), caption, pairs_text(shown)),
+            KeyValues(
+                (
+                    ("While they rest", Cell(format_rate(resting))),
+                    ("While they look", Cell(format_rate(looking))),
+                    ("Rest to look", Cell(words, f"{cost.confidence * 100:.3g} %: {cost.method}")),
+                    ("From", Cell(count)),
+                )
+            ),
+        )
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the same."""
+        return self.blocks(findings)

@@ -1,0 +1,1 @@
+"""The load driver's process, the contract it speaks, and connection strings."""

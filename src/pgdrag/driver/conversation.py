@@ -1,0 +1,205 @@
+"""How does pgdrag talk with the load driver's process?
+
+Every wait is bounded, and whatever happens, the process has ended when the conversation has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pgdrag.driver.contract import (
+    CONTRACT,
+    DoneLine,
+    ErrorLine,
+    HelloLine,
+    Line,
+    breach,
+    measurement_of,
+    parse_line,
+)
+from pgdrag.errors import DriverError
+
+# How long the driver waits for work that it has cancelled.
+GRACE_S = 5.0
+# After its grace the driver gives threads that do not end this long, and then ends without them.
+THREADS_GIVEN_UP_S = 10.0
+# So a driver that was told to end has ended, whatever its threads do.
+_CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
+
+L = TypeVar("L", bound=Line)
+Listener = Callable[[Line], None]
+
+
+def ignore(line: Line) -> None:
+    """Listen to a driver without caring what it says."""
+
+
+@contextlib.contextmanager
+def conversation(binary: Path, job: Mapping[str, Any], listen: Listener) -> Iterator[Conversation]:
+    """Start the driver and tell it its job; whoever leaves the block in the middle of it ends it.
+
+    Raises:
+        DriverError: the driver cannot be executed.
+    """
+    with tempfile.TemporaryFile() as log, _process(binary, log) as process:
+        talk = Conversation(process, log, listen)
+        try:
+            talk.say(job)
+            yield talk
+        except BaseException:
+            # The driver cancels its statements, then ends.
+            process.terminate()
+            talk.drain(_CANCELLED_S)
+            raise
+
+
+class Conversation:
+    """What is said to a driver's process, and what it answers; every wait is bounded."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes], listen: Listener) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._log = log
+        self._listen = listen
+        self._pipe = process.stdout
+        self._held = b""
+        self._has_greeted = False
+
+    @property
+    def pid(self) -> int:
+        """The driver's process."""
+        return self._process.pid
+
+    def say(self, line: Mapping[str, Any]) -> None:
+        """Write a line to the driver."""
+        assert self._process.stdin is not None
+        # A driver that has died already says why on its standard error.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(line).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def until(self, kind: type[L], timeout_s: float, note: Listener = ignore) -> L:
+        """Return the next line of a kind; the lines up to it are told to those who listen.
+
+        Raises:
+            DriverError: the driver ended before it, with its own error or without a word, broke
+                the contract, or took longer than `timeout_s`.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            while (text := self._line(deadline)) is not None:
+                line = parse_line(text)
+                self._check_greeting(line)
+                note(line)
+                self._listen(line)
+                if isinstance(line, kind):
+                    return line
+                _check_goes_on(line)
+        except TimeoutError:
+            raise DriverError(f"load driver did not end within {timeout_s:.0f} s") from None
+        raise self._silent_end()
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait for the end of what the driver says, so that it is not kept from saying it."""
+        deadline = time.monotonic() + timeout_s
+        with contextlib.suppress(TimeoutError):
+            while self._line(deadline) is not None:
+                pass
+
+    def _line(self, deadline: float) -> bytes | None:
+        """Return the next line; None at end of file.
+
+        Raises:
+            TimeoutError: it is too late for one.
+        """
+        while b"\n" not in self._held:
+            chunk = self._chunk(deadline)
+            if not chunk:
+                return None
+            self._held += chunk
+        line, _, self._held = self._held.partition(b"\n")
+        return line
+
+    def _chunk(self, deadline: float) -> bytes:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._pipe, selectors.EVENT_READ)
+            left_s = deadline - time.monotonic()
+            # A driver that talks without end is late as well.
+            if left_s < 0 or not selector.select(left_s):
+                raise TimeoutError
+        return os.read(self._pipe.fileno(), 1 << 16)
+
+    def _check_greeting(self, line: Line) -> None:
+        if not self._has_greeted and not isinstance(line, HelloLine | ErrorLine):
+            raise breach(f"its first line is of type {line.type}")
+        if isinstance(line, HelloLine) and line.contract != CONTRACT:
+            raise breach(f"it speaks version {line.contract}, not {CONTRACT}")
+        self._has_greeted = True
+
+    def _silent_end(self) -> DriverError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        return DriverError(
+            f"load driver ended without a result, exit status {self._process.poll()}",
+            detail=_tail(self._log) or "It wrote nothing to its standard error.",
+        )
+
+
+@contextlib.contextmanager
+def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the driver in a session of its own, so that Ctrl-C reaches pgdrag alone; end it."""
+    try:
+        process = subprocess.Popen(
+            [binary],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise DriverError(f'could not execute load driver "{binary}": {error.strerror}') from error
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for wait_s, number in ((1.0, signal.SIGTERM), (_CANCELLED_S, signal.SIGKILL)):
+        try:
+            process.wait(timeout=wait_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+        else:
+            return
+    process.wait(timeout=10)
+
+
+def _check_goes_on(line: Line) -> None:
+    """Raise where a line that was not waited for is a driver's last."""
+    if isinstance(line, ErrorLine):
+        where = f"The load driver was in its phase {line.phase}." if line.phase else None
+        raise DriverError(line.message, sqlstate=line.sqlstate, detail=where)
+    if isinstance(line, DoneLine):
+        # Before the window was asked for: `measurement_of` says why, if it was stopped.
+        measurement_of(line, ())
+        raise breach("it was done before it was asked to measure")
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read()[-2000:].decode(errors="replace").strip()

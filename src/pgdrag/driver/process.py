@@ -1,0 +1,384 @@
+"""How is the load driver told what to do, and what does it answer?
+
+The only place that writes the driver's jobs (docs/reference/driver-contract.md); what it may answer
+is in `contract`, and its process in `conversation`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sysconfig
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pgdrag.driver.contract import (
+    CONTRACT,
+    DoneLine,
+    HelloLine,
+    IntervalLine,
+    Line,
+    WaitsLine,
+    WarmLine,
+    breach,
+    measurement_of,
+)
+from pgdrag.driver.conversation import (
+    GRACE_S,
+    THREADS_GIVEN_UP_S,
+    Conversation,
+    Listener,
+    conversation,
+    ignore,
+)
+from pgdrag.errors import DriverError
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Example, Measurement
+
+# For all connections together; and for the collectors, between the warm-up and the window.
+CONNECT_TIMEOUT_S = 120.0
+INTERVAL_S = 1.0
+WATCH_NAME = "pgdrag watch"  # in pg_stat_activity
+WATCH_INTERVAL_S = 0.25
+WATCH_LONGEST_S = 7 * 86_400.0
+WATCH_ENDS_WITHIN_S = 20.0
+# How much longer than its job the driver may take before it is considered hung and killed.
+SLACK_S = 30.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the driver connects to; `host` is a socket directory or a host name.
+
+    `bin_dir` has the server's own programs, for those who run them; None where it is unknown.
+    """
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str | None = None
+    bin_dir: Path | None = None
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What a watch saw in an interval.
+
+    Attributes:
+        started_unix_s, finished_unix_s: the interval, on the wall clock.
+        looks: how often it looked; more often than not at least once.
+        processes: by type of backend and wait ("IO:DataFileRead"; "": on a processor or wanting one),
+            how many processes were seen so, added up over the looks.
+    """
+
+    started_unix_s: float
+    finished_unix_s: float
+    looks: int
+    processes: Mapping[str, Mapping[str, int]]
+
+
+# A job names a server, also where none is needed.
+_NOWHERE = Target("/nowhere", 5432, "nobody", "nothing")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a dataset took: rows, bytes sent, and seconds by phase."""
+
+    rows: int
+    bytes: int
+    elapsed_s: float
+    phases_s: Mapping[str, float]
+
+
+def find_driver() -> Path:
+    """Return the driver's binary: $PGDRAG_DRIVER, or the one installed beside this Python.
+
+    Raises:
+        DriverError: there is none.
+    """
+    named = os.environ.get("PGDRAG_DRIVER")
+    beside = Path(sysconfig.get_path("scripts")) / "pgdrag-driver"
+    on_path = shutil.which("pgdrag-driver")
+    for candidate in (named, beside, on_path):
+        if candidate and Path(candidate).is_file() and os.access(candidate, os.X_OK):
+            return Path(candidate)
+        if candidate and candidate == named:
+            raise DriverError(f'load driver "{named}", named by PGDRAG_DRIVER, cannot be executed')
+    raise DriverError(
+        "load driver is not installed",
+        detail=f"There is no pgdrag-driver in {beside.parent} nor on the PATH.",
+        hint="Install pgdrag with pip, which builds it with cargo, or name it in PGDRAG_DRIVER.",
+    )
+
+
+class Driver:
+    """The load driver: one process a job."""
+
+    def __init__(self, binary: Path) -> None:
+        self.binary = binary
+
+    def load(
+        self,
+        target: Target,
+        workload: Mapping[str, object],
+        *,
+        seed: int,
+        parallelism: int,
+        timeout_s: float,
+        listen: Listener = ignore,
+    ) -> Load:
+        """Make and fill the workload's tables.
+
+        Raises:
+            DriverError: the server refused, or the driver failed or took longer than `timeout_s`.
+        """
+        job = driver_job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
+        with conversation(self.binary, job, listen) as talk:
+            done = talk.until(DoneLine, timeout_s)
+        assert done.rows is not None, "a load's done line has rows"
+        assert done.bytes is not None, "a load's done line has bytes"
+        return Load(done.rows, done.bytes, done.elapsed_s or done.t_s, done.phases or {})
+
+    @contextlib.contextmanager
+    def driving(
+        self,
+        target: Target,
+        workload: Mapping[str, object],
+        load: LoadProfile,
+        *,
+        seed: int,
+        listen: Listener = ignore,
+    ) -> Iterator[Driving]:
+        """Start driving the workload; the caller lets it warm up, looks around, and measures.
+
+        One process, and one stream of transactions, from the first to the last. Whoever leaves
+        the block earlier ends it: what runs on the server is cancelled.
+        """
+        job = driver_job("run", target, workload, seed) | {"run": _run(load)}
+        with conversation(self.binary, job, listen) as talk:
+            yield Driving(talk, load)
+
+    def run(
+        self,
+        target: Target,
+        workload: Mapping[str, object],
+        load: LoadProfile,
+        *,
+        seed: int,
+        listen: Listener = ignore,
+    ) -> Measurement:
+        """Warm up, measure, and return what was counted in the window.
+
+        Raises:
+            DriverError: the driver could not connect, failed, or did not end in bounded time.
+        """
+        with self.driving(target, workload, load, seed=seed, listen=listen) as driving:
+            driving.warm_up()
+            return driving.measure()
+
+    @contextlib.contextmanager
+    def watching(self, target: Target, *, every_s: float, seed: int = 0) -> Iterator[Watching]:
+        """Watch what the server's processes wait for, `every_s` on average, until it is ended.
+
+        Raises:
+            DriverError: the driver cannot be executed.
+        """
+        job = driver_job("watch", target, None, seed)
+        job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
+        job["server"]["application_name"] = WATCH_NAME
+        with conversation(self.binary, job, ignore) as talk:
+            yield Watching(talk)
+
+    def compile(self, workload: Mapping[str, object]) -> None:
+        """Return if the workload's scripts have no mistake; nothing is connected to.
+
+        Raises:
+            DriverError: one has, and is named with its line; or the driver failed.
+        """
+        self._compiled(workload, 0)
+
+    def examples(self, workload: Mapping[str, object], *, seed: int) -> tuple[Example, ...]:
+        """Return each statement that the workload sends, with values; nothing is connected to.
+
+        Raises:
+            DriverError: a script has a mistake, or the driver failed.
+        """
+        done = self._compiled(workload, seed)
+        if done.examples is None:
+            raise breach("a compilation's done line lacks examples")
+        return tuple(Example(x.transaction, x.text, tuple(x.values)) for x in done.examples)
+
+    def _compiled(self, workload: Mapping[str, object], seed: int) -> DoneLine:
+        job = driver_job("compile", _NOWHERE, workload, seed)
+        with conversation(self.binary, job, ignore) as talk:
+            return talk.until(DoneLine, SLACK_S)
+
+    def check(
+        self, target: Target, workload: Mapping[str, object], *, timeout_s: float
+    ) -> tuple[str, ...]:
+        """Return a sentence for each consistency condition that the dataset violates.
+
+        Raises:
+            DriverError: the check could not be carried out.
+        """
+        found = self.conditions(target, workload, timeout_s=timeout_s)
+        return tuple(f"{name}: {broken}" for name, broken in found.items() if broken)
+
+    def conditions(
+        self, target: Target, workload: Mapping[str, object], *, timeout_s: float
+    ) -> dict[str, str]:
+        """Return what violates each consistency condition, by its name; "" where it holds.
+
+        Raises:
+            DriverError: the check could not be carried out.
+        """
+        with conversation(self.binary, driver_job("check", target, workload, 0), ignore) as talk:
+            done = talk.until(DoneLine, timeout_s)
+        assert done.violations is not None, "a check's done line has violations"
+        broken = {v.condition: f"{v.message} ({v.count})" for v in done.violations}
+        return {name: broken.get(name, "") for name in [*(done.checked or ()), *broken]}
+
+
+class Watching:
+    """A watch under way. What it says is read meanwhile, so that it never waits for a reader."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._started_unix_s = 0.0
+        self._intervals: list[Waits] = []
+        self._done: DoneLine | None = None
+        self._error: DriverError | None = None
+        self._thread = threading.Thread(target=self._listen, name="pgdrag-watch", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The process that watches."""
+        return self._talk.pid
+
+    def rest(self) -> None:
+        """Keep it from looking until `look`."""
+        self._talk.say({"type": "rest"})
+
+    def look(self) -> None:
+        """Let it look again; looks that it missed are not made up for."""
+        self._talk.say({"type": "look"})
+
+    def end(self) -> tuple[Waits, ...]:
+        """End it, and return what it saw, interval by interval.
+
+        Raises:
+            DriverError: the driver could not connect, lost its session, or did not end in time.
+        """
+        self._talk.say({"type": "end"})
+        self._thread.join(timeout=WATCH_ENDS_WITHIN_S)
+        if self._error is not None:
+            raise self._error
+        if self._done is None:
+            raise DriverError(f"load driver did not end its watch in {WATCH_ENDS_WITHIN_S:.0f} s")
+        return tuple(self._intervals)
+
+    def _listen(self) -> None:
+        try:
+            self._done = self._talk.until(DoneLine, WATCH_LONGEST_S, self._note)
+        except DriverError as error:
+            self._error = error
+        except (OSError, ValueError):
+            return  # whoever watched has left in the middle of it, and closed the pipe
+
+    def _note(self, line: Line) -> None:
+        if isinstance(line, HelloLine):
+            self._started_unix_s = line.started_unix_s
+        elif isinstance(line, WaitsLine):
+            finished_unix_s = self._started_unix_s + line.t_s
+            self._intervals.append(
+                Waits(
+                    finished_unix_s - line.duration_s, finished_unix_s, line.looks, line.processes
+                )
+            )
+
+
+class Driving:
+    """A load under way: first `warm_up`, then `measure`, each once."""
+
+    def __init__(self, talk: Conversation, load: LoadProfile) -> None:
+        self._talk = talk
+        self._load = load
+
+    def warm_up(self) -> None:
+        """Return when the warm-up is over; the load goes on.
+
+        Raises:
+            DriverError: the driver could not connect, failed, or did not warm up in bounded time.
+        """
+        self._talk.until(WarmLine, CONNECT_TIMEOUT_S + self._load.warm_up_s + SLACK_S)
+
+    def measure(self) -> Measurement:
+        """Open the measured window, and return what was counted in it when it has ended.
+
+        Raises:
+            DriverError: the driver failed, broke its contract, or did not end in bounded time.
+        """
+        intervals: list[IntervalLine] = []
+
+        def note(line: Line) -> None:
+            if isinstance(line, IntervalLine):
+                intervals.append(line)
+
+        self._talk.say({"type": "measure"})
+        timeout_s = self._load.budget_s + GRACE_S + THREADS_GIVEN_UP_S + SLACK_S
+        return measurement_of(self._talk.until(DoneLine, timeout_s, note), intervals)
+
+
+def driver_job(
+    action: str,
+    target: Target,
+    workload: Mapping[str, object] | None,
+    seed: int,
+    *,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+) -> dict[str, Any]:
+    """Return a job of the contract, which lacks only what `run`, `load` or `watch` needs of its own."""
+    return {
+        "contract": CONTRACT,
+        "action": action,
+        "server": {
+            "host": target.host,
+            "port": target.port,
+            "user": target.user,
+            "database": target.database,
+            "password": target.password,
+            "application_name": "pgdrag",
+            "connect_timeout_s": connect_timeout_s,
+        },
+        "die_with_parent": True,
+        "seed": seed,
+        "workload": workload if workload is None else dict(workload),
+        "run": None,
+        "load": None,
+    }
+
+
+def _run(load: LoadProfile) -> dict[str, Any]:
+    return {
+        "connections": load.connections,
+        "threads": load.threads,
+        "reconnect": load.reconnect,
+        "warm_up_s": load.warm_up_s,
+        "handshake": True,
+        "duration_s": load.measure_s,
+        "transactions": load.transactions,
+        "min_commits": load.min_commits,
+        "budget_s": load.budget_s,
+        "interval_s": INTERVAL_S,
+        "grace_s": GRACE_S,
+        "pacing": asdict(load.pacing),
+        "steps": [asdict(step) for step in load.steps],
+        "latency_limit_us": load.latency_limit_us,
+    }

@@ -1,0 +1,42 @@
+"""Words and numbers in a sentence: counts, lists, capitals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def percent_words(share: float) -> str:
+    """Return a share in whole per cent: `83 %`."""
+    return f"{share * 100:.0f} %"
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital at its beginning; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def in_sentence(label: str) -> str:
+    """Return a label as it stands within a sentence: `WAL per transaction` keeps its capitals."""
+    first = label.split(" ", 1)[0]
+    return label if first != first.capitalize() else label[:1].lower() + label[1:]
+
+
+def as_sentence(text: str) -> str:
+    """Return words as a sentence: with a capital and a full stop; names stay as they are."""
+    first = text.split(" ", 1)[0]
+    is_name = "_" in first or text[len(first) :].startswith(" = ")
+    start = text if is_name else capital(text)
+    return start if start.endswith((".", "!", "?")) else f"{start}."
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join as `a`, `a and b` or `a, b and c`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 trial`, `3 trials` or `3 quantities`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {plural}"

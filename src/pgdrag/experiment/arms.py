@@ -1,0 +1,230 @@
+"""Which treatment does an argument of `compare`, `ablate` or `bisect` mean?
+
+An arm is written as what a person has at hand: a postgresql.conf, `name=value` pairs, a rung of an
+experiment, a server version, or `default` for a server as it comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
+from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
+from pgdrag.experiment.mistakes import error_of_all
+from pgdrag.experiment.model import SETTING
+from pgdrag.factors import Problem
+from pgdrag.factors.server import SERVER
+from pgdrag.model import Level, Rung, Study, Treatment
+from pgdrag.model.changes import Change
+from pgdrag.servers.conf import ConfLine, effective, fold, is_name, parse_pasted
+from pgdrag.servers.settings import SettingsCatalog
+
+DEFAULT = "default"
+LARGEST_CONF_BYTES = 1_000_000
+LONGEST_LABEL = 40  # more would not fit into the names of treatments made of it
+
+_VERSION = re.compile(r"\d+(\.\d+)?")
+_PAIR = re.compile(r"(?:^|,)\s*(?=[A-Za-z_][A-Za-z0-9_.$]*\s*=)")
+HOW_TO_WRITE = (
+    "Give a postgresql.conf, name=value pairs with commas between them, EXPERIMENT:RUNG, "
+    'a server version such as 17, or "default".'
+)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one argument means.
+
+    Attributes:
+        label: what reports call it.
+        levels: by the server's own names; what is not named keeps the server's default.
+        mends: what had to be mended in pasted text.
+        experiment: where it is a rung's: the experiment, whose workload goes with it.
+    """
+
+    label: str
+    levels: tuple[Level, ...]
+    mends: tuple[str, ...] = ()
+    experiment: Experiment | None = None
+    _file: Path | None = None
+    _lines: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def treatment(self) -> Treatment:
+        """The arm as a treatment."""
+        return Treatment(self.label, self.levels)
+
+    def refuse_mistakes(self, problems: Iterable[Problem]) -> None:
+        """Refuse levels that nobody could run, with their lines where they stand in a file.
+
+        Raises:
+            ExperimentError: of all such levels of a file.
+            UsageError: of the first one where there is no file.
+        """
+        mistakes = [x for x in problems if x.is_mistake and x.level in self.levels]
+        if not mistakes:
+            return
+        if self._file is None:
+            raise UsageError(f'in "{self.label}": {mistakes[0].message}', hint=mistakes[0].hint)
+        lines = dict(self._lines)
+        placed = [(lines.get(x.level.name, 1), x.message, x.hint) for x in mistakes]
+        raise error_of_all(placed, self._file)
+
+
+def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) -> Arm:
+    """Return the arm that an argument means.
+
+    Args:
+        settings: what the server says of its settings: names are spelt as it spells them.
+        scale: of an experiment; by default its first.
+
+    Raises:
+        UsageError: it means none.
+        ConfError: the file is no postgresql.conf.
+        ExperimentError: the experiment cannot be read.
+    """
+    path = Path(text)
+    if text == DEFAULT:
+        return Arm(DEFAULT, ())
+    if path.is_file() and path.suffix != ".toml":
+        return _conf_arm(path, settings)
+    if _VERSION.fullmatch(text) or path.is_dir():
+        return Arm(
+            f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
+        )
+    if "=" in text and not path.is_file():
+        return _pairs_arm(text, settings)
+    return _experiment_arm(text, scale)
+
+
+def server_level(wanted: str) -> Level:
+    """Return the level of the factor that chooses the server: a version, or a directory."""
+    return Level(SERVER, "postgres", wanted)
+
+
+def two_labels(first: Arm, second: Arm) -> tuple[str, str]:
+    """Return what two arms are called beside each other, never the same."""
+    labels = [_shortened(first.label), _shortened(second.label)]
+    if labels[0] == labels[1]:
+        labels = [
+            f"{label[: LONGEST_LABEL - 4]} ({letter})"
+            for label, letter in zip(labels, "AB", strict=True)
+        ]
+    return labels[0], labels[1]
+
+
+def is_inert(change: Change, settings: SettingsCatalog) -> bool:
+    """Tell whether a change leaves a setting as it is: written differently, or the server's default."""
+    if change.factor[0] != SETTING:
+        return False
+    try:
+        default = settings.find(change.name).boot_value or ""
+        before, after = (
+            settings.canonical(change.name, default if level is None else level.value)
+            for level in (change.before, change.after)
+        )
+    except SettingError:
+        return False  # a problem, and told as such
+    return before == after
+
+
+def categories(changes: Iterable[Change], settings: SettingsCatalog) -> dict[str, str]:
+    """Return the group of each changed factor: PostgreSQL's category of a setting, else its kind."""
+    found = {}
+    for change in changes:
+        kind, name = change.factor
+        try:
+            found[name] = settings.find(name).category if kind == SETTING else kind
+        except SettingError:
+            found[name] = "unknown here"
+    return found
+
+
+def _conf_arm(path: Path, settings: SettingsCatalog) -> Arm:
+    try:
+        if path.stat().st_size > LARGEST_CONF_BYTES:
+            raise ConfError("larger than any postgresql.conf, 1 MB", path=path)
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise UsageError(f'could not read "{path}": {error.strerror}') from None
+    lines, mends = parse_pasted(text, path=path)
+    found = effective(lines)
+    if not found:
+        raise ConfError("no line sets anything", path=path, hint=f'Or write "{DEFAULT}".')
+    return Arm(
+        label=path.name,
+        levels=_levels(found.values(), settings),
+        mends=tuple(f"{path.name}, {mend.what}" for mend in mends),
+        _file=path,
+        _lines=tuple((_spelt(line.name, settings), line.line) for line in found.values()),
+    )
+
+
+def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
+    pairs = [part.strip().rstrip(",") for part in _PAIR.split(text) if part.strip()]
+    lines = []
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not is_name(name):
+            raise UsageError(f'"{pair}" sets nothing', hint=HOW_TO_WRITE)
+        lines.append(ConfLine(name, value.strip("'"), 1))
+    return Arm(text, _levels(effective(lines).values(), settings))
+
+
+def _experiment_arm(text: str, scale: str | None) -> Arm:
+    name, _, rung_name = text.partition(":")
+    try:
+        experiment = load_experiment(name)
+    except ExperimentError as error:
+        if Path(name).suffix == ".toml" or name in shipped_experiments():
+            raise
+        raise UsageError(
+            f'"{text}" is none of the things that can be compared', hint=HOW_TO_WRITE
+        ) from error
+    rung = _rung(experiment.study(scale or experiment.default_scale), rung_name)
+    return Arm(rung.name, rung.treatment.levels, experiment=experiment)
+
+
+def _rung(study: Study, name: str) -> Rung:
+    if not name:
+        return study.rungs[-1]
+    for rung in study.rungs:
+        if rung.name == name:
+            return rung
+    names = ", ".join(rung.name for rung in study.rungs)
+    raise UsageError(
+        f'experiment "{study.name}" has no rung "{name}"', hint=f"Its rungs are: {names}."
+    )
+
+
+def _levels(lines: Iterable[ConfLine], settings: SettingsCatalog) -> tuple[Level, ...]:
+    return tuple(Level(SETTING, _spelt(line.name, settings), line.value) for line in lines)
+
+
+def _spelt(name: str, settings: SettingsCatalog) -> str:
+    try:
+        return settings.find(name).name
+    except SettingError:
+        return fold(name)  # a problem, and told as such
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def one_workload(arms: Sequence[Arm]) -> Experiment | None:
+    """Return the experiment whose workload the arms bring along; None where they bring none.
+
+    Raises:
+        UsageError: they bring two.
+    """
+    found = {arm.experiment.name: arm.experiment for arm in arms if arm.experiment is not None}
+    if len(found) > 1:
+        raise UsageError(
+            f"the arms are of two experiments, {' and '.join(found)}, with workloads of their own",
+            hint="Name the one to use with --experiment.",
+        )
+    return next(iter(found.values()), None)

@@ -1,0 +1,282 @@
+"""Would this experiment run here, and what would it take? Nothing is started to find out.
+
+An experiment is looked at with what a server says of its settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdrag.designs import all_designs
+from pgdrag.errors import ExperimentError, SettingError
+from pgdrag.experiment import Experiment
+from pgdrag.experiment.mistakes import error_of_all
+from pgdrag.experiment.model import SETTING
+from pgdrag.factors import Here, Problem
+from pgdrag.factors.horizon import has_standby
+from pgdrag.factors.workload import workload_of
+from pgdrag.findings.levels import overrides
+from pgdrag.lab import make_design
+from pgdrag.model import Level, Study, Treatment
+from pgdrag.provision import problems_of, storage_of
+from pgdrag.servers.channel import channel_settings, merge_channel
+from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.servers.storage_spec import StorageSpec
+from pgdrag.units import format_bytes, format_duration, parse_bytes, parse_seconds
+
+_TAKES_EFFECT = {
+    "postmaster": "restart",
+    "sighup": "reload",
+    "superuser-backend": "new session",
+    "backend": "new session",
+    "superuser": "session",
+    "user": "session",
+}
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class CheckedLevel:
+    """One level, with what the server at hand says of it; "" where it says nothing."""
+
+    line: int
+    kind: str
+    name: str
+    value: str
+    canonical: str
+    takes_effect: str
+    default: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class CheckedProblem:
+    """Why a level cannot be had; a mistake can be had nowhere."""
+
+    line: int
+    is_mistake: bool
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class CheckedScale:
+    """What a scale would take.
+
+    Attributes:
+        trials_least, trials_most: as the design foretells them.
+        load_s_least: warm-up and measured window of the fewest trials, if no window is extended.
+        load_s_most: of the most trials, if every window goes on to its budget.
+        disk_bytes: the dataset twice (snapshot and working copy) and the WAL beside it, the latter two
+            twice where a holder of the horizon has a standby; with scratch
+            devices, all of these, and the dataset once.
+    """
+
+    name: str
+    trials_least: int
+    trials_most: int
+    load_s_least: float
+    load_s_most: float
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """All that is known of an experiment before it is run."""
+
+    experiment: str
+    title: str
+    path: str
+    server_version_num: int
+    levels: tuple[CheckedLevel, ...]
+    problems: tuple[CheckedProblem, ...]
+    mends: tuple[str, ...]
+    notes: tuple[str, ...]
+    scales: tuple[CheckedScale, ...]
+
+
+def check_experiment(
+    experiment: Experiment, studies: Sequence[Study], here: Here, *, free_bytes: int
+) -> Checked:
+    """Return what can be known of an experiment before anything is started.
+
+    Args:
+        experiment: where the levels are written.
+        studies: its scales that are to be checked.
+        here: what the server at hand, and the newest, say of their settings.
+        free_bytes: what the disk for throw-away clusters has left.
+    """
+    written = {level for study in studies for level in study.levels}
+    levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
+    problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
+    scales = tuple(_scale(study, here) for study in studies)
+    return Checked(
+        experiment=experiment.name,
+        title=experiment.title,
+        path=str(experiment.path),
+        server_version_num=here.settings.server_version_num,
+        levels=tuple(_level(experiment, level, problems, here.settings) for level in levels),
+        problems=tuple(
+            CheckedProblem(experiment.location(x.level)[1], x.is_mistake, x.message, x.hint)
+            for x in problems
+        ),
+        mends=tuple(mend.what for mend in experiment.mends),
+        notes=(
+            *dict.fromkeys(note for study in studies for note in _overrides(study)),
+            *_channel_notes(levels, here.settings.server_version_num),
+            *(
+                f'scale "{x.name}" needs about {format_bytes(x.disk_bytes)} of disk, '
+                f"and {format_bytes(free_bytes)} are free"
+                for x in scales
+                if x.disk_bytes > free_bytes
+            ),
+            *(note for study in studies for note in _crowded_storage(study, here)),
+        ),
+        scales=scales,
+    )
+
+
+def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
+    """Return why levels cannot be had, each once: what one rung's storage allows, another's disk may not."""
+    found: dict[Level, Problem] = {}
+    for study in studies:
+        treatments = {
+            tuple(dict.fromkeys((*rung.treatment.levels, *rung.added))) for rung in study.rungs
+        }
+        for together in sorted(treatments):
+            for problem in problems_of(together, replace(here, workload=study.workload)):
+                found.setdefault(problem.level, problem)
+    return found.values()
+
+
+def first_mistake(checked: Checked) -> ExperimentError | None:
+    """Return an error of all levels that nobody could run, or None."""
+    mistakes = [(x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
+    return error_of_all(mistakes, checked.path) if mistakes else None
+
+
+def _level(
+    experiment: Experiment, level: Level, problems: Sequence[Problem], catalog: SettingsCatalog
+) -> CheckedLevel:
+    line = experiment.location(level)[1]
+    problem = next((x for x in problems if x.level == level), None)
+    canonical = takes_effect = default = ""
+    is_default = False
+    if level.kind == SETTING:
+        try:
+            setting = catalog.find(level.name)
+        except SettingError:
+            pass  # the problem says so
+        else:
+            takes_effect = _TAKES_EFFECT.get(setting.context, "never")
+            default = _readable(setting.boot_value or "", setting.unit)
+            if problem is None:
+                shown = catalog.canonical(level.name, level.value)
+                canonical = _readable(shown, setting.unit)
+                is_default = shown == setting.boot_value
+    if problem is not None:
+        verdict = "mistake" if problem.is_mistake else "untestable here"
+    else:
+        verdict = "default" if is_default else "ok"
+    return CheckedLevel(
+        line, level.kind, level.name, level.shown, canonical, takes_effect, default, verdict
+    )
+
+
+def _readable(shown: str, unit: str | None) -> str:
+    """Return a value of pg_settings in units that people read; 0 and -1 mean something else."""
+    if not unit or not shown.isdecimal() or int(shown) == 0:
+        return shown
+    base = unit.lstrip("0123456789")
+    amount = int(shown) * int(unit[: -len(base)] or 1)
+    if base in _BYTE_UNITS:
+        return format_bytes(parse_bytes(f"{amount}{base}"))
+    return format_duration(parse_seconds(f"{amount}{base}"))
+
+
+def _scale(study: Study, here: Here) -> CheckedScale:
+    forecast = make_design(study).forecast()
+    by_storage = _by_storage(study, here)
+    devices = [spec.size_bytes for spec in by_storage if spec is not None]
+    # Those without a device of their own lie beside the snapshots.
+    beside = _room(study, by_storage.get(None, ()), here) if None in by_storage else 0
+    load_s_least, load_s_most = study.load_s(forecast)
+    return CheckedScale(
+        name=study.scale,
+        trials_least=(forecast.least + forecast.brief_least) * study.replicates,
+        trials_most=(forecast.most + forecast.brief_most) * study.replicates,
+        load_s_least=load_s_least,
+        load_s_most=load_s_most,
+        disk_bytes=_snapshots_bytes(study, [x.treatment for x in study.rungs])
+        + beside
+        + sum(devices),
+    )
+
+
+def _crowded_storage(study: Study, here: Here) -> Iterable[str]:
+    """What scratch devices will not hold: the dataset, twice without reflink, and the WAL beside it."""
+    for spec, treatments in _by_storage(study, here).items():
+        if spec is None or spec.device is not None:
+            continue
+        needed = _room(study, treatments, here)
+        if not spec.can_reflink:
+            needed += _snapshots_bytes(study, treatments)
+        if needed > spec.size_bytes:
+            yield (
+                f'scale "{study.scale}" needs about {format_bytes(needed)} on {spec.place}, '
+                f"which has {format_bytes(spec.size_bytes)}"
+            )
+
+
+def _by_storage(study: Study, here: Here) -> dict[StorageSpec | None, list[Treatment]]:
+    found: dict[StorageSpec | None, list[Treatment]] = {}
+    for rung in study.rungs:
+        found.setdefault(storage_of(rung.treatment, here), []).append(rung.treatment)
+    return found
+
+
+def _room(study: Study, treatments: Iterable[Treatment], here: Here) -> int:
+    """The working copy and the WAL beside it, a standby's too, of the trial that needs most."""
+    return max(
+        (workload_of(study.workload, x).dataset_bytes() + _wal_bytes(x, here))
+        * (2 if has_standby(x) else 1)
+        for x in treatments
+    )
+
+
+def _snapshots_bytes(study: Study, treatments: Iterable[Treatment]) -> int:
+    """What the datasets take, each once."""
+    workloads = [workload_of(study.workload, x) for x in treatments]
+    return sum({repr(x.dataset()): x.dataset_bytes() for x in workloads}.values())
+
+
+def _wal_bytes(treatment: Treatment, here: Here) -> int:
+    return _bytes(here.settings, "max_wal_size", treatment.of_kind(SETTING))
+
+
+def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int:
+    setting = catalog.find(name)
+    try:
+        number = int(catalog.canonical(name, settings.get(name, setting.boot_value or "")))
+    except SettingError:
+        return 0  # a mistake, and told as such
+    return int(parse_bytes(f"{number}{setting.unit}"))
+
+
+def _overrides(study: Study) -> Iterable[str]:
+    """What rungs do to earlier rungs' levels: a ladder's steps are not what they seem."""
+    if not all_designs()[study.design].is_cumulative:
+        return ()
+    return (sentence for at in range(len(study.rungs)) for sentence in overrides(study.rungs, at))
+
+
+def _channel_notes(levels: Iterable[Level], server_version_num: int) -> Iterable[str]:
+    channel = channel_settings(Path("log"), server_version_num)
+    for level in levels:
+        if level.kind == SETTING:
+            _, notes = merge_channel({level.name: level.value}, channel)
+            for note in notes:
+                used = f" is run as {note.used}" if note.used else " is not applied"
+                yield f"{note.name} = {note.asked}{used}: {note.why}"

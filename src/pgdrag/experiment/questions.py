@@ -1,0 +1,366 @@
+"""Which study answers a question that is put on the command line, without an experiment file?
+
+Arms become treatments; changes that cannot be had here, or change nothing, are left out beforehand
+and named, so that no trial is spent on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from pgdrag.errors import UsageError
+from pgdrag.experiment import Experiment
+from pgdrag.experiment.arms import Arm, categories, is_inert, two_labels
+from pgdrag.experiment.model import SETTING
+from pgdrag.factors import Problem
+from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, ON, PROFILE, TURNS
+from pgdrag.factors.server import SERVER
+from pgdrag.factors.workload import level_problems, workload_of
+from pgdrag.model import Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model.changes import Change, changes_between
+from pgdrag.model.load import LoadProfile
+from pgdrag.servers.channel import channel_settings, merge_channel
+from pgdrag.servers.settings import Setting, SettingsCatalog
+from pgdrag.units import to_base_real
+from pgdrag.workloads import Workload, all_workloads
+
+CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
+PROFILED = Level(INSTRUMENT, PROFILE, ON)
+OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
+MOST_VALUES = 64  # of a setting whose boundary is looked for
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same in all trials.
+
+    Attributes:
+        scale: in a few words: what reports call the workload's size.
+        budget_s: of the whole run, in seconds; None: none.
+        levels: that all trials have beside their own.
+    """
+
+    workload: WorkloadSpec
+    load: LoadProfile
+    scale: str
+    source: Source = field(default_factory=Source)
+    is_checked: bool = True
+    budget_s: float | None = None
+    levels: tuple[Level, ...] = ()
+
+    def study(
+        self,
+        name: str,
+        *,
+        design: str,
+        title: str,
+        question: str,
+        rungs: Sequence[Rung],
+        parameters: Mapping[str, object],
+        notes: Sequence[str] = (),
+    ) -> Study:
+        """Return a study under these conditions; its design adds replicates by asking again.
+
+        Raises:
+            UsageError: a rung has levels that the workload does not take, or not with this load.
+        """
+        for rung in rungs:
+            _refuse_workload_levels(rung, self.workload, self.load)
+        return Study(
+            name=name,
+            title=title,
+            question=question,
+            scale=self.scale,
+            design=design,
+            rungs=tuple(rungs),
+            source=self.source,
+            workload=self.workload,
+            load=self.load,
+            replicates=1,
+            notes=tuple(notes),
+            design_parameters=parameters,
+            is_checked=self.is_checked,
+            budget_s=self.budget_s,
+        ).with_levels(self.levels)
+
+
+def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:
+    """Return the workload and the load of an experiment at a scale, by default its first."""
+    study = experiment.study(scale or experiment.default_scale)
+    where = f"{study.name}, {study.scale_words}"
+    return Conditions(study.workload, study.load, where, study.source, study.is_checked)
+
+
+def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfile) -> Conditions:
+    """Return the conditions of a workload with these parameters.
+
+    Raises:
+        UsageError: it does not take them, or not with this load.
+    """
+    try:
+        workload = all_workloads()[kind].model_validate(dict(parameters))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f'workload "{kind}", "{where}": {message}') from None
+    _refuse_objection(workload, load)
+    size = _size_words(workload)
+    spec = WorkloadSpec(kind, workload.model_dump(mode="json"))
+    return Conditions(spec, load, f"{kind}, {size}, {load.connections} connections")
+
+
+def _refuse_workload_levels(rung: Rung, spec: WorkloadSpec, load: LoadProfile) -> None:
+    for problem in level_problems(spec, rung.treatment.levels):
+        raise UsageError(f'in "{rung.name}": {problem.message}', hint=problem.hint)
+    _refuse_objection(workload_of(spec, rung.treatment), load)
+
+
+def _refuse_objection(workload: Workload, load: LoadProfile) -> None:
+    objection = workload.objection(load)
+    if objection is not None:
+        message = f'"{objection.parameter}" {objection.message}'
+        raise UsageError(message, hint=objection.hint)
+
+
+def comparison(
+    first: Arm, second: Arm, under: Conditions, parameters: Mapping[str, object]
+) -> Study:
+    """Return the study that compares the second arm with the first."""
+    one, other = two_labels(first, second)
+    return under.study(
+        "compare",
+        design="compare",
+        title=f"{one} against {other}",
+        question=f"Is {other} faster or slower than {one}, and by how much?",
+        rungs=_two_rungs(first, second, (one, other)),
+        parameters=parameters,
+        notes=(*first.mends, *second.mends),
+    )
+
+
+def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> Study:
+    """Return the study that compares an arm with itself: the noise of this machine."""
+    one, other = two_labels(arm, arm)
+    return under.study(
+        CALIBRATE,
+        design="compare",
+        title=f"{arm.label} against itself",
+        question="How far apart do two measurements of the same thing lie on this machine?",
+        rungs=_two_rungs(arm, arm, (one, other)),
+        parameters=parameters,
+        notes=arm.mends,
+    )
+
+
+def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> Study:
+    """Return the study of what the collectors cost, which look and rest in turns within each trial."""
+    turns = Level(INSTRUMENT, COLLECTORS, TURNS)
+    return under.study(
+        OVERHEAD,
+        design="turns",
+        title=f"{arm.label}, looked at in turns",
+        question="How much throughput do the collectors cost?",
+        rungs=(Rung("in turns", _title(arm), Treatment("in turns", (*arm.levels, turns))),),
+        parameters=parameters,
+        notes=arm.mends,
+    )
+
+
+def over_changes(
+    design: str,
+    reference: Arm,
+    target: Arm,
+    under: Conditions,
+    settings: SettingsCatalog,
+    problems: Sequence[Problem],
+    parameters: Mapping[str, object],
+    *,
+    question: str,
+) -> Study:
+    """Return a study over the changes from the reference to the target that can matter here.
+
+    Args:
+        settings: what the server says of its settings.
+        problems: why levels of the two arms cannot be had here.
+        parameters: of the design; a design that takes "groups" is given PostgreSQL's categories.
+        question: with {reference} and {target} in it.
+
+    Raises:
+        UsageError: nothing that matters differs.
+    """
+    one, other = two_labels(reference, target)
+    changes = changes_between(reference.treatment, target.treatment)
+    left_out = _left_out(changes, settings, problems)
+    kept = [change for change in changes if change.name not in left_out]
+    if not kept:
+        raise UsageError(
+            f"{one} and {other} are the same to this server",
+            detail=_left_out_words(left_out) if left_out else "They set the same levels.",
+        )
+    rungs = _two_rungs(reference, _without(target, reference, left_out), (one, other))
+    names = {"reference": one, "target": other}
+    return under.study(
+        design,
+        design=design,
+        title=f"{len(kept)} changes from {one} to {other}",
+        question=question.format(**names),
+        rungs=rungs,
+        parameters=_with_groups(parameters, kept, settings),
+        notes=(*reference.mends, *target.mends, *([_left_out_words(left_out)] if left_out else ())),
+    )
+
+
+def boundary_values(
+    setting: Setting, low: str | None, high: str | None, *, ratio: float = 2.0
+) -> tuple[str, ...]:
+    """Return values of a setting, ascending, each `ratio` times the one before; the bounds are among them.
+
+    Args:
+        low, high: as a person writes them; by default the setting's own bounds.
+
+    Raises:
+        UsageError: it is no number, the bounds are the wrong way round, or there are too many values.
+        SettingError: a bound is no value of this setting.
+    """
+    if setting.vartype not in ("integer", "real"):
+        raise UsageError(f'setting "{setting.name}" is no number', hint="A boundary needs a scale.")
+    first = to_base_real(low or setting.min_value or "0", setting.unit)
+    last = to_base_real(high or setting.max_value or "0", setting.unit)
+    if not first < last:
+        bounds = f"{low or setting.min_value}, is not below --max, {high or setting.max_value}"
+        raise UsageError(f"--min, {bounds}")
+    # A scale of ratios has no zero: zero itself is tried, and from the smallest step on.
+    start = first if first > 0 else 1.0 if setting.vartype == "integer" else min(1.0, last / 1024)
+    count = math.ceil(math.log(last / start) / math.log(ratio) - 1e-9)
+    if count > MOST_VALUES:
+        raise UsageError(
+            f"from {low or setting.min_value} to {high or setting.max_value} are {count} values",
+            hint=f"At most {MOST_VALUES} are tried: name --min and --max, or a larger --ratio.",
+        )
+    numbers = {first, last, *(start * ratio**step for step in range(count))}
+    if setting.vartype == "integer":
+        numbers = {float(round(number)) for number in numbers}
+    return tuple(_written(number, setting) for number in sorted(numbers))
+
+
+def boundary(
+    setting: Setting,
+    values: Sequence[str],
+    base: Arm,
+    under: Conditions,
+    parameters: Mapping[str, object],
+) -> Study:
+    """Return the study that looks for the smallest value that works, and for the knee above it."""
+    rung = Rung(base.label, "the other settings", base.treatment)
+    return under.study(
+        "boundary",
+        design="boundary",
+        title=f"{setting.name} from {values[0]} to {values[-1]}",
+        question=f"How small may {setting.name} be, and from where on does more of it gain nothing?",
+        rungs=(rung,),
+        parameters={**parameters, "setting": setting.name, "values": list(values)},
+        notes=base.mends,
+    )
+
+
+def _two_rungs(first: Arm, second: Arm, labels: tuple[str, str]) -> tuple[Rung, Rung]:
+    one, other = labels
+    changes = changes_between(first.treatment, second.treatment)
+    added = tuple(change.after for change in changes if change.after is not None)
+    return (
+        Rung(one, _title(first), Treatment(one, first.levels)),
+        Rung(other, _title(second), Treatment(other, second.levels), added),
+    )
+
+
+def _title(arm: Arm) -> str:
+    """Return the first levels of an arm whose name does not say them."""
+    if not arm.levels or "=" in arm.label or arm.levels[0].kind == SERVER:
+        return ""
+    first = ", ".join(f"{level.name} = {level.value}" for level in arm.levels[:2])
+    return first if len(arm.levels) <= 2 else f"{first} and {len(arm.levels) - 2} more"
+
+
+def _left_out(
+    changes: Sequence[Change], settings: SettingsCatalog, problems: Sequence[Problem]
+) -> dict[str, str]:
+    """Return why changes are not tried, by the factor's name."""
+    lacking = {problem.level: problem.message for problem in problems if not problem.is_mistake}
+    channel = channel_settings(Path("log"), settings.server_version_num)
+    found = {}
+    for change in changes:
+        why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")
+        if not why and change.factor[0] == SETTING:
+            why = _why_fixed(change, channel)
+        if not why and is_inert(change, settings):
+            why = "the same to the server"
+        if why:
+            found[change.name] = why
+    return found
+
+
+def _why_fixed(change: Change, channel: Mapping[str, str]) -> str:
+    """Return why a setting is the instrument's own on both sides, or ""."""
+    sides = [{} if x is None else {x.name: x.value} for x in (change.before, change.after)]
+    (before, _), (after, notes) = (merge_channel(side, channel) for side in sides)
+    name = change.name.lower()
+    if name in channel and before[name] == after[name]:
+        return notes[0].why if notes else "pgdrag's own log has it so on both sides"
+    return next((note.why for note in notes), "")
+
+
+def _left_out_words(left_out: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        by_reason.setdefault(why, []).append(name)
+    reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
+    return f"Not tried, as they change nothing here: {reasons}."
+
+
+def _without(target: Arm, reference: Arm, left_out: Mapping[str, str]) -> Arm:
+    """Return the target with what is left out as the reference has it."""
+    before = {level.name: level for level in reference.levels}
+    levels = [
+        before.get(level.name) if level.name in left_out else level for level in target.levels
+    ]
+    known = {level.name for level in target.levels}
+    levels += [level for name, level in before.items() if name in left_out and name not in known]
+    return replace(target, levels=tuple(level for level in levels if level is not None))
+
+
+def _with_groups(
+    parameters: Mapping[str, object], changes: Sequence[Change], settings: SettingsCatalog
+) -> dict[str, object]:
+    if "groups" not in parameters:
+        return dict(parameters)
+    return {**parameters, "groups": categories(changes, settings)}
+
+
+def _size_words(workload: BaseModel) -> str:
+    match workload.model_dump():
+        case {"warehouses": warehouses}:
+            return f"{warehouses} warehouses"
+        case {"scale": scale}:
+            return f"scale {scale}"
+        case _:
+            return "its own size"
+
+
+def _written(number: float, setting: Setting) -> str:
+    """Return a value in the setting's unit, as postgresql.conf takes it: "8MB", "1.5", "-1"."""
+    if setting.vartype == "real":
+        return f"{number:.6g}"
+    base = (setting.unit or "").lstrip("0123456789")
+    if not base or number <= 0:
+        return f"{number:.0f}"
+    amount = int(number) * int((setting.unit or "")[: -len(base)] or 1)
+    larger = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
+    while base in larger and amount % 1024 == 0:
+        amount, base = amount // 1024, larger[base]
+    return f"{amount}{base}"

@@ -1,0 +1,301 @@
+"""What do the trials of one rung say together?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdrag.english import counted, percent_words
+from pgdrag.findings.driver_limits import driver_finding
+from pgdrag.findings.holds.spans import held_span
+from pgdrag.findings.values import NOT_RUN, DriverFinding
+from pgdrag.model import Applied, Observation, Outcome, Result, Rung
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.measurement import Arrivals, Counts, Latency, Measurement, Sample
+from pgdrag.stats.rates import TrialRate, trend
+from pgdrag.units import format_duration
+
+FAILED_MATTERS = 0.01  # share of failed transactions above which a rate needs a word
+LOST_MATTERS = 0.01  # share of arrivals dropped or skipped above which it does
+
+
+_PART_MIN_S = 1.0  # what begins or ends closer to the window's is no part of its own
+
+
+@dataclass(frozen=True)
+class RungTrials:
+    """The results of one rung, in the order run.
+
+    Attributes:
+        has_trend: throughput within their windows has one.
+    """
+
+    rung: Rung
+    results: tuple[Result, ...]
+    has_trend: bool = False
+
+    @property
+    def numbered(self) -> tuple[tuple[Result, Measurement], ...]:
+        """The trials that say something of throughput, nothing committed included."""
+        return tuple(
+            (result, result.measurement)
+            for result in self.results
+            if result.outcome in (Outcome.MEASURED, Outcome.STALLED)
+            and result.measurement is not None
+            and result.measurement.elapsed_s > 0
+        )
+
+    @property
+    def rates(self) -> tuple[TrialRate, ...]:
+        """Throughput of the numbered trials."""
+        return tuple(
+            replace(rate_of(result, measured), has_trend=self.has_trend)
+            for result, measured in self.numbered
+        )
+
+    @property
+    def outcome(self) -> Outcome:
+        """Measured where one trial was, else stalled where one did, else how the last one ended."""
+        outcomes = {result.outcome for result, _ in self.numbered}
+        for outcome in (Outcome.MEASURED, Outcome.STALLED):
+            if outcome in outcomes:
+                return outcome
+        ends = [result.outcome for result in self.results]
+        if not ends:
+            return Outcome.UNTESTABLE
+        # Measured, but without a measurement to show for it.
+        return Outcome.INVALID if ends[-1] is Outcome.MEASURED else ends[-1]
+
+    @property
+    def reason(self) -> str:
+        """Why the rung has no number, or committed nothing; "" where it was simply measured."""
+        if not self.results:
+            return NOT_RUN
+        outcome = self.outcome
+        if outcome is Outcome.MEASURED:
+            return ""
+        reasons = [result.reason for result in self.results if result.outcome is outcome]
+        return next((reason for reason in reversed(reasons) if reason), "")
+
+    @property
+    def middle(self) -> Result | None:
+        """The trial in the middle by throughput; without a number, the last that read levels back."""
+        if self.numbered:
+            ranked = sorted(self.numbered, key=lambda pair: rate_of(*pair).per_s)
+            return ranked[(len(ranked) - 1) // 2][0]
+        return next((result for result in reversed(self.results) if result.applied), None)
+
+    @property
+    def applied(self) -> tuple[Applied, ...]:
+        """What became of each level, in the middle trial."""
+        return self.middle.applied if self.middle is not None else ()
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The window second by second, in the middle trial."""
+        measured = self._middle_measurement
+        return measured.samples if measured is not None else ()
+
+    @property
+    def exhibits(self) -> Exhibits:
+        """What collectors brought beside numbers, in the middle trial."""
+        return self.middle.exhibits if self.numbered and self.middle is not None else Exhibits()
+
+    @property
+    def middle_trial(self) -> int | None:
+        """The number of the middle trial; None where none has a rate."""
+        return self.middle.trial.number if self.numbered and self.middle is not None else None
+
+    @property
+    def latency(self) -> Mapping[str, Latency]:
+        """Latencies by transaction type, in the middle trial."""
+        measured = self._middle_measurement
+        return measured.latency if measured is not None else {}
+
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """How many arrivals came, and how they waited, in the middle trial; None in closed loop."""
+        measured = self._middle_measurement
+        return measured.arrivals if measured is not None else None
+
+    @property
+    def _middle_measurement(self) -> Measurement | None:
+        return self.middle.measurement if self.numbered and self.middle is not None else None
+
+    @property
+    def counts(self) -> Counts | None:
+        """How all transactions ended, over the numbered trials."""
+        if not self.numbered:
+            return None
+        return sum((measured.total for _, measured in self.numbered), Counts())
+
+    @property
+    def errors(self) -> tuple[tuple[str, str, str, int], ...]:
+        """First message and count of each transaction type and SQLSTATE, most frequent first."""
+        merged: dict[tuple[str, str], tuple[str, int]] = {}
+        for _, measured in self.numbered:
+            for kind, sqlstate, message, count in measured.errors:
+                first, sum_so_far = merged.get((kind, sqlstate), (message, 0))
+                merged[kind, sqlstate] = (first, sum_so_far + count)
+        rows = [(kind, state, text, count) for (kind, state), (text, count) in merged.items()]
+        return tuple(sorted(rows, key=lambda row: (-row[3], row[0], row[1])))
+
+    @property
+    def evidence(self) -> tuple[Observation, ...]:
+        """Each observation with the median of its values over the numbered trials."""
+        by_name: dict[str, list[Observation]] = {}
+        for result, _ in self.numbered:
+            for observation in result.evidence:
+                by_name.setdefault(observation.name, []).append(observation)
+        return tuple(_median(observations) for observations in by_name.values())
+
+    @property
+    def drift(self) -> str:
+        """A sentence where throughput had a trend that matters within a window, else ""."""
+        # Under a load that changes by design throughput has every reason to change.
+        steady = [measured for result, measured in self.numbered if not result.trial.load.steps]
+        slopes = [(trend(measured.samples), measured) for measured in steady]
+        drifting = [(slope, m) for slope, m in slopes if slope is not None and slope.matters]
+        if not drifting:
+            return ""
+        steepest, measured = max(drifting, key=lambda pair: abs(pair[0].change))
+        verb = "fell" if steepest.change < 0 else "rose"
+        which = "" if len(slopes) == 1 else f" in {len(drifting)} of {len(slopes)} trials"
+        return (
+            f"throughput {verb} by {percent_words(abs(steepest.change))} during the window of "
+            f"{format_duration(measured.elapsed_s)} ({steepest.slope_per_s_relative * 100:+.2g} % per "
+            f"second){which}; its mean depends on the length of the window"
+        )
+
+    @property
+    def driver(self) -> DriverFinding | None:
+        """What the load driver used, in the trial where it was busiest."""
+        return driver_finding(self.numbered)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about these trials, each once."""
+        doubts = [warning for result in self.results for warning in result.warnings]
+        doubts += [
+            f"trial {result.trial.number} failed its check: {violation}"
+            for result in self.results
+            for violation in result.violations
+        ]
+        if self.numbered:
+            has_number = {id(result) for result, _ in self.numbered}
+            doubts += [
+                f"trial {result.trial.number} is not in the number: {result.outcome.value}"
+                + (f" ({result.reason})" if result.reason else "")
+                for result in self.results
+                if id(result) not in has_number
+            ]
+        for result, measured in self.numbered:
+            doubts += _window_doubts(result.trial.number, measured)
+        doubts += self.driver.doubts if self.driver is not None else ()
+        if self.drift:
+            doubts.append(self.drift)
+        return tuple(dict.fromkeys(doubts))
+
+
+def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials, ...]:
+    """Give each rung the results of the treatment that bears its treatment's name.
+
+    Short trials are not compared with whole ones: they are taken where some rung has no other.
+    """
+    named = {rung.treatment.name for rung in rungs}
+    of_rungs = [result for result in results if result.trial.treatment.name in named]
+    whole = {result.trial.treatment.name for result in of_rungs if not result.trial.is_brief}
+    has_whole = all(result.trial.treatment.name in whole for result in of_rungs)
+    by_treatment: dict[str, list[Result]] = {}
+    for result in of_rungs:
+        if result.trial.is_brief != has_whole:
+            by_treatment.setdefault(result.trial.treatment.name, []).append(result)
+    return tuple(
+        RungTrials(rung, tuple(by_treatment.get(rung.treatment.name, ()))) for rung in rungs
+    )
+
+
+def rate_of(result: Result, measured: Measurement) -> TrialRate:
+    """Return what one window tells of throughput, and whether it ended with its last commit."""
+    load, committed = result.trial.load, measured.total.committed
+    return TrialRate(
+        result.trial.block,
+        committed,
+        measured.elapsed_s,
+        measured.samples,
+        # A single commit leaves an unbiased rate of zero; as a count it has wider bounds than it must.
+        is_inverse_sampled=measured.elapsed_s > load.measure_s
+        and committed == load.min_commits
+        and committed > 1,
+        changes_s=load.changes_s or _held_in_part_s(result, measured),
+    )
+
+
+def _held_in_part_s(result: Result, measured: Measurement) -> tuple[float, ...]:
+    """Return when the horizon was held and let go within the window; () where the window is of one part."""
+    span = held_span(result, measured)
+    if span is None or not span.is_released:
+        return ()
+    # A hold ends well before the window does, or it is one until the window's end.
+    return tuple(at_s for at_s in (span.begin_s, span.end_s) if at_s >= _PART_MIN_S)
+
+
+def _median(observations: Sequence[Observation]) -> Observation:
+    seen = [observation for observation in observations if observation.value is not None]
+    if not seen:
+        return observations[-1]
+    if len(seen) == 1:
+        return seen[0]
+    middle = statistics.median([o.value for o in seen if o.value is not None])
+    detail = f"median of {counted(len(seen), 'trial')}"
+    resolution = max(observation.resolution for observation in seen)
+    return replace(seen[0], value=middle, resolution=resolution, detail=detail)
+
+
+def _window_doubts(number: int, measured: Measurement) -> list[str]:
+    """Doubt a window for what became of its transactions."""
+    return [
+        *_failure_doubts(number, measured),
+        *_arrival_doubts(number, measured.total),
+        *_end_doubts(number, measured),
+    ]
+
+
+def _failure_doubts(number: int, measured: Measurement) -> list[str]:
+    """Doubt a trial in which more than a few transactions failed, and say with what."""
+    total = measured.total
+    if total.failed <= FAILED_MATTERS * total.scheduled:
+        return []
+    states = total.failed_by_sqlstate
+    most = max(states, key=lambda state: states[state], default="unknown")
+    messages = [text for _, state, text, _ in measured.errors if state == most and text]
+    why = f" ({messages[0]})" if messages else ""
+    return [
+        f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
+        f"failed, most often with SQLSTATE {most}{why}; the rate is of those that committed: find "
+        "out why the others failed"
+    ]
+
+
+def _arrival_doubts(number: int, total: Counts) -> list[str]:
+    """Doubt a trial that was offered more than was taken."""
+    lost = total.dropped + total.skipped
+    if lost <= LOST_MATTERS * total.scheduled:
+        return []
+    return [
+        f"{percent_words(lost / total.scheduled)} of the arrivals of trial {number} were dropped or "
+        "skipped: the server did not keep up, and the wait of those is in no latency; offer less, or "
+        "read the throughput as what it can do"
+    ]
+
+
+def _end_doubts(number: int, measured: Measurement) -> list[str]:
+    if measured.stopped_by != "clients":
+        return []
+    first = next(iter(measured.errors), None)
+    why = f" ({first[2]}, SQLSTATE {first[1]})" if first else ""
+    return [
+        f"the window of trial {number} ended after {format_duration(measured.elapsed_s)}: no client "
+        f"could go on{why}; mend the workload"
+    ]

@@ -1,0 +1,169 @@
+"""Was the load driver the bottleneck? What it used, how late it was, and what that puts in doubt.
+
+The rule: a trial in which the driver may have been the bottleneck keeps its number, as a bound, and
+carries the doubt with its reason. It is not thrown away: the server was at least that fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdrag.english import percent_words
+from pgdrag.findings.values import DriverFinding
+from pgdrag.model import Result
+from pgdrag.model.measurement import DriverCost, Latency, Measurement
+from pgdrag.units import format_duration
+
+BUSY = 0.8  # share of a processor from which a worker thread may have been the bottleneck
+LATE_US = 1_000.0  # p99 of the schedule's lateness from which arrivals are not on schedule
+LATE_SHARE = 0.1  # of the median latency: lateness or send lag that is seen in it
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the driver used in one trial, in the terms that the rule is stated in."""
+
+    result: Result
+    measured: Measurement
+
+    @property
+    def cpu_share(self) -> float:
+        """CPU seconds per second of window, over all threads."""
+        return self._cpu_s / self.measured.elapsed_s
+
+    @property
+    def busiest_share(self) -> float:
+        """Share of a processor that the busiest worker thread used; where unknown, their mean."""
+        cost = self.measured.driver
+        busiest_s = cost.busiest_thread_cpu_s
+        if busiest_s is None:
+            busiest_s = self._cpu_s / max(cost.threads, 1)
+        return busiest_s / self.measured.elapsed_s
+
+    @property
+    def cpu_us_per_transaction(self) -> float | None:
+        """CPU time per transaction that a client began and ended; None without any."""
+        total = self.measured.total
+        ended = total.committed + total.rolled_back + total.failed
+        return 1e6 * self._cpu_s / ended if ended else None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the driver may have been the bottleneck, or late: a clause each, with the remedy."""
+        cost = self.measured.driver
+        median_us = median_latency_us(self.measured.latency)
+        interval_s = max((one.duration_s for one in self.measured.samples), default=None)
+        found = [
+            *_busy_doubts(self.busiest_share, cost),
+            *_late_doubts(cost.lateness_us_p99, median_us),
+            *_lag_doubts(cost.send_lag_us_p99, median_us),
+            *_stall_doubts(cost.stall_us_max, interval_s),
+        ]
+        return tuple(found)
+
+    @property
+    def _cpu_s(self) -> float:
+        return self.measured.driver.user_cpu_s + self.measured.driver.system_cpu_s
+
+
+def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFinding | None:
+    """Return what the driver used on one rung: of the trial in which it was busiest.
+
+    The doubts are those of all trials. None where no trial has a number.
+    """
+    if not trials:
+        return None
+    uses = [Use(result, measured) for result, measured in trials]
+    most = max(uses, key=lambda use: use.busiest_share)
+    cost = most.measured.driver
+    return DriverFinding(
+        trial=most.result.trial.number,
+        cpu_share=most.cpu_share,
+        busiest_share=most.busiest_share,
+        cpu_us_per_transaction=most.cpu_us_per_transaction,
+        cost=cost,
+        is_in_doubt=any(use.doubts for use in uses),
+        doubts=tuple(dict.fromkeys(doubt for use in uses for doubt in use.doubts)),
+    )
+
+
+def median_latency_us(latency: Mapping[str, Latency]) -> float | None:
+    """Return the median of the types' medians, each as often as it committed; None without any."""
+    ranked = sorted((one.p50_us, one.count) for one in latency.values() if one.count)
+    middle = sum(count for _, count in ranked) / 2
+    for p50_us, count in ranked:
+        middle -= count
+        if middle <= 0:
+            return p50_us
+    return None
+
+
+def driver_words(found: DriverFinding) -> str:
+    """Return `12 % of a processor, 190 µs a transaction, send lag p99 40 µs`."""
+    parts = [f"{percent_words(found.cpu_share)} of a processor"]
+    if found.cpu_us_per_transaction is not None:
+        parts.append(f"{format_duration(found.cpu_us_per_transaction / 1e6)} a transaction")
+    for what, value_us in (
+        ("send lag p99", found.cost.send_lag_us_p99),
+        ("schedule late by p99", found.cost.lateness_us_p99),
+    ):
+        if value_us is not None:
+            parts.append(f"{what} {format_duration(value_us / 1e6)}")
+    return ", ".join(parts)
+
+
+def _busy_doubts(busiest_share: float, cost: DriverCost) -> list[str]:
+    if busiest_share <= BUSY:
+        return []
+    return [
+        f"the load driver may have been the bottleneck: its busiest thread used "
+        f"{percent_words(busiest_share)} of a processor, so the server is at least this fast; "
+        f"give it more than {_threads(cost)}, or a machine of its own"
+    ]
+
+
+def _threads(cost: DriverCost) -> str:
+    return "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
+
+
+def _late_doubts(lateness_us: float | None, median_us: float | None) -> list[str]:
+    if lateness_us is None or not _matters(lateness_us, median_us, LATE_US):
+        return []
+    return [
+        f"the load driver was behind its schedule: one in a hundred arrivals began "
+        f"{_us(lateness_us)} late or more although a client was free{_beside(median_us)}; offer "
+        "less, or give the driver more threads or a machine of its own"
+    ]
+
+
+def _lag_doubts(lag_us: float | None, median_us: float | None) -> list[str]:
+    if lag_us is None or not _matters(lag_us, median_us, None):
+        return []
+    return [
+        f"the latency holds waits of the load driver: one in a hundred answers waited "
+        f"{_us(lag_us)} or more for its processor{_beside(median_us)}; use fewer connections a "
+        "thread, or a machine of its own"
+    ]
+
+
+def _stall_doubts(stall_us: float | None, interval_s: float | None) -> list[str]:
+    if stall_us is None or interval_s is None or stall_us / 1e6 <= interval_s:
+        return []
+    return [
+        f"the load driver stood still for {_us(stall_us)}, longer than an interval: something "
+        "else took its processor; run on a quiet machine"
+    ]
+
+
+def _matters(value_us: float, median_us: float | None, always_us: float | None) -> bool:
+    is_large = always_us is not None and value_us > always_us
+    return is_large or (median_us is not None and value_us > LATE_SHARE * median_us)
+
+
+def _beside(median_us: float | None) -> str:
+    return "" if median_us is None else f", beside a median latency of {_us(median_us)}"
+
+
+def _us(value_us: float) -> str:
+    return format_duration(value_us / 1e6)

@@ -1,0 +1,259 @@
+"""How long, how often and by what was the horizon held on a server: what a capture has found.
+
+It is a small file (`pgdrag.horizon.distribution_file`), it can stand in an experiment's level on one
+line, and holds can be drawn from it for a laboratory where the same is to happen again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from pgdrag.errors import HoldsError
+from pgdrag.stats.product_limit import LengthCurve
+from pgdrag.units import format_duration
+
+if TYPE_CHECKING:
+    import random
+
+HolderKind = Literal["transaction", "snapshot", "cursor", "prepared", "slot", "standby"]
+FORMAT_VERSION: Literal[1] = 1
+FEWEST_GAPS = 5  # with fewer, gaps are drawn as if holds began independently of each other
+
+_Count = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Length = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+Steps = Annotated[tuple[tuple[_Length, _Share], ...], Field(max_length=1000)]
+
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Where, when and how holds were looked at.
+
+    Attributes:
+        server: what was captured, without a password.
+        postgres: the server's version.
+        began: when, ISO 8601 in UTC.
+        captured_s: for how long there were looks, without the time in which the server could not be reached.
+        every_s: from one look to the next, on average.
+        shortest_s: holds that were shorter are left out: looks met too few of them to count them.
+        blind_s: for how long the server could not be reached meanwhile.
+        look_s: what one look cost, on average.
+        cannot_see: what this role was not shown, in sentences.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    server: str
+    postgres: str
+    began: str
+    captured_s: _Length
+    every_s: _Length
+    looks: Annotated[int, Field(ge=1)]
+    shortest_s: _Seconds
+    blind_s: _Seconds = 0.0
+    look_s: _Seconds = 0.0
+    cannot_see: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KindOfHolds:
+    """Holds of one kind of holder.
+
+    Attributes:
+        seen: how many were seen.
+        per_hour: how many began in an hour, as estimated.
+        in_progress_at_begin: of those seen: there before the first look.
+        in_progress_at_end: of those seen: still there at the last one, their end is not known.
+        begin_unknown: of those seen: nothing says since when they had held; they are left out of the curve.
+        ends_between_looks: of those seen: the server did not tell when they ended, only between which
+            two looks.
+        estimated_share: of all such holds: the share that nobody saw, and that is inferred from similar
+            ones that were.
+        open_share: of all such holds: the share whose end was not seen and that lasts at least as
+            long as the longest of the curve.
+        oldest_transactions: how many transactions had begun since the oldest of them, at most.
+        longer_than: (seconds, the share of holds that lasts longer), the lengths ascending.
+        applications: how many of those seen each application_name had, where that was asked for.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    seen: _Count
+    per_hour: _Seconds
+    in_progress_at_begin: _Count = 0
+    in_progress_at_end: _Count = 0
+    begin_unknown: _Count = 0
+    ends_between_looks: _Count = 0
+    estimated_share: _Share = 0.0
+    open_share: _Share = 0.0
+    oldest_transactions: _Count = 0
+    longer_than: Steps = ()
+    applications: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def curve(self) -> LengthCurve | None:
+        """How long they last; None where nothing is known of it."""
+        return curve_of(self.longer_than, self.open_share)
+
+
+@dataclass(frozen=True)
+class HoldDistribution:
+    """What a capture has found of all holds.
+
+    Attributes:
+        pgdrag_holds: version of the file's format.
+        kinds: by kind of holder; a kind that was not seen is not there.
+        gaps: (seconds, share that is longer) from the begin of one hold to that of the next, whatever
+            their kinds; empty where too few were seen.
+        at_once: how many held at the same time, and for which share of the looks.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    capture: Capture
+    kinds: Mapping[HolderKind, KindOfHolds] = field(default_factory=dict)
+    pgdrag_holds: Literal[1] = FORMAT_VERSION
+    gaps: Steps = ()
+    at_once: Mapping[str, _Share] = field(default_factory=dict)
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """Whether any hold's length and frequency is known."""
+        return any(x.per_hour > 0 and x.curve is not None for x in self.kinds.values())
+
+    @property
+    def lengths(self) -> LengthCurve:
+        """How long holds of all kinds that can be drawn last, each kind as often as it began."""
+        return _mixed(self._drawable())
+
+    @property
+    def words(self) -> str:
+        """What it is in a few words: "412 holds, half of them longer than 1.02 s, the longest 5.1 s"."""
+        seen = sum(kind.seen for kind in self.kinds.values())
+        if not self.can_be_drawn:
+            return f"{seen:,} holds of no known length" if seen else "no hold"
+        curve = self.lengths
+        if len(curve.lengths_s) == 1:
+            return f"{seen:,} holds of {format_duration(curve.lengths_s[0])}"
+        half, longest = format_duration(curve.quantile(0.5)), format_duration(curve.lengths_s[-1])
+        return f"{seen:,} holds, half of them longer than {half}, the longest {longest}"
+
+    def draw(self, rng: random.Random) -> tuple[HolderKind, float]:
+        """Return the holder and the length, in seconds, of one hold."""
+        kinds = self._drawable()
+        holders = [holder for holder, _, _ in kinds]
+        [at] = rng.choices(range(len(kinds)), [weight for _, weight, _ in kinds])
+        return holders[at], _drawn(kinds[at][2], rng)
+
+    def draw_gap(self, rng: random.Random) -> float:
+        """Return the time from the begin of a hold to that of the next, in seconds."""
+        curve = curve_of(self.gaps)
+        if curve is not None:
+            return _drawn(curve, rng)
+        return rng.expovariate(sum(weight for _, weight, _ in self._drawable()) / 3600)
+
+    def _drawable(self) -> list[tuple[HolderKind, float, LengthCurve]]:
+        found = [
+            (holder, kind.per_hour, curve)
+            for holder, kind in sorted(self.kinds.items())
+            if kind.per_hour > 0 and (curve := kind.curve) is not None
+        ]
+        assert found, "nothing can be drawn from a capture without a hold"
+        return found
+
+
+_ADAPTER = TypeAdapter(HoldDistribution)
+
+
+def distribution_of(values: object) -> HoldDistribution:
+    """Return the distribution that JSON values describe.
+
+    Raises:
+        ValidationError: they describe none.
+    """
+    # In JSON an array may be a tuple, and strict types are still told apart.
+    return _ADAPTER.validate_json(json.dumps(values, default=str))
+
+
+def distribution_json(found: HoldDistribution) -> dict[str, Any]:
+    """Return a distribution as JSON values."""
+    content = _ADAPTER.dump_python(found, mode="json")
+    assert isinstance(content, dict)
+    return content
+
+
+def as_level(found: HoldDistribution, name: str) -> str:
+    """Return the level's value that carries a distribution: what it is, then all of it, on one line."""
+    text = json.dumps(distribution_json(found), separators=(",", ":"))
+    return f"{name}, {found.words} {text}"
+
+
+def from_level(value: str) -> HoldDistribution:
+    """Return the distribution that a level carries.
+
+    Raises:
+        HoldsError: it carries none.
+    """
+    begin = value.find("{")
+    try:
+        return _ADAPTER.validate_json(value[begin:] if begin >= 0 else "null")
+    except ValidationError:
+        name = value[:begin] if begin >= 0 else value
+        raise HoldsError(f'"{name.strip()[:60]}" carries no distribution of holds') from None
+
+
+def curve_of(steps: tuple[tuple[float, float], ...], open_share: float = 0.0) -> LengthCurve | None:
+    """Return the curve of a file's steps; None where there are none."""
+    if not steps:
+        return None
+    lengths_s, longer = zip(*steps, strict=True)
+    return LengthCurve(lengths_s, longer, open_share)
+
+
+def steps_of(curve: LengthCurve | None) -> tuple[tuple[float, float], ...]:
+    """Return a curve's steps as a file has them: three significant digits, at most 40 steps."""
+    if curve is None:
+        return ()
+    found: dict[float, float] = {}
+    above = 1.0
+    thin = curve.thinned()
+    for length_s, longer in zip(thin.lengths_s, thin.longer, strict=True):
+        share = round(longer, 4)
+        if share < above:
+            found[float(f"{length_s:.3g}")] = above = share
+    if above > 0:  # what was rounded to nothing had the last step
+        found[float(f"{thin.lengths_s[-1]:.3g}")] = 0.0
+    return tuple(found.items())
+
+
+def _drawn(curve: LengthCurve, rng: random.Random) -> float:
+    share = rng.random()
+    return next(
+        length
+        for length, longer in zip(curve.lengths_s, curve.longer, strict=True)
+        if longer <= share
+    )
+
+
+def _mixed(kinds: list[tuple[HolderKind, float, LengthCurve]]) -> LengthCurve:
+    total = math.fsum(weight for _, weight, _ in kinds)
+    masses: dict[float, float] = {}
+    for _, weight, curve in kinds:
+        for length_s, share in curve.steps():
+            masses[length_s] = masses.get(length_s, 0.0) + share * weight / total
+    lengths_s, longer, gone = [], [], 0.0
+    for length_s in sorted(masses):
+        gone += masses[length_s]
+        lengths_s.append(length_s)
+        longer.append(1 - gone)
+    longer[-1] = 0.0
+    return LengthCurve(tuple(lengths_s), tuple(longer))

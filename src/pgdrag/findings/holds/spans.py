@@ -1,0 +1,63 @@
+"""When was the horizon held within a trial's window?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdrag.findings.holds.levels import is_held
+from pgdrag.model import Result
+from pgdrag.model.exhibits import HOLD_EVENT, Event
+from pgdrag.model.measurement import Measurement
+
+_AT_THE_END_S = 2.0  # what is held until so shortly before the window's end is held until its end
+
+
+@dataclass(frozen=True)
+class Span:
+    """When something was held, in seconds of the window.
+
+    Attributes:
+        is_released: it ended within the window.
+    """
+
+    begin_s: float
+    end_s: float
+    is_released: bool
+
+    @property
+    def length_s(self) -> float:
+        """How long, within the window."""
+        return self.end_s - self.begin_s
+
+
+def held_span(result: Result, measured: Measurement) -> Span | None:
+    """Return when the treatment held the horizon in this trial; None where it holds nothing.
+
+    Where no event tells of it, the whole window is taken for held: the treatment says so.
+    """
+    if not is_held(result.trial.treatment):
+        return None
+    seen = _holds(result.exhibits.events)
+    if not seen:
+        return Span(0.0, measured.elapsed_s, is_released=False)
+    begin_s = max(min(one.start_s for one in seen), 0.0)
+    ends = [measured.elapsed_s if one.end_s is None else one.end_s for one in seen]
+    end_s = min(max(ends), measured.elapsed_s)
+    if end_s <= begin_s:
+        return Span(0.0, measured.elapsed_s, is_released=False)
+    is_released = end_s < measured.elapsed_s - _AT_THE_END_S
+    return Span(begin_s, end_s if is_released else measured.elapsed_s, is_released)
+
+
+def held_for(result: Result, measured: Measurement, t_s: float) -> float:
+    """Return for how long the treatment has held the horizon at a moment; 0 where it does not hold it."""
+    span = held_span(result, measured)
+    if span is None or not span.begin_s <= t_s <= span.end_s:
+        return 0.0
+    begun_s = min((one.start_s for one in _holds(result.exhibits.events)), default=span.begin_s)
+    return t_s - begun_s
+
+
+def _holds(events: Sequence[Event]) -> list[Event]:
+    return [one for one in events if one.kind == HOLD_EVENT]

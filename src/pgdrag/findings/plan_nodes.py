@@ -1,0 +1,132 @@
+"""What does a plan consist of? EXPLAIN's own JSON, walked and named; and how far its estimates were off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pgdrag.model.exhibits import Plan
+
+# What stops its input early: that saw fewer rows than it has, which says nothing of the estimate.
+_STOPPERS = frozenset({"Limit", "Merge Join"})
+_STOPPING_JOINS = frozenset({"Semi", "Anti", "Right Semi", "Right Anti"})
+# Written out where they are scanned: "sequential scan of stock".
+_SCANS = {
+    "Seq Scan": "sequential scan",
+    "Sample Scan": "sample scan",
+    "Index Scan": "index scan",
+    "Index Only Scan": "index-only scan",
+    "Bitmap Heap Scan": "bitmap scan",
+    "Tid Scan": "TID scan",
+    "Tid Range Scan": "TID range scan",
+    "Foreign Scan": "foreign scan",
+}
+JOINS = {"Nested Loop": "nested loop", "Hash Join": "hash join", "Merge Join": "merge join"}
+
+
+@dataclass(frozen=True)
+class Misestimate:
+    """Where a plan expected another number of rows than came, each time that the node ran.
+
+    Attributes:
+        node: "index scan of stock by stock_pkey".
+        factor: how many times more or fewer rows came; at least 1.
+    """
+
+    node: str
+    estimated: float
+    actual: float
+    factor: float
+
+    @property
+    def words(self) -> str:
+        """Return "rows estimated 1, actual 100,000 (sequential scan of stock)"."""
+        return f"rows estimated {self.estimated:,.0f}, actual {self.actual:,.0f} ({self.node})"
+
+
+def children(node: Plan) -> Sequence[Plan]:
+    """Return the nodes right below one."""
+    return cast("Sequence[Plan]", node.get("Plans", ()))
+
+
+def nodes(plan: Plan) -> Iterator[Plan]:
+    """Yield the node and all below it, from the top down."""
+    yield plan
+    for child in children(plan):
+        yield from nodes(child)
+
+
+def text_of(node: Plan, key: str) -> str:
+    """Return what a node says under a key; "" where it says nothing."""
+    return str(node.get(key, ""))
+
+
+def number_of(node: Plan, key: str) -> float:
+    """Return a number of a node's; 0 where there is none."""
+    found = node.get(key, 0)
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def is_scan(node: Plan) -> bool:
+    """Tell whether the node reads a table."""
+    return text_of(node, "Node Type") in _SCANS
+
+
+def scanned(node: Plan) -> str:
+    """Return what the node scans, by the name that the statement has for it."""
+    name, alias = text_of(node, "Relation Name"), text_of(node, "Alias")
+    return f"{name} ({alias})" if name and alias and alias != name else name or alias
+
+
+def scan_words(node: Plan) -> str:
+    """Return "index scan by stock_pkey", or "sequential scan"."""
+    kind = _SCANS[text_of(node, "Node Type")]
+    if text_of(node, "Scan Direction") == "Backward":
+        kind = f"backward {kind}"
+    indexes = [text_of(each, "Index Name") for each in _own_nodes(node)]
+    named = " and ".join(dict.fromkeys(name for name in indexes if name))
+    return f"{kind} by {named}" if named else kind
+
+
+def node_words(node: Plan) -> str:
+    """Return a name for any node: "index scan of stock by stock_pkey", "hash join"."""
+    if is_scan(node):
+        kind, by, index = scan_words(node).partition(" by ")
+        return f"{kind} of {scanned(node)}{by}{index}"
+    kind = text_of(node, "Node Type")
+    return JOINS.get(kind, kind.lower())
+
+
+def misestimate(plan: Plan) -> Misestimate | None:
+    """Return the worst of an analyzed plan's estimates; None where all are within a row, or nothing ran.
+
+    Both numbers are at least 1: the server estimates no fewer.
+    """
+    found = max(_misestimates(plan, is_stopped=False), key=lambda each: each.factor, default=None)
+    return found if found is not None and found.factor > 1 else None
+
+
+def _misestimates(node: Plan, *, is_stopped: bool) -> Iterator[Misestimate]:
+    estimated = max(1.0, number_of(node, "Plan Rows"))
+    actual = number_of(node, "Actual Rows")
+    seen = max(1.0, actual)
+    is_seen = number_of(node, "Actual Loops") > 0 and not (is_stopped and seen < estimated)
+    if is_seen:
+        factor = max(seen, estimated) / min(seen, estimated)
+        yield Misestimate(node_words(node), estimated, actual, factor)
+    is_stopping = is_stopped or _is_stopping(node)
+    for child in children(node):
+        yield from _misestimates(child, is_stopped=is_stopping)
+
+
+def _is_stopping(node: Plan) -> bool:
+    return text_of(node, "Node Type") in _STOPPERS or text_of(node, "Join Type") in _STOPPING_JOINS
+
+
+def _own_nodes(scan: Plan) -> Iterator[Plan]:
+    """Yield a scan and those below that look into indexes for it."""
+    yield scan
+    for child in children(scan):
+        if text_of(child, "Node Type").startswith("Bitmap"):
+            yield from _own_nodes(child)

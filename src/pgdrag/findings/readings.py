@@ -1,0 +1,97 @@
+"""What does each trial say of throughput, on the logarithm, and which trials of a treatment are there?
+
+What designs that choose their next treatment look at: no more than a number and its doubt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import scipy
+
+from pgdrag.findings.combine import rate_of
+from pgdrag.model import Outcome, Result, Treatment
+from pgdrag.stats.rates import rate_interval, within_spread
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Throughput of one trial as a natural logarithm of transactions/s.
+
+    Attributes:
+        log_per_s: the logarithm of the rate; of a stalled trial that of the exact one-sided 95 % bound.
+        log_se: its standard error from within the trial; what differs from trial to trial is not in it.
+        is_bound: nothing was committed: the rate is only known to lie below.
+        block: trials of one block ran close together.
+        is_brief: not to be compared with trials of the whole length.
+    """
+
+    log_per_s: float
+    log_se: float
+    is_bound: bool
+    block: int
+    is_brief: bool
+
+
+_BOUND_CONFIDENCE = 0.95
+_STALLED_MASS = -math.log(1 - _BOUND_CONFIDENCE)  # commits expected at the bound of a stalled trial
+
+
+def stalled_time_s(stalled: Reading) -> float:
+    """Return how long a trial went on in which nothing was committed: its bound says so."""
+    assert stalled.is_bound, "a rate says nothing of the time"
+    return _STALLED_MASS / math.exp(stalled.log_per_s)
+
+
+def log_rate(commits: float, time_s: float) -> tuple[float, float]:
+    """Estimate the logarithm of a rate of few commits: its mean and variance.
+
+    Those of the logarithm of a gamma distribution: the posterior of a Poisson rate under Jeffreys'
+    prior, which has a value where nothing committed, too.
+    """
+    shape = 0.5 + commits
+    mean = float(scipy.special.digamma(shape)) - math.log(time_s)
+    return mean, float(scipy.special.polygamma(1, shape))
+
+
+def reading(result: Result) -> Reading | None:
+    """Return what a result says of throughput; None where it has no number."""
+    measured = result.measurement
+    if (
+        result.outcome not in (Outcome.MEASURED, Outcome.STALLED)
+        or measured is None
+        or measured.elapsed_s <= 0
+    ):
+        return None
+    trial, rate = result.trial, rate_of(result, measured)
+    if rate.committed == 0:
+        bound = rate_interval(rate).high
+        return Reading(math.log(bound), 0.0, True, trial.block, trial.is_brief)
+    se = within_spread(rate).log_se
+    return Reading(math.log(rate.per_s), se, False, trial.block, trial.is_brief)
+
+
+class Told:
+    """All results that a design was told, by treatment: equal levels are one, whatever their names."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, list[Result]] = {}
+
+    def add(self, results: Iterable[Result]) -> None:
+        """Note more results, in the order run."""
+        for result in results:
+            self._results.setdefault(result.trial.treatment.identity, []).append(result)
+
+    def results(self, treatment: Treatment, *, is_brief: bool | None = None) -> tuple[Result, ...]:
+        """Return the results of a treatment; `is_brief`: only of short trials, or only of the others."""
+        found = self._results.get(treatment.identity, [])
+        return tuple(x for x in found if is_brief is None or x.trial.is_brief == is_brief)
+
+    def readings(
+        self, treatment: Treatment, *, is_brief: bool | None = None
+    ) -> tuple[Reading, ...]:
+        """Return what its results say of throughput, those without a number left out."""
+        found = (reading(result) for result in self.results(treatment, is_brief=is_brief))
+        return tuple(one for one in found if one is not None)

@@ -1,0 +1,88 @@
+"""How do numbers read in a sentence? One way for all findings."""
+
+from __future__ import annotations
+
+import math
+
+from pgdrag.findings.values import Interval
+from pgdrag.model import Observation
+from pgdrag.units import (
+    format_bytes,
+    format_duration,
+    format_interval,
+    format_number,
+    format_rate,
+    format_ratio,
+)
+
+
+def slowdown_words(found: Interval) -> str:
+    """Return `2× slower (1.9× to 2.1×)`, `1.2× faster (…)` or `at least 2,000× slower`.
+
+    Where the treatment is the faster one, estimate and bounds are turned round together.
+    """
+    if math.isinf(found.center):
+        return f"at least {format_ratio(found.low)} slower"
+    if found.center == 0:
+        return f"at least {format_ratio(inverse(found.high))} faster"
+    if found.center >= 1:
+        return _words(found.low, found.center, found.high, "slower")
+    return _words(inverse(found.high), inverse(found.center), inverse(found.low), "faster")
+
+
+def published_words(ratio: float) -> str:
+    """Return a published slowdown as `442,625× slower` or `1.2× faster`; `no change` at exactly 1."""
+    if ratio == 1:
+        return "no change"
+    return f"{published_size(ratio)} {'slower' if ratio > 1 else 'faster'}"
+
+
+def published_size(ratio: float) -> str:
+    """Return the size of a published slowdown or speedup: `442,625×`, and `1.2×` for 1/1.2."""
+    size = max(ratio, inverse(ratio))
+    # Published numbers carry no error: whole ones keep their digits, for the reader to find again.
+    digits = min(max(3, math.floor(math.log10(size)) + 1), 6)
+    return format_ratio(size, significant=digits)
+
+
+def detectable_words(detectable: float) -> str:
+    """Say which slowdown the trials would have shown."""
+    if math.isinf(detectable):
+        return "these trials could not have shown a slowdown of any size"
+    return f"a slowdown of {format_ratio(detectable)} or more would have been seen"
+
+
+def value_words(observation: Observation, value: float) -> str:
+    """Return a value of the observation's unit for people."""
+    match observation.unit:
+        case "ratio":
+            return _percent(value)
+        case "bytes" | "bytes/transaction":
+            return format_bytes(value)
+        case "1/s":
+            return format_rate(value)
+        case "s" | "s/transaction":
+            return format_duration(value)
+        case _:
+            return format_number(value)
+
+
+def inverse(ratio: float) -> float:
+    """Return a ratio the other way round; 0 and infinity change places."""
+    if ratio == 0:
+        return math.inf
+    return 0.0 if math.isinf(ratio) else 1 / ratio
+
+
+def _words(low: float, center: float, high: float, way: str) -> str:
+    number, _, bounds = format_interval(low, center, high).partition(" ")
+    return f"{number} {way} {bounds}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent; near 0 and 1 with as many digits as tell it from them."""
+    rest = min(share, 1 - share)
+    if rest <= 0:
+        return f"{share:.0%}".replace("%", " %")
+    decimals = min(-math.floor(math.log10(rest * 100)), 6) if rest < 0.01 else 1
+    return f"{share * 100:.{decimals}f} %"

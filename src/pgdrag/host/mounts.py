@@ -1,0 +1,273 @@
+"""Which file system is mounted where, and with which options? How are options changed, and read?
+
+What is in force is what /proc/self/mountinfo says, and, of ext4, /proc/fs/ext4 with all its defaults.
+Source and target are both named to mount(8), so that /etc/fstab plays no part.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.host.programs import run_program
+
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_EXT4 = Path("/proc/fs/ext4")
+_KERNEL_LOG = Path("/dev/kmsg")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_MATTER_OF_COURSE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
+_BUSY_TRIES, _BUSY_PAUSE_S = 20, 0.1
+
+ACCESS_TIME = "atime"
+_ACCESS_TIMES = frozenset({"relatime", "noatime", "strictatime"})
+# What the kernel keeps of a mount, whatever its file system (mount(2), MS_…): choice → what says that
+# nothing was chosen.
+MOUNT_CHOICES: Mapping[str, str] = {
+    "write": "rw",
+    ACCESS_TIME: "strictatime",
+    "diratime": "diratime",
+    "suid": "suid",
+    "dev": "dev",
+    "exec": "exec",
+    "symfollow": "symfollow",
+}
+# What it keeps of a file system of any type; a remount that does not name them takes them away.
+SUPER_CHOICES: Mapping[str, str] = {
+    "lazytime": "nolazytime",
+    "sync": "async",
+    "dirsync": "nodirsync",
+}
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file system in its place.
+
+    Attributes:
+        source: what is mounted: a device, or a word where there is none.
+        device: the number by which the kernel knows it, "7:0".
+        options: of this mount alone.
+        super_options: of the file system, wherever it is mounted.
+    """
+
+    mount_point: Path
+    source: str
+    file_system: str
+    device: str
+    options: tuple[str, ...]
+    super_options: tuple[str, ...]
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Every option that can be known, as the kernel spells it, by what it is a choice of."""
+        found = {**MOUNT_CHOICES, **SUPER_CHOICES}
+        if self.file_system == "ext4":
+            found.update(_by_choice(_ext4_options(self.source)))
+        # "rw" of the file system says nothing of a mount that is read-only all the same.
+        found.update(_by_choice(x for x in self.super_options if x != "rw"))
+        found.update(_by_choice(self.options))
+        return found
+
+    def state_of(self, asked: str) -> str | None:
+        """Return what stands where `asked` would: itself, or another of its choice; None: nobody says."""
+        found = self.in_force.get(choice_of(asked))
+        if found is None and asked.startswith("no"):
+            return asked.removeprefix("no")  # what is not the default is always shown
+        return found
+
+    def heeds(self, asked: str) -> bool:
+        """Whether an option is in force, however the kernel spells it; one that nobody shows is not."""
+        shown = self.state_of(asked)
+        if shown is None:
+            return False
+        # btrfs adds the level that it chose: "compress=zstd:3".
+        return _plain(shown) == _plain(asked) or ("=" in asked and shown.startswith(f"{asked}:"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a wish: whether the kernel took it, which is not yet to heed it, and its words."""
+
+    is_taken: bool
+    words: str
+
+
+def choice_of(option: str) -> str:
+    """Return what an option is a choice of: two of one choice replace each other."""
+    name = option.partition("=")[0]
+    if name in ("ro", "rw"):
+        return "write"
+    if name == "async":
+        return "sync"
+    if name in _ACCESS_TIMES:
+        return ACCESS_TIME
+    return name.removeprefix("no")
+
+
+def is_of_mount(option: str) -> bool:
+    """Whether an option is of a mount whatever its file system: such can always be changed by remount."""
+    return choice_of(option) in {**MOUNT_CHOICES, **SUPER_CHOICES}
+
+
+def merged(options: Iterable[str], changes: Iterable[str]) -> list[str]:
+    """Return options with some replaced by others of the same choice, or added."""
+    found = _by_choice(options)
+    for change in changes:
+        found[choice_of(change)] = change
+    return list(found.values())
+
+
+def mounts() -> list[Mount]:
+    """Return all that is mounted, in the order of mounting.
+
+    Raises:
+        OSError: the host does not tell its mounts.
+    """
+    return [_parsed(line) for line in _MOUNTINFO.read_text(errors="replace").splitlines()]
+
+
+def mount_at(mount_point: Path) -> Mount | None:
+    """Return what is mounted exactly there, the uppermost; None: nothing."""
+    found = [each for each in mounts() if each.mount_point == mount_point]
+    return found[-1] if found else None
+
+
+def mount_holding(path: Path) -> Mount | None:
+    """Return the mount that `path` lies on; None where none is known."""
+    here = path.resolve()
+    holding = [each for each in mounts() if here.is_relative_to(each.mount_point)]
+    # Of mounts on one place the last hides the others, and of equals `max` has the first.
+    return max(reversed(holding), key=lambda x: len(x.mount_point.parts), default=None)
+
+
+def mount(source: Path, mount_point: Path, file_system: str, options: Sequence[str]) -> str | None:
+    """Mount a device.
+
+    Returns:
+        Why it could not be; None: it is mounted.
+    """
+    listed = ("-o", ",".join(options)) if options else ()
+    with KernelWords(file_system, source) as words:
+        ran = run_program("mount", "-t", file_system, *listed, source, mount_point)
+    return None if ran.succeeded else words.spoken() or ran.output.strip().splitlines()[0]
+
+
+def remount(found: Mount, options: Iterable[str]) -> Answer:
+    """Change options of a mount and its file system; all others stay as they are."""
+    kept = [x for x in found.super_options if choice_of(x) in SUPER_CHOICES]
+    before = [*found.options, *kept]
+    if choice_of("noatime") not in _by_choice(found.options):
+        before.append(MOUNT_CHOICES[ACCESS_TIME])
+    listed = ",".join(["remount", *merged(before, options)])
+    with KernelWords(found.file_system, Path(found.source)) as words:
+        ran = run_program("mount", "-o", listed, found.source, found.mount_point)
+    return Answer(ran.succeeded, words.spoken() or ran.output.strip().partition("\n")[0])
+
+
+def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
+    """Unmount what is mounted there.
+
+    Args:
+        mount_point: where.
+        or_hide: take it out of sight where somebody uses it; it is gone when they are.
+
+    Returns:
+        What is left to say: that it is still in use, or why it is still there; None: it is gone.
+    """
+    for _ in range(_BUSY_TRIES):
+        ran = run_program("umount", mount_point)
+        if ran.succeeded or mount_at(mount_point) is None:
+            return None
+        if "busy" not in ran.output:
+            break
+        time.sleep(_BUSY_PAUSE_S)
+    if or_hide and run_program("umount", "--lazy", mount_point).succeeded:
+        return f'"{mount_point}" was in use: it is out of sight, and gone when its last user is'
+    return ran.last_line
+
+
+class KernelWords:
+    """What the kernel says of a file system within the block: its reason, which mount(8) hides.
+
+    Nothing, where the kernel's log cannot be read.
+    """
+
+    def __init__(self, file_system: str, source: Path) -> None:
+        self._marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), f"({source.name})")
+        self._fd = -1
+        self._heard: list[str] = []
+
+    def __enter__(self) -> KernelWords:
+        try:
+            self._fd = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._fd >= 0:
+            try:
+                record = os.read(self._fd, 8192).decode(errors="replace")
+            except BrokenPipeError:  # the log went on too fast: what is left is still to be read
+                continue
+            except OSError:
+                break
+            self._heard.append(record.partition(";")[2].splitlines()[0])
+        self._close()
+
+    def spoken(self) -> str:
+        """Return the messages about the file system, or ""."""
+        ours = [
+            x
+            for x in self._heard
+            if any(mark in x.lower() for mark in self._marks) and not _MATTER_OF_COURSE.search(x)
+        ]
+        return "; ".join(ours)
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _plain(option: str) -> str:
+    """Return one of the two spellings of a flag: "barrier=0" for "nobarrier"."""
+    name, equals, value = option.partition("=")
+    if value in ("", "1") and not name.startswith("no"):
+        return f"{name}=1"
+    return f"{choice_of(option)}=0" if not equals else option
+
+
+def _by_choice(options: Iterable[str]) -> dict[str, str]:
+    return {choice_of(option): option for option in options}
+
+
+def _ext4_options(source: str) -> list[str]:
+    try:
+        return (_EXT4 / Path(source).name / "options").read_text().split()
+    except OSError:
+        return []
+
+
+def _parsed(line: str) -> Mount:
+    # proc_pid_mountinfo(5): optional fields end with a hyphen of their own.
+    before, _, after = line.partition(" - ")
+    _, _, device, _, mount_point, options = before.split(" ")[:6]
+    file_system, source, super_options = after.split(" ")[:3]
+    return Mount(
+        Path(_unescaped(mount_point)),
+        _unescaped(source),
+        file_system,
+        device,
+        tuple(options.split(",")),
+        tuple(super_options.split(",")),
+    )
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,75 @@
+"""A prepared transaction on somebody's server, which outlives the session that prepared it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgdrag.host.undo import Change, PutBack
+
+_CONNECT_TIMEOUT_S = 10
+_STATEMENT_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True)
+class PreparedTransaction(Change):
+    """A transaction that pgdrag prepared to hold the horizon, and that nobody is to commit.
+
+    Attributes:
+        gid: its identifier, drawn at random, so that no other server has one of that name.
+        conninfo: libpq's, without a password: that is found in ~/.pgpass or PGPASSWORD again.
+        where: the database, for people.
+    """
+
+    name: ClassVar[str] = "prepared_transaction"
+    survives_boot: ClassVar[bool] = True
+    # What this process was given; it is written nowhere.
+    passwords: ClassVar[dict[str, str]] = {}
+
+    gid: str
+    conninfo: str
+    where: str
+
+    def words(self) -> str:
+        """Return what was prepared, and where."""
+        return f'transaction "{self.gid}" was prepared in {self.where}'
+
+    def put_back(self, *, overwrite: bool) -> PutBack:
+        """Roll it back."""
+        keywords: dict[str, str | int] = {
+            "application_name": "pgdrag",
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+        }
+        if (password := self.passwords.get(self.gid)) is not None:
+            keywords["password"] = password
+        conninfo = make_conninfo(self.conninfo, **keywords)
+        try:
+            with psycopg.connect(conninfo, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT set_config('statement_timeout', %s, false)",
+                    [str(_STATEMENT_TIMEOUT_MS)],
+                )
+                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(self.gid))
+        except psycopg.errors.UndefinedObject:
+            return PutBack("was so", f'There is no prepared transaction "{self.gid}".')
+        except psycopg.Error as error:
+            return PutBack(
+                "failed",
+                f'Prepared transaction "{self.gid}" still holds the horizon of {self.where}: '
+                f"{_reason(error)}. End it there with: ROLLBACK PREPARED {_quoted(self.gid)}",
+            )
+        return PutBack("restored", f'Prepared transaction "{self.gid}" was rolled back.')
+
+
+def _reason(error: psycopg.Error) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+    return error.diag.message_primary or first
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,79 @@
+"""Options of a mount that were changed by remounting it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pgdrag.host.mounts import Mount, mount_at, remount
+from pgdrag.host.undo import Change, PutBack
+
+
+@dataclass(frozen=True)
+class Remount(Change):
+    """Options of a mount, each of a choice of its own; options that are not named are nobody's business.
+
+    Attributes:
+        mount_point: without links, as the kernel names it.
+        source: what is mounted there.
+        before: by choice, the option that was in force.
+        after: by choice, the option that was read back when the new one was in force; None: that was
+            not seen, because the process died before, so whatever stands there is taken for ours.
+    """
+
+    name: ClassVar[str] = "remount"
+
+    mount_point: str
+    source: str
+    before: Mapping[str, str]
+    after: Mapping[str, str] | None = None
+
+    def words(self) -> str:
+        """Return the mount and its options."""
+        changed = "changed" if self.after is None else f"set to {_listed(self.after)}"
+        return f'mount options of "{self.mount_point}", {changed} from {_listed(self.before)}'
+
+    def put_back(self, *, overwrite: bool) -> PutBack:
+        """Remount with the options of before, where what was set is still in force."""
+        place = f'"{self.mount_point}"'
+        found = self._found()
+        if found is None:
+            return PutBack("gone", f"{self.source} is not mounted at {place} any more.")
+        now = self._now(found)
+        if now == self.before:
+            return PutBack("was so", f"{place} was mounted with {_listed(self.before)} already.")
+        ours = now if self.after is None else self.after
+        others = [x for x in now if now[x] not in (self.before[x], ours.get(x))]
+        if others and not overwrite:
+            return PutBack("changed by others", self._others_sentence(now[others[0]]))
+        answer = remount(found, [self.before[x] for x in now if now[x] != self.before[x]])
+        found = self._found()
+        if answer.is_taken and found is not None and self._now(found) == self.before:
+            return PutBack(
+                "restored", f"{place} was remounted from {_listed(now)} to {_listed(self.before)}."
+            )
+        why = answer.words or "the kernel took that, and did not heed it"
+        return PutBack(
+            "failed", f"{place} could not be remounted with {_listed(self.before)}: {why}."
+        )
+
+    def _found(self) -> Mount | None:
+        found = mount_at(Path(self.mount_point))
+        return found if found is not None and found.source == self.source else None
+
+    def _now(self, found: Mount) -> dict[str, str]:
+        in_force = found.in_force
+        # A flag that nobody shows is as it is by default, which its plain name stands for.
+        return {choice: in_force.get(choice, choice) for choice in self.before}
+
+    def _others_sentence(self, now: str) -> str:
+        return (
+            f'"{self.mount_point}" is mounted with {now}: somebody else changed it after pgdrag had '
+            f'changed {_listed(self.before)}, so it is left. "pgdrag restore --overwrite" puts it back.'
+        )
+
+
+def _listed(options: Mapping[str, str]) -> str:
+    return ",".join(options.values())

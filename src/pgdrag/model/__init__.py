@@ -1,0 +1,56 @@
+"""What is to be run, and what came of it: the values that the stations of the road pass on.
+
+Everything here is a frozen value without behaviour that reaches outside: a design asks for
+`Treatment`s, the laboratory makes `Trial`s of them, a trial ends as a `Result`, and the journal,
+the analysis and the report read nothing else.
+"""
+
+from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Arrivals, Counts, DriverCost, Latency, Measurement, Sample
+from pgdrag.model.result import (
+    Applied,
+    CopyMethod,
+    Observation,
+    Outcome,
+    RestoreCost,
+    Result,
+    Trial,
+    Unit,
+)
+from pgdrag.model.run import Host, RunRecord
+from pgdrag.model.study import HORIZON, OPERATIONAL_SPEED, Claim, Rung, Source, Study, WorkloadSpec
+from pgdrag.model.treatment import LONGEST_SHOWN, Block, Forecast, Level, Treatment
+
+__all__ = [
+    "HORIZON",
+    "LONGEST_SHOWN",
+    "OPERATIONAL_SPEED",
+    "Applied",
+    "Arrivals",
+    "Block",
+    "Claim",
+    "CopyMethod",
+    "Counts",
+    "DriverCost",
+    "Exhibits",
+    "Forecast",
+    "Host",
+    "Latency",
+    "Level",
+    "LoadProfile",
+    "Measurement",
+    "Observation",
+    "Outcome",
+    "RestoreCost",
+    "Result",
+    "RunRecord",
+    "Rung",
+    "Sample",
+    "Source",
+    "Study",
+    "Treatment",
+    "Trial",
+    "Unit",
+    "WorkloadSpec",
+]

@@ -1,0 +1,97 @@
+"""What is going on? The events that a run tells whoever listens: a terminal, a test, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdrag.model import Forecast, Result, Study, Trial
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """A run begins or goes on: `finished` of its results are there already."""
+
+    run_id: str
+    study: Study
+    finished: int
+
+
+@dataclass(frozen=True)
+class BlockPlanned:
+    """The next trials are known; `finished` of them were run before.
+
+    Attributes:
+        forecast: of all trials still to come, these included, for each of `replicates`.
+    """
+
+    trials: tuple[Trial, ...]
+    finished: int
+    forecast: Forecast
+    replicates: int
+
+
+@dataclass(frozen=True)
+class BudgetSpent:
+    """The run ends before this trial, which would pass the time that it was given."""
+
+    spent_s: float
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class TrialStarted:
+    """A trial begins."""
+
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class PhaseStarted:
+    """Something that takes time begins; `expected_s` is how long at most, or None if unknown."""
+
+    name: str
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the phase has come: `done` of `total` in `unit`."""
+
+    done: float
+    total: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What the workload does now: in the last interval, and since the phase began."""
+
+    elapsed_s: float
+    committed: int
+    last_per_s: float
+    mean_per_s: float
+
+
+@dataclass(frozen=True)
+class TrialFinished:
+    """A trial has ended and is in the journal."""
+
+    result: Result
+
+
+Event = (
+    RunStarted
+    | BlockPlanned
+    | BudgetSpent
+    | TrialStarted
+    | PhaseStarted
+    | Progress
+    | Throughput
+    | TrialFinished
+)
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""

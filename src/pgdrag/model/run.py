@@ -1,0 +1,37 @@
+"""One run of a study, as the journal keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdrag.model.result import Result
+from pgdrag.model.study import Study
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that a run was made on; runs on different hosts are not compared."""
+
+    cpu_model: str
+    cpu_count: int
+    memory_bytes: int
+    kernel: str
+    file_system: str
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of an experiment, as the journal keeps it."""
+
+    run_id: str
+    study: Study
+    host: Host
+    server_version: str
+    pgdrag_version: str
+    seed: int
+    started_unix_s: float
+    finished_unix_s: float | None
+    status: Literal["running", "done", "interrupted", "failed"]
+    results: tuple[Result, ...]
+    planned_trials: int | None = None

@@ -1,0 +1,149 @@
+"""A study: the treatments, workload, design and load of one experiment, and what was published of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.treatment import Forecast, Level, Treatment
+
+HORIZON = "horizon"  # the kind of factor whose levels say who holds the horizon, and for how long
+OPERATIONAL_SPEED = "operational speed"  # pg_expecto's; see `analysis.expecto.speed`
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """Which workload, with its own parameters (JSON values)."""
+
+    kind: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published number that a rung carries.
+
+    Attributes:
+        tps: published transactions per second, or None where only words were published.
+        text: what else the source says of it.
+        speedup: how many times as fast as the baseline it was published to be, where rates were not.
+        of: the quantity that was published: "throughput" or "operational speed".
+        trend: how the rate was published to go while the load went on, "steady" or "falling"; None
+            where nothing was said of it.
+        series: published rates: the end of each interval in seconds from the beginning, and the rate in it.
+    """
+
+    tps: float | None = None
+    text: str = ""
+    speedup: float | None = None
+    of: str = "throughput"
+    trend: Literal["steady", "falling"] | None = None
+    series: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a ladder: what it adds, and what was published of it.
+
+    Attributes:
+        treatment: complete: the baseline and all rungs up to this one.
+        added: the levels that this rung itself names.
+        expects: observation name → "up" or "down": what the claimed mechanism must move.
+    """
+
+    name: str
+    title: str
+    treatment: Treatment
+    added: tuple[Level, ...] = ()
+    claim: Claim = field(default_factory=Claim)
+    mechanism: str = ""
+    expects: Mapping[str, Literal["up", "down"]] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """Its name with its title, where it has one: "A1 a small cache"."""
+        return f"{self.name} {self.title}".strip()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the claims come from.
+
+    Attributes:
+        limits: what it could not know, in sentences.
+    """
+
+    title: str = ""
+    author: str = ""
+    url: str = ""
+    setup: str = ""
+    limits: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that analysis and report need of an experiment: no files, no servers.
+
+    Attributes:
+        scale: which of the experiment's scales was run; without an experiment, the workload in words,
+            with commas between them.
+        rungs: the first is the baseline.
+        notes: sentences of the experiment file to print with the results.
+        is_checked: the dataset's consistency is checked after every trial.
+        budget_s: what all trials together may take, in seconds; the run ends before one that would
+            pass it. None: no limit.
+        allowed: what it may change though it is somebody's: names of sysctls, devices, mount points.
+    """
+
+    name: str
+    title: str
+    question: str
+    scale: str
+    design: str
+    rungs: tuple[Rung, ...]
+    source: Source
+    workload: WorkloadSpec
+    load: LoadProfile
+    replicates: int
+    notes: tuple[str, ...] = ()
+    design_parameters: Mapping[str, object] = field(default_factory=dict)
+    is_checked: bool = True
+    budget_s: float | None = None
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def scale_words(self) -> str:
+        """The scale as a report names it: "scale demo", or the workload itself."""
+        return self.scale if "," in self.scale else f"scale {self.scale}"
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every level that the study sets anywhere, once, in the order of the rungs."""
+        every = (level for rung in self.rungs for level in (*rung.added, *rung.treatment.levels))
+        return tuple(dict.fromkeys(every))
+
+    def load_s(self, forecast: Forecast) -> tuple[float, float]:
+        """Return how long these trials' load takes, in seconds: at least, and if each goes on to its budget."""
+        brief = self.load.shortened()
+        times = (
+            (brief, forecast.brief_least, forecast.brief_most),
+            (self.load, forecast.least, forecast.most),
+        )
+        least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
+        most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)
+        return least_s * self.replicates, most_s * self.replicates
+
+    def with_replicates(self, replicates: int) -> Study:
+        """Return the same study with another number of replicates."""
+        return replace(self, replicates=replicates)
+
+    def with_levels(self, levels: Iterable[Level]) -> Study:
+        """Return the same study with levels that all its trials have beside their own."""
+        levels = tuple(levels)
+        rungs = (
+            replace(rung, treatment=rung.treatment.with_levels(rung.treatment.name, levels))
+            for rung in self.rungs
+        )
+        return replace(self, rungs=tuple(rungs))

@@ -1,0 +1,83 @@
+"""A level of a factor, a treatment, and the treatments that a design asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LONGEST_SHOWN = 100  # characters of a level's value
+
+
+@dataclass(frozen=True, order=True)
+class Level:
+    """One value of one factor.
+
+    Attributes:
+        kind: the kind of factor, as `pgdrag list` names it: "setting", …
+        name: the factor's own name, "shared_buffers".
+        value: as the user wrote it, "8MB".
+    """
+
+    kind: str
+    name: str
+    value: str
+
+    @property
+    def factor(self) -> tuple[str, str]:
+        """Which factor this is a level of."""
+        return (self.kind, self.name)
+
+    @property
+    def shown(self) -> str:
+        """The value as people read it; of one that carries a file, what the file is."""
+        short = self.value.partition(" {")[0] if len(self.value) > LONGEST_SHOWN else self.value
+        return short if len(short) <= LONGEST_SHOWN else f"{short[: LONGEST_SHOWN - 1]}…"
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A level for each factor of the experiment; a factor not named keeps its default."""
+
+    name: str
+    levels: tuple[Level, ...] = ()
+
+    def with_levels(self, name: str, levels: Iterable[Level]) -> Treatment:
+        """Return this treatment changed by `levels`; a later level of a factor replaces an earlier."""
+        merged = {level.factor: level for level in self.levels}
+        merged.update((level.factor, level) for level in levels)
+        return Treatment(name, tuple(merged.values()))
+
+    def of_kind(self, kind: str) -> dict[str, str]:
+        """Return the levels of one kind of factor, by name."""
+        return {level.name: level.value for level in self.levels if level.kind == kind}
+
+    @property
+    def identity(self) -> str:
+        """A digest of the levels alone: equal treatments have equal identities, whatever their names."""
+        text = json.dumps(sorted((x.kind, x.name, x.value) for x in self.levels))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Treatments that a design wants run next, close together and in random order; none: it is done.
+
+    Attributes:
+        treatments: one may stand in it more than once.
+        is_brief: by short trials, which are enough to tell what matters from what does not.
+    """
+
+    treatments: tuple[Treatment, ...] = ()
+    is_brief: bool = False
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many trials are still to come, at least and at most."""
+
+    least: int
+    most: int
+    brief_least: int = 0
+    brief_most: int = 0

@@ -1,0 +1,115 @@
+"""Where does a trial's data come from? Loaded once, kept as a snapshot, restored for each trial."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from pgdrag.driver.contract import Line, ProgressLine
+from pgdrag.driver.process import Driver
+from pgdrag.errors import DriverError, ServerLost
+from pgdrag.model.events import Listener, PhaseStarted, Progress
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch, full_disk
+from pgdrag.servers.server_log import is_full_disk
+from pgdrag.servers.snapshot import Snapshot, SnapshotStore
+from pgdrag.workloads import Workload
+
+# All runs load the same rows, whatever their own seed, so that a snapshot serves them all.
+DATASET_SEED = 1
+# A load may be slow on a poor disk; it must end all the same.
+LOAD_TIMEOUT_S = 4 * 3600.0
+# Once for the snapshot, once for the cluster of a trial, and as much again for its WAL.
+ROOM_FACTOR = 3
+# Nothing here is measured: load as fast as the disk allows. A crash while loading loses nothing,
+# since a half-made dataset is thrown away.
+LOAD_SETTINGS = {
+    "shared_buffers": "1GB",
+    "maintenance_work_mem": "512MB",
+    "max_wal_size": "16GB",
+    "checkpoint_timeout": "1h",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+}
+
+
+def dataset_key(workload: Workload, binaries: Binaries) -> str:
+    """Return what names the snapshot of this workload's dataset for these binaries."""
+    parts = {
+        "dataset": dict(workload.dataset()),
+        "seed": DATASET_SEED,
+        "source": binaries.source,
+        "version": binaries.version,
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{workload.name}-{digest}"
+
+
+def provide_snapshot(
+    workload: Workload, scratch: Scratch, binaries: Binaries, driver: Driver, listen: Listener
+) -> Snapshot:
+    """Return the snapshot of the workload's dataset; load it when there is none.
+
+    Raises:
+        StorageError: there is not enough room for it.
+        DriverError: it could not be loaded.
+    """
+    store = SnapshotStore(scratch)
+    key = dataset_key(workload, binaries)
+    snapshot = store.get(key)
+    if snapshot is not None:
+        return snapshot
+    scratch.require_free(
+        ROOM_FACTOR * workload.dataset_bytes(), f"load the dataset of {workload.name}"
+    )
+    with Cluster.create(scratch, binaries) as cluster:
+        listen(PhaseStarted("initialize a cluster"))
+        cluster.initdb()
+        cluster.configure(LOAD_SETTINGS)
+        cluster.start()
+        _load(workload, cluster, driver, listen)
+        listen(PhaseStarted("write the snapshot"))
+        cluster.stop(fast_timeout_s=600)
+        return store.create(key, cluster, describe=dict(workload.dataset()))
+
+
+def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:
+    phase = ""
+
+    def note(line: Line) -> None:
+        nonlocal phase
+        if isinstance(line, ProgressLine):
+            if line.phase != phase:
+                phase = line.phase
+                listen(PhaseStarted(f"load {workload.name}: {phase.replace('_', ' ')}"))
+            unit = "rows" if phase == "populate" else "steps"
+            listen(Progress(line.done, line.total, unit))
+
+    try:
+        workload.populate(
+            driver,
+            cluster.target,
+            seed=DATASET_SEED,
+            parallelism=min(8, os.cpu_count() or 1),
+            timeout_s=LOAD_TIMEOUT_S,
+            listen=note,
+        )
+    except DriverError as error:
+        # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.
+        if is_full_disk(f"{error.message}\n{cluster.log_tail()}"):
+            raise full_disk(
+                f"load the dataset of {workload.name}",
+                cluster.directory,
+                wanted_bytes=ROOM_FACTOR * workload.dataset_bytes(),
+            ) from error
+        if not cluster.is_running():
+            raise ServerLost(
+                "the server went away while the dataset was loaded", detail=cluster.log_tail()
+            ) from error
+        raise

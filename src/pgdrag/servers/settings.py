@@ -1,0 +1,286 @@
+"""What does one server version say of its settings, and would it take this value?
+
+A `SettingsCatalog` is made of the rows of pg_settings, so it can be asked without a server, for
+instance whether a setting is known to PostgreSQL 18 but not to 15.  Strings are taken as they
+come: what a server checks in them (a time zone, a directory) only that server can tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdrag.errors import SettingError
+from pgdrag.servers.conf import fold, is_name
+from pgdrag.units import HIDDEN_SWITCHES, parse_bool, to_base_integer, to_base_real
+
+CATALOG_SQL = """
+SELECT name, vartype, unit, min_val, max_val, enumvals, context, category, boot_val, short_desc
+  FROM pg_catalog.pg_settings
+ ORDER BY name
+"""
+
+
+class UnknownSetting(SettingError):
+    """This server version has no setting of that name.
+
+    Attributes:
+        name: as it was asked for.
+        nearest: the known name most like it, or None.
+        server_version_num: the version that does not know it.
+    """
+
+    def __init__(self, name: str, *, nearest: str | None, server_version_num: int) -> None:
+        version = version_text(server_version_num)
+        hint = None if nearest is None else f'The nearest name it knows is "{nearest}".'
+        super().__init__(f'PostgreSQL {version} has no setting "{name}"', hint=hint)
+        self.name = name
+        self.nearest = nearest
+        self.server_version_num = server_version_num
+
+
+class ValueNotAccepted(SettingError):
+    """The setting is known, but the server would refuse this value.
+
+    Attributes:
+        name: the setting, as the server spells it.
+        value: as it was asked for.
+    """
+
+    def __init__(self, message: str, *, name: str, value: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+        self.value = value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of pg_settings without its current value; None where the server has NULL."""
+
+    name: str
+    vartype: str
+    unit: str | None
+    min_value: str | None
+    max_value: str | None
+    enumvals: tuple[str, ...]
+    context: str
+    category: str
+    boot_value: str | None
+    short_desc: str
+
+
+@dataclass(frozen=True)
+class SettingsCatalog:
+    """Every setting of one server version.
+
+    Attributes:
+        server_version_num: as the server says it: 180006 is 18.6.
+        settings: by the name in lower case (`fold`).
+    """
+
+    server_version_num: int
+    settings: Mapping[str, Setting]
+
+    @classmethod
+    def from_rows(cls, server_version_num: int, rows: Iterable[Sequence[Any]]) -> SettingsCatalog:
+        """Make the catalogue from the rows of `CATALOG_SQL`."""
+        settings = [
+            Setting(name, vartype, unit, low, high, tuple(enumvals or ()), *rest)
+            for name, vartype, unit, low, high, enumvals, *rest in rows
+        ]
+        return cls(server_version_num, {fold(setting.name): setting for setting in settings})
+
+    def find(self, name: str) -> Setting:
+        """Return the setting of that name, in any case, or by a former name that still works.
+
+        A custom name (`a.b`) that no loaded extension defines is a string that any user can set.
+
+        Raises:
+            UnknownSetting: this version has none.
+        """
+        folded = fold(name)
+        for candidate in (folded, _FORMER_NAMES.get(folded, "")):
+            if candidate in self.settings:
+                return self.settings[candidate]
+        if "." in name and is_name(name):
+            return _custom_setting(name)
+        close = difflib.get_close_matches(folded, self.settings, n=1)
+        nearest = self.settings[close[0]].name if close else None
+        raise UnknownSetting(name, nearest=nearest, server_version_num=self.server_version_num)
+
+    def check(self, name: str, value: str) -> Setting:
+        """Return the setting, if the value has its type and is within its bounds.
+
+        The few rules that a server keeps to itself (buffers of the commit log come in sixteens,
+        a build may lack SSL) are not known here: such a value passes, and the server refuses it.
+
+        Raises:
+            UnknownSetting: there is no such setting.
+            ValueNotAccepted: not a boolean, a number, one of the allowed words, or out of range.
+            SettingError: the setting only reports something and cannot be set.
+        """
+        setting = self.find(name)
+        if setting.context == "internal":
+            raise SettingError(
+                f'parameter "{setting.name}" cannot be changed', detail=f"{setting.short_desc}"
+            )
+        _canonical(setting, value)
+        return setting
+
+    def canonical(self, name: str, value: str) -> str:
+        """Return the value as pg_settings.setting would show it: base unit, on/off, spelling.
+
+        A string is returned as given, although the server may show another form of it.  Errors
+        are those of `check`, of which this is the other half.
+        """
+        return _canonical(self.check(name, value), value)
+
+    def to_json(self) -> str:
+        """Return the catalogue as JSON, for a cache; `from_json` reads it back."""
+        settings = [dataclasses.astuple(setting) for setting in self.settings.values()]
+        columns = [field.name for field in dataclasses.fields(Setting)]
+        return json.dumps(
+            {
+                "server_version_num": self.server_version_num,
+                "columns": columns,
+                "settings": settings,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> SettingsCatalog:
+        """Return the catalogue that `to_json` wrote.
+
+        Raises:
+            ValueError: the text is not such a catalogue; whoever keeps the cache makes it anew.
+        """
+        stored = json.loads(text)
+        columns = [field.name for field in dataclasses.fields(Setting)]
+        if not isinstance(stored, dict) or stored.get("columns") != columns:
+            raise ValueError("not a catalogue of settings of this version of pgdrag")
+        try:
+            return cls.from_rows(stored["server_version_num"], stored["settings"])
+        except (KeyError, TypeError) as error:
+            raise ValueError("not a catalogue of settings: incomplete") from error
+
+
+def version_text(server_version_num: int) -> str:
+    """Return 18.6 for 180006."""
+    return f"{server_version_num // 10_000}.{server_version_num % 10_000}"
+
+
+# The server still takes these names (map_old_guc_names in guc_tables.c).
+_FORMER_NAMES = {
+    "sort_mem": "work_mem",
+    "vacuum_mem": "maintenance_work_mem",
+    "ssl_ecdh_curve": "ssl_groups",
+}
+
+
+def _custom_setting(name: str) -> Setting:
+    return Setting(
+        name=name,
+        vartype="string",
+        unit=None,
+        min_value=None,
+        max_value=None,
+        enumvals=(),
+        context="user",
+        category="Customized Options",
+        boot_value=None,
+        short_desc="",
+    )
+
+
+def _canonical(setting: Setting, value: str) -> str:
+    match setting.vartype:
+        case "bool":
+            return _canonical_bool(setting, value)
+        case "integer":
+            return _canonical_integer(setting, value)
+        case "real":
+            return _canonical_real(setting, value)
+        case "enum":
+            return _canonical_enum(setting, value)
+        case _:
+            return value
+
+
+def _canonical_bool(setting: Setting, value: str) -> str:
+    is_on = parse_bool(value)
+    if is_on is None:
+        message = f'parameter "{setting.name}" requires a Boolean value, not "{value}"'
+        raise ValueNotAccepted(message, name=setting.name, value=value)
+    return "on" if is_on else "off"
+
+
+def _canonical_integer(setting: Setting, value: str) -> str:
+    try:
+        number = to_base_integer(value, setting.unit)
+    except SettingError as error:
+        raise _invalid(setting, value, error.hint) from None
+    low, high = int(setting.min_value or 0), int(setting.max_value or 0)
+    if not low <= number <= high:
+        raise _out_of_range(setting, value, str(number))
+    # These show their bits as chmod does.
+    return f"{number:04o}" if setting.name in _FILE_MODES else str(number)
+
+
+def _canonical_real(setting: Setting, value: str) -> str:
+    try:
+        number = to_base_real(value, setting.unit)
+    except SettingError as error:
+        raise _invalid(setting, value, error.hint) from None
+    low, high = _bound(setting.min_value), _bound(setting.max_value)
+    if not low <= number <= high:
+        raise _out_of_range(setting, value, f"{number:g}".replace("inf", "Infinity"))
+    return f"{number:g}"
+
+
+def _bound(text: str | None) -> float:
+    # pg_settings shows six digits of DBL_MAX, which is a little less than DBL_MAX.
+    number = float(text or 0)
+    return math.copysign(math.nextafter(math.inf, 0), number) if abs(number) > 1.79e308 else number
+
+
+def _canonical_enum(setting: Setting, value: str) -> str:
+    spelled = {word.lower(): word for word in setting.enumvals}
+    word = value.lower()
+    if word not in spelled:
+        word = _hidden_word(word, setting)
+    is_hidden_level = word == "info" and "debug5" in spelled
+    if word not in spelled and not is_hidden_level:
+        allowed = ", ".join(setting.enumvals)
+        raise _invalid(setting, value, f"Available values: {allowed}.")
+    word = _SAME_AS.get((setting.name, word), word)
+    return spelled.get(word, word)
+
+
+def _hidden_word(word: str, setting: Setting) -> str:
+    """Return the listed word that a word stands for which pg_settings.enumvals leaves out."""
+    if {"on", "off"} <= set(setting.enumvals):
+        return HIDDEN_SWITCHES.get(word, word)
+    if setting.name == "wal_level" and word in ("archive", "hot_standby"):
+        return "replica"
+    return "debug2" if word == "debug" else word
+
+
+_FILE_MODES = ("data_directory_mode", "log_file_mode", "unix_socket_permissions")
+_SAME_AS = {("wal_compression", "on"): "pglz"}
+
+
+def _invalid(setting: Setting, value: str, hint: str | None) -> ValueNotAccepted:
+    message = f'invalid value for parameter "{setting.name}": "{value}"'
+    return ValueNotAccepted(message, name=setting.name, value=value, hint=hint)
+
+
+def _out_of_range(setting: Setting, value: str, number: str) -> ValueNotAccepted:
+    unit = f" {setting.unit}" if setting.unit else ""
+    bounds = f"{setting.min_value}{unit} .. {setting.max_value}{unit}"
+    message = f'{number}{unit} is outside the valid range for parameter "{setting.name}" ({bounds})'
+    return ValueNotAccepted(message, name=setting.name, value=value)

@@ -1,0 +1,1 @@
+"""Statistics on numbers: knows no treatment, no design and no sentence of the report."""

@@ -1,0 +1,212 @@
+"""How unsteady was a window, where neighbouring seconds resemble each other, and where its load changed?
+
+A mean over samples that resemble their neighbours is less sure than their number says. Means of
+batches, long enough to be nearly independent, show how sure it is. Where the load changed by
+design, batches are compared within each step only: a window of four steps has four means, and
+what these differ by is no doubt about their weighted sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdrag.model.measurement import Sample
+
+# A batch of 10 samples is nearly independent of the next up to an autocorrelation of 0.5 from one
+# sample to the next; the simulation in tests/simulated shows a coverage of 93.5 % or more.
+_SAMPLES_PER_BATCH = 10
+_BATCHES_MIN, _BATCHES_MAX = 3, 10
+_SAMPLES_MIN = 6
+# Of a step, which need not tell on its own: the batches of all steps tell together.
+_STEP_BATCHES_MIN = 2
+_STEP_SAMPLES_MIN = 4
+_STEP_SAMPLES_FOR_THREE = 18
+_ROUNDING_S = 1e-3
+# From here on an interval covers less than it promises: 92 % at an autocorrelation of 0.7 in 60 samples.
+_UNSEEN_MATTERS = 0.35
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard error of a logarithm, and the degrees of freedom that it was estimated with.
+
+    Attributes:
+        source: what it was estimated from: "6 batches".
+    """
+
+    log_se: float
+    dof: float
+    source: str
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One part of a window under one load: its length, mean rate and the variance of that.
+
+    Attributes:
+        variance: None where its samples are too few to tell.
+        batches: that the variance was estimated from.
+    """
+
+    length_s: float
+    rate: float
+    variance: float | None
+    batches: int
+
+
+def samples_within(samples: Sequence[Sample], begin_s: float, end_s: float) -> tuple[Sample, ...]:
+    """Return the samples that lie wholly between two moments of the window."""
+    return tuple(
+        one
+        for one in samples
+        if one.t_s - one.duration_s >= begin_s - _ROUNDING_S and one.t_s <= end_s + _ROUNDING_S
+    )
+
+
+def batch_means(
+    samples: Sequence[Sample],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return middle times and rates of the batches.
+
+    None where there are too few samples, or nothing committed: then no rate relates to their mean.
+    """
+    if len(samples) < _SAMPLES_MIN or not any(sample.committed for sample in samples):
+        return None
+    return _means(samples, max(len(samples) // _SAMPLES_PER_BATCH, _BATCHES_MIN))
+
+
+def spread_of_mean(samples: Sequence[Sample], changes_s: Sequence[float] = ()) -> Spread | None:
+    """Estimate how sure the mean rate of a window is; None where the samples cannot tell.
+
+    Args:
+        samples: of the whole window, in order.
+        changes_s: when its load or a hold changed. Each part between counts with its length; what the parts
+            differ by does not.
+
+    Returns:
+        With parts: Satterthwaite's degrees of freedom. A part that is too short to tell is taken
+        to be as unsteady, relative to its rate, as the others are on average.
+    """
+    if changes_s:
+        return _stratified(samples, changes_s)
+    batches = batch_means(samples)
+    if batches is None:
+        return None
+    _, rates = batches
+    log_se = float(rates.std(ddof=1)) / math.sqrt(len(rates)) / float(rates.mean())
+    return Spread(log_se, len(rates) - 1, f"{len(rates)} batches")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How far samples resemble their neighbours, where batches of them do, too.
+
+    Attributes:
+        correlation: of a sample with the next.
+        enough_s: a window so long has batches that are nearly independent.
+    """
+
+    correlation: float
+    enough_s: float
+
+
+def long_memory(samples: Sequence[Sample]) -> Memory | None:
+    """Return how far the samples resemble each other where their batches are too short for that; else None.
+
+    `spread_of_mean` is then too small. It assumes that they go on as they do from one sample to the next.
+
+    Source: the bias of batch means of a first-order autoregression, to first order; Kendall 1954 for that
+    of the correlation of few samples.
+    """
+    batches = batch_means(samples)
+    if batches is None or not all(sample.duration_s > 0 for sample in samples):
+        return None
+    rates = np.array([sample.committed / sample.duration_s for sample in samples])
+    around = rates - rates.mean()
+    if not around.any():
+        return None
+    seen = float((around[1:] * around[:-1]).sum() / (around**2).sum())
+    correlation = min(seen + (1 + 4 * seen) / len(samples), 0.99)
+    count = len(batches[1])
+    # What neighbouring batches share, times their length in samples.
+    shared = 2 * correlation / (1 - correlation**2) * (count + 1) / count
+    if shared * count / len(samples) <= _UNSEEN_MATTERS:
+        return None
+    mean_s = sum(sample.duration_s for sample in samples) / len(samples)
+    return Memory(correlation, _BATCHES_MAX * shared / (_UNSEEN_MATTERS / 2) * mean_s)
+
+
+def _stratified(samples: Sequence[Sample], changes_s: Sequence[float]) -> Spread | None:
+    last_s = max((one.t_s for one in samples), default=0.0)
+    # A window that was cut short may not have come to its last step.
+    ends = [0.0, *(at_s for at_s in changes_s if at_s < last_s), last_s]
+    parts = [
+        (end_s - begin_s, samples_within(samples, begin_s, end_s))
+        for begin_s, end_s in pairwise(ends)
+    ]
+    steps = [_step(length_s, within) for length_s, within in parts if within]
+    whole_s = sum(step.length_s for step in steps)
+    told = [step for step in steps if step.variance is not None]
+    mean = sum(step.rate * step.length_s for step in steps) / whole_s if steps else 0.0
+    if not told or mean <= 0:
+        return None
+    unsteadiness = _unsteadiness(told)
+    sure = [_weighted(step, whole_s, unsteadiness) for step in told]
+    all_of_them = sum(_weighted(step, whole_s, unsteadiness) for step in steps)
+    # What is only taken to be like the others knows no more than they do.
+    doubt = sum(part**2 / (step.batches - 1) for part, step in zip(sure, told, strict=True))
+    dof = sum(sure) ** 2 / doubt if doubt else math.inf
+    batches = sum(step.batches for step in told)
+    return Spread(
+        math.sqrt(all_of_them) / mean, dof, f"{batches} batches within {len(steps)} steps"
+    )
+
+
+def _step(length_s: float, samples: Sequence[Sample]) -> _Step:
+    lasted_s = sum(one.duration_s for one in samples)
+    rate = sum(one.committed for one in samples) / lasted_s if lasted_s else 0.0
+    least = _BATCHES_MIN if len(samples) >= _STEP_SAMPLES_FOR_THREE else _STEP_BATCHES_MIN
+    count = max(len(samples) // _SAMPLES_PER_BATCH, least)
+    found = _means(samples, count) if len(samples) >= _STEP_SAMPLES_MIN else None
+    if found is None:
+        return _Step(length_s, rate, None, 0)
+    _, rates = found
+    return _Step(length_s, rate, float(rates.var(ddof=1)) / len(rates), len(rates))
+
+
+def _weighted(step: _Step, whole_s: float, unsteadiness: float) -> float:
+    """Return what a step's mean adds to the variance of the whole."""
+    variance = step.variance
+    if variance is None:
+        variance = unsteadiness * step.rate**2 / step.length_s
+    return variance * (step.length_s / whole_s) ** 2
+
+
+def _unsteadiness(told: Sequence[_Step]) -> float:
+    """Return the variance of a mean over one second relative to its square, over these steps."""
+    busy = [step for step in told if step.rate > 0]
+    squares = [(step.variance or 0.0) * step.length_s / step.rate**2 for step in busy]
+    return sum(squares) / len(squares) if squares else 0.0
+
+
+def _means(
+    samples: Sequence[Sample], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    durations = np.array([sample.duration_s for sample in samples], dtype=float)
+    if not bool((durations > 0).all()):
+        return None
+    ends = np.cumsum(durations)
+    committed = np.array([sample.committed for sample in samples], dtype=float)
+    # Batches as even as can be, the longer ones first.
+    each, more = divmod(len(samples), min(count, _BATCHES_MAX))
+    sizes = np.array([each + (at < more) for at in range(min(count, _BATCHES_MAX))])
+    begins = np.cumsum(sizes) - sizes
+    lasted_s = np.add.reduceat(durations, begins)
+    times = (np.add.reduceat(ends, begins) - lasted_s / 2) / sizes
+    return times, np.add.reduceat(committed, begins) / lasted_s

@@ -1,0 +1,163 @@
+"""How long do holds last, if of many it is known only between which two looks they ended?
+
+The ages at which holds are met tell, too: where none is older than a second, none lasts two. The estimate
+is the one that makes all that was seen most likely (Turnbull 1976: interval-censored and truncated),
+by steps of expectation and maximisation over lengths a few per cent apart. Where every end is known it
+is the product-limit estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdrag.stats.product_limit import LengthCurve
+
+Array = NDArray[np.float64]
+_RATIO = 1.03  # from one length to the next
+_ITERATIONS = 400
+_LEAST_SHARE = 1e-4  # what is less is left over from the steps, not found
+
+
+@dataclass(frozen=True)
+class BoundedHold:
+    """One hold as far as looks tell.
+
+    Attributes:
+        low_s, high_s: it lasted so long at least and at most; inf: its end was not seen; the two are
+            equal where the end is known.
+        entry_s: how old it was before any look could meet it; None: it began between two looks, and the
+            longer it lasted, the more surely it was met.
+    """
+
+    low_s: float
+    high_s: float
+    entry_s: float | None = None
+
+
+@dataclass(frozen=True)
+class LengthEstimate:
+    """How long holds last that are longer than the shortest that counts.
+
+    Attributes:
+        curve: None: there is none of them.
+        number: how many of those began while there were looks, met or not.
+        met_share: of these, the share that looks met.
+    """
+
+    curve: LengthCurve | None
+    number: float
+    met_share: float
+
+
+def estimate_lengths(
+    holds: Sequence[BoundedHold], *, every_s: float, shortest_s: float
+) -> LengthEstimate:
+    """Estimate how long holds last, from looks that are `every_s` apart.
+
+    Args:
+        holds: all that were met.
+        every_s: from one look to the next.
+        shortest_s: shorter ones are told apart, and left out.
+    """
+    assert 0 < shortest_s < every_s, f"{shortest_s} and {every_s} s"
+    if not holds:
+        return LengthEstimate(None, 0.0, 1.0)
+    edges = _edges(holds, shortest_s)
+    middles = _middles(holds, edges)
+    met: Array = np.minimum(middles / every_s, 1.0)
+    rows = Counter(_row(hold, edges) for hold in holds)
+    firsts, lasts, entries = (np.array(x) for x in zip(*rows, strict=True))
+    counts = np.array(list(rows.values()), dtype=float)
+    shares = _shares(firsts, lasts, entries, counts, met)
+    counted, total = shares[1:], float(shares[1:].sum())
+    number = total * float(counts[entries < 0].sum()) / float(met @ shares)
+    if total < _LEAST_SHARE:
+        return LengthEstimate(None, 0.0, 1.0)
+    ends = [x.high_s for x in holds if not math.isinf(x.high_s)]
+    seen_until = _cell(max(ends), edges) if ends else 0
+    curve = _curve(counted / total, middles[1:], seen_until)
+    return LengthEstimate(curve, number, float(met[1:] @ counted) / total)
+
+
+def _edges(holds: Sequence[BoundedHold], shortest_s: float) -> Array:
+    longest_s = max(x.low_s if math.isinf(x.high_s) else x.high_s for x in holds)
+    cells = max(math.ceil(math.log(max(longest_s / shortest_s, 1.0)) / math.log(_RATIO)), 1)
+    found: Array = np.array([shortest_s * _RATIO**cell for cell in range(cells + 1)])
+    found[-1] = max(found[-1], longest_s)
+    return found
+
+
+def _middles(holds: Sequence[BoundedHold], edges: Array) -> Array:
+    """Return the length that each cell stands for: the mean of those known exactly, where there are any."""
+    # The first cell has all that are too short to count.
+    found: Array = np.empty(len(edges))
+    found[0], found[1:] = edges[0] / 2, np.sqrt(edges[:-1] * edges[1:])
+    longest_s = max(x.low_s for x in holds)
+    exact = np.array(
+        [
+            x.low_s
+            for x in holds
+            if x.low_s > edges[0]
+            and (x.low_s == x.high_s or (math.isinf(x.high_s) and x.low_s == longest_s))
+        ]
+    )
+    cells = np.searchsorted(edges, exact, side="left")
+    for cell in np.unique(cells):
+        found[cell] = float(np.exp(np.log(exact[cells == cell]).mean()))
+    return found
+
+
+def _cell(length_s: float, edges: Array) -> int:
+    return min(int(np.searchsorted(edges, length_s, side="left")), len(edges) - 1)
+
+
+def _row(hold: BoundedHold, edges: Array) -> tuple[int, int, int]:
+    """Return the first and the last cell that a hold's length may lie in, and that of its entry or -1."""
+    first = _cell(hold.low_s, edges)
+    if math.isinf(hold.high_s):  # it outlasts those that ended when it was last seen
+        first = min(first + 1, len(edges) - 1)
+    last = max(_cell(hold.high_s, edges), first)
+    return first, last, -1 if hold.entry_s is None else min(_cell(hold.entry_s, edges), first)
+
+
+def _shares(
+    firsts: NDArray[np.int_],
+    lasts: NDArray[np.int_],
+    entries: NDArray[np.int_],
+    counts: Array,
+    met: Array,
+) -> Array:
+    """Return the share of holds in each cell, by steps that each make what was seen more likely."""
+    cells = np.arange(len(met))
+    may_be = (cells >= firsts[:, None]) & (cells <= lasts[:, None])
+    is_begun = entries < 0
+    could_meet = np.where(is_begun[:, None], met, (cells >= entries[:, None]).astype(float))
+    shares = np.full(len(met), 1 / len(met))
+    for _ in range(_ITERATIONS):
+        weighed = may_be * shares
+        seen = (counts / weighed.sum(axis=1)) @ weighed
+        # For each that was met, so many like it were not.
+        chance = could_meet @ shares
+        missed = ((counts / chance) @ (1 - could_meet)) * shares
+        shares = seen + missed
+        shares /= shares.sum()
+    return shares
+
+
+def _curve(shares: Array, middles: Array, seen_until: int) -> LengthCurve:
+    """Return the curve; what lasts beyond the last end that was seen is taken to last as long as the longest."""
+    shares = shares.copy()
+    open_share = float(shares[seen_until:].sum())
+    shares[seen_until:] = 0.0
+    shares[-1] += open_share
+    kept = shares > min(_LEAST_SHARE, float(shares.max()) / 2)
+    masses = shares[kept] / shares[kept].sum()
+    longer = 1 - np.cumsum(masses)
+    longer[-1] = 0.0
+    return LengthCurve(tuple(map(float, middles[kept])), tuple(map(float, longer)), open_share)

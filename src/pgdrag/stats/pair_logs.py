@@ -1,0 +1,156 @@
+"""What are pairs, as numbers: a log ratio each, and who ran first?
+
+What the second trial of a pair differs by from the first, whichever treatment it ran, is no effect
+of the treatment. It is estimated beside it, by least squares, and taken out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdrag.stats.distributions import student_beyond
+
+ORDER_PAIRS = 4  # from which on the order of a pair can be told from the treatment
+ADJUSTED_PAIRS = 6  # from which on the effect of the order is always taken out
+GATE_LEVEL = 0.05  # at which it is, with fewer
+ALL_SIGNS = 14  # up to so many pairs every combination of signs is tried, beyond that a sample
+SAMPLED_SIGNS = 2**14 - 1
+
+
+@dataclass(frozen=True)
+class OrderEffect:
+    """By how much the trial that ran second in a pair differed, whichever treatment it was.
+
+    Attributes:
+        log: of the ratio of the second to the first; negative: the second was slower.
+        p: of a t test that there is none.
+    """
+
+    log: float
+    p: float
+
+    @property
+    def is_told(self) -> bool:
+        """It is told from noise."""
+        return self.p < GATE_LEVEL
+
+
+@dataclass(frozen=True)
+class Fit:
+    """log = center + order * sign, by least squares; `se` is of both alike."""
+
+    center: float
+    order: float
+    se: float
+
+
+@dataclass(frozen=True)
+class PairedLogs:
+    """Log ratios, one a pair, in the order run.
+
+    Attributes:
+        logs: log of the ratio, reference and treatment always the same way round.
+        signs: 1 where the reference ran first, else -1.
+        floor_se: standard error of their mean from within the trials: no interval is narrower.
+    """
+
+    logs: tuple[float, ...]
+    signs: tuple[int, ...]
+    floor_se: float = 0.0
+
+    def __post_init__(self) -> None:
+        assert len(self.logs) == len(self.signs), f"{len(self.logs)} logs, {len(self.signs)} signs"
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The logs as an array."""
+        return np.array(self.logs)
+
+    @cached_property
+    def order(self) -> OrderEffect | None:
+        """The effect of the order; None where too few pairs, or pairs of one order, cannot tell."""
+        fit = self.fit
+        if fit is None:
+            return None
+        return OrderEffect(-fit.order, t_p_of(fit.order, fit.se, len(self) - 2))
+
+    @property
+    def is_order_taken_out(self) -> bool:
+        """Tell whether the effect of the order is to be taken out of an estimate.
+
+        With fewer than `ADJUSTED_PAIRS` only where it is told from noise: it costs much then.
+        """
+        if self.order is None:
+            return False
+        return len(self) >= ADJUSTED_PAIRS or self.order.is_told
+
+    @cached_property
+    def judged(self) -> NDArray[np.float64]:
+        """The logs, with the effect of the order taken out where that is to be."""
+        return self._without_order if self.is_order_taken_out else self.values
+
+    @property
+    def sd(self) -> float:
+        """Their standard deviation, the effect of the order apart."""
+        if self.fit is None or not self.is_order_taken_out:
+            return float(self.values.std(ddof=1))
+        return self.fit.se * math.sqrt(len(self) * (1 - float(np.mean(self.signs)) ** 2))
+
+    @cached_property
+    def typical_values(self) -> NDArray[np.float64]:
+        """The means of all subsets, in order (Hartigan's typical values), the order's effect apart.
+
+        Flipping a subset around a supposed mean takes the sum as far as it was, or further, just
+        where the subset's own mean lies on the other side of it.
+        """
+        return np.sort(subsets(len(self)) @ self.judged)
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        """The mean and the effect of the order by least squares; None where `order` is."""
+        if len(self) < ORDER_PAIRS or len(set(self.signs)) < 2:
+            return None
+        signs = np.array(self.signs, dtype=float)
+        design = np.column_stack([np.ones(len(self)), signs])
+        (center, order), *_ = np.linalg.lstsq(design, self.values, rcond=None)
+        rest = self.values - design @ (center, order)
+        variance = float(rest @ rest) / (len(self) - 2)
+        se = math.sqrt(variance / (len(self) * (1 - float(signs.mean()) ** 2)))
+        return Fit(float(center), float(order), se)
+
+    @cached_property
+    def _without_order(self) -> NDArray[np.float64]:
+        """The logs with the order's effect taken out, spread again by what that took from them."""
+        fit = self.fit
+        assert fit is not None, "no effect of the order"
+        signs = np.array(self.signs)
+        rest = self.values - fit.order * signs - fit.center
+        lost = (len(self) - 1) / (len(self) - 2) / (1 - float(signs.mean()) ** 2)
+        return np.asarray(fit.center + rest * math.sqrt(lost))
+
+
+@lru_cache(maxsize=8)
+def subsets(count: int) -> NDArray[np.float64]:
+    """Return one row a subset, each element weighing one by their number; the empty one left out."""
+    if count <= ALL_SIGNS:
+        rows = np.arange(1, 2**count)
+        chosen = (rows[:, None] >> np.arange(count)) & 1
+    else:
+        chosen = np.random.default_rng(count).integers(0, 2, (SAMPLED_SIGNS, count))
+        chosen[chosen.sum(axis=1) == 0, 0] = 1
+    return np.asarray(chosen / chosen.sum(axis=1, keepdims=True))
+
+
+def t_p_of(center: float, se: float, dof: float) -> float:
+    """Return the two-sided p-value of an estimate, by Student's t."""
+    if se == 0:
+        return 1.0 if center == 0 else 0.0
+    return 2 * student_beyond(abs(center) / se, dof)

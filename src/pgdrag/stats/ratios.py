@@ -1,0 +1,354 @@
+"""How many times slower is one treatment than another, and could these trials have told?
+
+All on logarithms of throughput: the range is five orders of magnitude, and a factor of two up is
+as far as a factor of two down. Which of four intervals is used depends on what there is:
+
+| trials | interval | what its confidence covers |
+|---|---|---|
+| several on both sides, same blocks | t on paired log ratios | further blocks on this machine |
+| several on a side, other blocks | Welch's t on logarithms | further trials on this machine |
+| one on each side | delta method, noise of repeats added | this pair, or repeats of it |
+| under 30 commits on a side | exact, by `counts.count_ratio` | the chance in counting commits |
+| one trial, extended up to its 30th commit | the wider of that and the rows above | as there |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import scipy
+
+from pgdrag.stats.counts import FEW_COMMITS, POWER, count_ratio, detectable_ratio, widened
+from pgdrag.stats.distributions import (
+    noncentral_student_beyond,
+    normal_beyond,
+    normal_quantile,
+    student_beyond,
+    student_quantile,
+)
+from pgdrag.stats.interval import Comparison, Interval, Verdict
+from pgdrag.stats.rates import (
+    Noise,
+    TrialRate,
+    pooled,
+    repeat_noise,
+    trial_dispersion,
+    within_spread,
+)
+
+EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
+_LOG_MAX = 700.0  # exp() of more is not a float
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """An estimate of log slowdown: its standard error and degrees of freedom.
+
+    Attributes:
+        floor_se: from within the trials alone: the interval is never narrower than this.
+        method: how it was made, in a few words.
+        has_between: the error includes what differs from trial to trial.
+    """
+
+    center: float
+    se: float
+    dof: float
+    floor_se: float
+    method: str
+    warnings: tuple[str, ...] = ()
+    has_between: bool = True
+
+    def half_width(self, confidence: float = 0.95) -> float:
+        """Return how far the interval reaches to either side, on the log scale."""
+        return max(
+            _t_quantile(confidence, self.dof) * self.se,
+            # Replicates that agree by luck know no more than their own counts do.
+            normal_quantile((1 + confidence) / 2) * self.floor_se,
+        )
+
+    @property
+    def p_value(self) -> float:
+        """How likely chance alone is so far from no effect, by whichever error says less."""
+        distance = abs(self.center)
+        if distance == 0:
+            return 1.0
+        between = 2 * student_beyond(distance / self.se, self.dof) if self.se else 0.0
+        within = 2 * normal_beyond(distance / self.floor_se) if self.floor_se else 0.0
+        return float(max(between, within))
+
+
+def slowdown(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    *,
+    noise: Noise | None = None,
+    confidence: float = 0.95,
+    equivalence: float = EQUIVALENCE,
+) -> Comparison:
+    """Estimate how many times slower the treatment is than the reference.
+
+    Args:
+        reference: trials of the reference; those with the `block` of a treatment's trial ran
+            close to it, and pair with it.
+        treatment: trials of the treatment.
+        noise: what repeats of one treatment differed by in this run; used where a treatment was
+            not repeated itself.
+        confidence: coverage of the interval. The verdict *equivalent* rests on two one-sided tests
+            at that confidence, which is the interval at `2 * confidence - 1` (0.90 for 0.95).
+        equivalence: slowdowns within 1/(1 + equivalence) … 1 + equivalence count as equal.
+
+    Returns:
+        *slower* or *faster* where the interval excludes 1; *equivalent* where the 90 % interval
+        lies within the margin (never from single trials whose repeats are unknown: they cannot
+        show that nothing differs); else *inconclusive*. A treatment that committed nothing has a
+        one-sided bound in `low`, and `center` and `high` are infinite; a reference that committed
+        nothing has its bound in `high`, and `center` and `low` are 0.
+
+    Source: two one-sided tests, Schuirmann 1987; Welch 1947 with Satterthwaite's degrees of freedom.
+    """
+    assert reference, "no reference trial"
+    assert treatment, "no treatment trial"
+    sides = (reference, treatment)
+    if any(sum(trial.committed for trial in side) < FEW_COMMITS for side in sides) or any(
+        trial.committed == 0 for side in sides for trial in side
+    ):
+        return _compare_counts(reference, treatment, confidence, equivalence)
+    by_logs = _compare_logs(reference, treatment, noise, confidence, equivalence)
+    if min(map(len, sides)) > 1 or not any(pooled(side).is_inverse_sampled for side in sides):
+        return by_logs
+    # The window of an unrepeated trial ended with its last commit: exact bounds, or those from the
+    # noise of repeats, whichever knows less.
+    by_counts = _compare_counts(reference, treatment, confidence, equivalence)
+    if by_counts.verdict is Verdict.EQUIVALENT:  # which counts alone, without repeats, cannot show
+        by_counts = replace(by_counts, verdict=by_logs.verdict)
+    return max(by_counts, by_logs, key=_log_width)
+
+
+def _compare_logs(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    noise: Noise | None,
+    confidence: float,
+    equivalence: float,
+) -> Comparison:
+    ratio = _log_ratio(reference, treatment, noise)
+    return comparison_of(ratio, confidence=confidence, equivalence=equivalence)
+
+
+def comparison_of(
+    ratio: LogRatio, *, confidence: float = 0.95, equivalence: float = EQUIVALENCE
+) -> Comparison:
+    """Return the verdict on an estimate, with its interval; arguments as in `slowdown`."""
+    interval = interval_of(ratio, confidence)
+    narrow = interval_of(ratio, 2 * confidence - 1)
+    return Comparison(
+        _verdict(interval, narrow if ratio.has_between else None, equivalence),
+        interval,
+        _detectable(ratio, confidence),
+    )
+
+
+def _log_ratio(
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
+) -> LogRatio:
+    paired = _paired(reference, treatment)
+    if paired is not None:
+        return paired
+    if len(reference) >= 2 and len(treatment) >= 2:
+        return _welch(reference, treatment)
+    return _unrepeated(reference, treatment, noise)
+
+
+def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio | None:
+    """Pair by block, several trials of a block as their mean; None where a block has no partner."""
+    before, after = _by_block(reference), _by_block(treatment)
+    if before.keys() != after.keys() or len(before) < 2:
+        return None
+    logs = np.array([_mean_log(before[block]) - _mean_log(after[block]) for block in before])
+    within = sum(_mean_variance(side[block]) for side in (before, after) for block in side)
+    return LogRatio(
+        center=float(logs.mean()),
+        se=float(logs.std(ddof=1)) / math.sqrt(len(logs)),
+        dof=len(logs) - 1,
+        floor_se=math.sqrt(within) / len(logs),
+        method=f"t interval on log ratios of {len(logs)} pairs",
+        warnings=_few_replicates(len(logs), "pairs"),
+    )
+
+
+def _by_block(trials: Sequence[TrialRate]) -> dict[int, list[TrialRate]]:
+    blocks: dict[int, list[TrialRate]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.block):
+        blocks.setdefault(trial.block, []).append(trial)
+    return blocks
+
+
+def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio:
+    logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
+    variances = [float(side.var(ddof=1)) / len(side) for side in logs]
+    dofs = [len(side) - 1 for side in logs]
+    within = _mean_variance(reference) + _mean_variance(treatment)
+    return LogRatio(
+        center=float(logs[0].mean() - logs[1].mean()),
+        se=math.sqrt(sum(variances)),
+        dof=_satterthwaite(variances, dofs),
+        floor_se=math.sqrt(within),
+        method=f"Welch's t on logarithms, {len(reference)} and {len(treatment)} trials",
+        warnings=_few_replicates(min(len(reference), len(treatment)), "trials of a side"),
+    )
+
+
+def _unrepeated(
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
+) -> LogRatio:
+    sides = (reference, treatment)
+    center = _mean_log(reference) - _mean_log(treatment)
+    within = [within_spread(trial) for side in sides for trial in side]
+    weights = [1 / len(side) ** 2 for side in sides for _ in side]
+    variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
+    dof = _satterthwaite(variances, [spread.dof for spread in within])
+    inside = LogRatio(
+        center,
+        math.sqrt(sum(variances)),
+        dof,
+        0.0,
+        "delta method within single trials",
+        (
+            "one trial each: what differs from trial to trial is not in the interval; "
+            "run 3 or more replicates",
+        ),
+        has_between=False,
+    )
+    # A side that was repeated tells the noise of the side that was not.
+    noise = noise or repeat_noise(reference) or repeat_noise(treatment)
+    if noise is None:
+        return inside
+    between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
+    warning = (
+        f"one trial: what differs from trial to trial is taken from {noise.dof + 1} repeats of "
+        "another treatment; run 3 or more replicates"
+    )
+    if between <= inside.se:
+        return LogRatio(
+            center, inside.se, dof, 0.0, "delta method, repeats differ less", (warning,)
+        )
+    return LogRatio(
+        center,
+        between,
+        noise.dof,
+        inside.se,
+        f"t interval with the noise of {noise.dof + 1} repeats",
+        (warning,),
+    )
+
+
+def interval_of(ratio: LogRatio, confidence: float = 0.95) -> Interval:
+    """Return the estimate as a ratio with its bounds."""
+    half = ratio.half_width(confidence)
+    return Interval(
+        _exp(ratio.center - half),
+        _exp(ratio.center),
+        _exp(ratio.center + half),
+        confidence,
+        ratio.method,
+        ratio.warnings,
+    )
+
+
+def _verdict(interval: Interval, narrow: Interval | None, equivalence: float) -> Verdict:
+    if interval.low > 1:
+        return Verdict.SLOWER
+    if interval.high < 1:
+        return Verdict.FASTER
+    if narrow is not None and 1 / (1 + equivalence) < narrow.low <= narrow.high < 1 + equivalence:
+        return Verdict.EQUIVALENT
+    return Verdict.INCONCLUSIVE
+
+
+def _compare_counts(
+    reference: Sequence[TrialRate],
+    treatment: Sequence[TrialRate],
+    confidence: float,
+    equivalence: float,
+) -> Comparison:
+    """Compare pooled counts by the chance in counting alone."""
+    before, after = pooled(reference), pooled(treatment)
+    dispersion = _count_dispersion((reference, before.committed), (treatment, after.committed))
+    interval, narrow = (
+        widened(count_ratio(before, after, level), dispersion)
+        for level in (confidence, 2 * confidence - 1)
+    )
+    exposure = after.elapsed_s / before.elapsed_s
+    detectable = detectable_ratio(before.committed, exposure, confidence)
+    return Comparison(_verdict(interval, narrow, equivalence), interval, detectable)
+
+
+def _log_width(comparison: Comparison) -> float:
+    found = comparison.slowdown
+    # A bound that is too small for a float is as good as none.
+    return math.log(found.high) - math.log(found.low) if found.low else math.inf
+
+
+def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
+    """Weigh the overdispersion of each side by its part in the variance of the log ratio, 1/commits."""
+    counted = [(trial_dispersion(trials), 1 / commits) for trials, commits in sides if commits]
+    total = sum(variance for _, variance in counted)
+    return sum(times * variance for times, variance in counted) / total if counted else 1.0
+
+
+def _detectable(ratio: LogRatio, confidence: float) -> float:
+    # The power of the t test at a true log ratio of `shift` standard errors is a noncentral t.
+    between = noncentrality(ratio.dof, confidence) * ratio.se
+    within = noncentrality(math.inf, confidence) * ratio.floor_se
+    return _exp(max(between, within))
+
+
+@lru_cache(maxsize=256)
+def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
+    """Return how many standard errors an effect must have to be told from noise `power` of the time."""
+    quantile = _t_quantile(confidence, dof)
+    if not math.isfinite(dof) or dof > 200:
+        return quantile + normal_quantile(power)
+
+    def missing(shift: float) -> float:
+        return noncentral_student_beyond(quantile, dof, shift) - power
+
+    # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
+    top = 2 * (quantile + student_quantile(power, dof))
+    return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
+
+
+def _mean_log(trials: Sequence[TrialRate]) -> float:
+    return sum(math.log(trial.per_s) for trial in trials) / len(trials)
+
+
+def _mean_variance(trials: Sequence[TrialRate]) -> float:
+    """Variance of the mean log throughput that comes from within the trials."""
+    return sum(within_spread(trial).log_se ** 2 for trial in trials) / len(trials) ** 2
+
+
+def _satterthwaite(variances: Sequence[float], dofs: Sequence[float]) -> float:
+    """Degrees of freedom of a sum of variances; those of the poorest part where all are zero."""
+    total = sum(variances)
+    parts = sum(v**2 / dof for v, dof in zip(variances, dofs, strict=True) if math.isfinite(dof))
+    if total == 0:
+        return min(dofs)
+    return math.inf if parts == 0 else total**2 / parts
+
+
+def _few_replicates(count: int, noun: str) -> tuple[str, ...]:
+    if count >= 3:
+        return ()
+    return (f"{count} {noun} make a wide interval; run 3 or more replicates",)
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(max(log, -_LOG_MAX), _LOG_MAX))
+
+
+def _t_quantile(confidence: float, dof: float) -> float:
+    return student_quantile((1 + confidence) / 2, dof)
