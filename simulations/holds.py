@@ -14,9 +14,9 @@ from pgdrag.findings.dose.find import horizon_finding
 from pgdrag.findings.dose.findings import HorizonFinding
 from pgdrag.findings.holds.levels import HOLD, HOLDER
 from pgdrag.model import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
-from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, Series
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Measurement, Sample
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, Series
 from simulations.expecto import noise
 from simulations.rows import Row, share_row
 
@@ -148,4 +148,4 @@ def _result(
     measured = Measurement(float(WINDOW_S), "deadline", counts, {}, samples, DriverCost(1.0, 1.0))
     trial = Trial(number, number, number, treatment, WorkloadSpec("simulated"), load, seed=1)
     result = Result(trial, Outcome.MEASURED, 0.0, measurement=measured)
-    return replace(result, exhibits=Exhibits(series=(series,), events=events))
+    return replace(result, recordings=Recordings(series=(series,), events=events))

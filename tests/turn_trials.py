@@ -42,4 +42,4 @@ def looked_at_in_turns(
     turns.end(100.0 - late_s + length_s)
     measured = measurement(sum(x.committed for x in samples), samples=samples)
     one = result("in turns", 1, number=seed)
-    return replace(one, measurement=measured, exhibits=turns.exhibits(100.0))
+    return replace(one, measurement=measured, recordings=turns.recordings(100.0))

@@ -43,7 +43,7 @@ from pgdrag.model.events import (
 )
 
 
-class Bench(Protocol):
+class TrialRunner(Protocol):
     """Where trials are run: on real servers (`pgdrag.trial`) or simulated (`pgdrag.testing`)."""
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
@@ -64,7 +64,7 @@ class Bench(Protocol):
 
 
 def run_experiment(
-    run_id: str, bench: Bench, journal: Journal, listen: Listener = ignore
+    run_id: str, bench: TrialRunner, journal: Journal, listen: Listener = ignore
 ) -> RunRecord:
     """Run, or go on with, a run that the journal knows, and return it with all its results.
 
@@ -128,7 +128,7 @@ def expand(
     return trials
 
 
-def _run_blocks(run: RunRecord, bench: Bench, journal: Journal, listen: Listener) -> None:
+def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Listener) -> None:
     kept = journal.valid_results(run.run_id)
     listen(RunStarted(run.run_id, run.study, len(kept)))
     design = make_design(run.study)
@@ -197,7 +197,7 @@ class _Budget:
 def _run_and_record(
     trial: Trial,
     run: RunRecord,
-    bench: Bench,
+    bench: TrialRunner,
     journal: Journal,
     untestable: _Untestable,
     listen: Listener,
@@ -222,7 +222,7 @@ def _run_and_record(
 class _Untestable:
     """Which treatments cannot be had here, because nothing is left of what they change."""
 
-    def __init__(self, study: Study, bench: Bench) -> None:
+    def __init__(self, study: Study, bench: TrialRunner) -> None:
         self._problems: dict[str, list[Problem]] = {}
         self._lacking: dict[Level, Problem] = {}
         self._baseline = set(study.rungs[0].treatment.levels)
@@ -256,4 +256,4 @@ def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:
     )
 
 
-__all__ = ["Bench", "Event", "expand", "make_design", "run_experiment"]
+__all__ = ["Event", "TrialRunner", "expand", "make_design", "run_experiment"]

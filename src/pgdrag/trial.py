@@ -21,7 +21,7 @@ from pgdrag.errors import (
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors.instrument import is_asked, is_observed, takes_turns
 from pgdrag.factors.workload import workload_of
-from pgdrag.host.undo import take_doubts, uninterrupted
+from pgdrag.host.undo import take_warnings, uninterrupted
 from pgdrag.model import (
     Applied,
     Observation,
@@ -32,8 +32,8 @@ from pgdrag.model import (
     Trial,
 )
 from pgdrag.model.events import Listener, PhaseStarted, Throughput, ignore
-from pgdrag.model.exhibits import Exhibits, together
 from pgdrag.model.measurement import Example, Measurement
+from pgdrag.model.recordings import Recordings, together
 from pgdrag.provision import Provision
 from pgdrag.servers.binaries import executable_binaries
 from pgdrag.servers.cluster import Cluster
@@ -47,7 +47,7 @@ START_TIMEOUT_S = 120.0
 EXAMPLES_SEED = 1
 
 
-class ServerBench(Provision):
+class ServerTrialRunner(Provision):
     """Runs trials on throw-away clusters of one PostgreSQL."""
 
     def run(self, trial: Trial, listen: Listener) -> Result:
@@ -97,7 +97,7 @@ class _Notes:
         self.checkpointer: int | None = None
         self.measurement: Measurement | None = None
         self.evidence: list[Observation] = []
-        self.exhibits = Exhibits()
+        self.recordings = Recordings()
         self.violations: tuple[str, ...] = ()
         self.warnings: list[str] = []
         self.accounts: list[str] = []
@@ -196,8 +196,8 @@ class _Notes:
                 read_back(late=False)
             yield
             read_back(late=True)
-            own = (factor.exhibits(self.window_unix_s) for factor in self.factors)
-            self.exhibits = together((self.exhibits, *own))
+            own = (factor.recordings(self.window_unix_s) for factor in self.factors)
+            self.recordings = together((self.recordings, *own))
         finally:
             self.undo(cluster)
 
@@ -211,7 +211,7 @@ class _Notes:
                     factor.undo(cluster)
                 except PgdragError as error:
                     self.warnings.append(f"{factor.name} was not undone: {error.message}")
-            self.warnings += take_doubts()
+            self.warnings += take_warnings()
 
     def driving(self, cluster: Cluster) -> AbstractContextManager[Driving]:
         """Start the load; its sessions and its stream of transactions last through the window."""
@@ -293,10 +293,10 @@ class _Notes:
             finished_unix_s,
         )
         self.evidence = [seen for one in collectors for seen in one.observations(window)]
-        self.exhibits = together(
+        self.recordings = together(
             (
-                *(one.exhibits(window) for one in collectors),
-                *(() if turns is None else (turns.exhibits(window.started_unix_s),)),
+                *(one.recordings(window) for one in collectors),
+                *(() if turns is None else (turns.recordings(window.started_unix_s),)),
             )
         )
 
@@ -366,7 +366,7 @@ class _Notes:
             warnings=tuple(self.warnings),
             phases_s=self.phases_s,
             restored=self.restored,
-            exhibits=self.exhibits,
+            recordings=self.recordings,
         )
 
     def _why(self, outcome: Outcome) -> str:

@@ -155,7 +155,7 @@ def latencies(p50_us: float) -> dict[str, Latency]:
 
 
 def driver_use(cpu_share: float) -> DriverFinding:
-    return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_in_doubt=False, doubts=())
+    return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_suspect=False, doubts=())
 
 
 def empty(at: int) -> RungFinding:

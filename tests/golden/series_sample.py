@@ -7,8 +7,8 @@ from dataclasses import replace
 from report_sample import RUNGS, hostile_findings, large_findings, slower
 
 from pgdrag.findings.values import Findings, RungFinding
-from pgdrag.model.exhibits import Event, Exhibits, Series
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Event, Recordings, Series
 
 WAITS = {
     "on_cpu_sessions": ("on processors or waiting for one", 2.0),
@@ -53,9 +53,9 @@ def looked_at(one: Series) -> Series:
     return replace(one, values=tuple(round(value * 5) / 5 for value in one.values))
 
 
-def exhibits(
+def recordings(
     at: int, text: str = "by WAL volume, 1,969 buffers written, 16.8 kB of WAL"
-) -> Exhibits:
+) -> Recordings:
     waits = [
         looked_at(series(name, label, "count", level * (1 + at / 4), at * 100 + place, 0.25))
         for place, (name, (label, level)) in enumerate(WAITS.items())
@@ -80,7 +80,7 @@ def exhibits(
             for begin_s in [number * every_s]
         )
         events = tuple(sorted(events, key=lambda event: event.start_s))
-    return Exhibits(series=(*waits, *counters), events=events, missing={"slru": "is not there"})
+    return Recordings(series=(*waits, *counters), events=events, missing={"slru": "is not there"})
 
 
 def seconds(rate: float, salt: int) -> tuple[Sample, ...]:
@@ -100,7 +100,7 @@ def seconds(rate: float, salt: int) -> tuple[Sample, ...]:
 
 
 def eventful(found: RungFinding, at: int, rate: float) -> RungFinding:
-    return replace(found, samples=seconds(rate, at), exhibits=exhibits(at), middle_trial=at + 1)
+    return replace(found, samples=seconds(rate, at), recordings=recordings(at), middle_trial=at + 1)
 
 
 def eventful_findings() -> Findings:
@@ -148,11 +148,11 @@ def hostile_series(text: str) -> Findings:
     findings = hostile_findings(text)
     rungs = []
     for at, found in enumerate(findings.rungs):
-        seen = exhibits(at)
+        seen = recordings(at)
         rungs.append(
             replace(
                 found,
-                exhibits=replace(
+                recordings=replace(
                     seen,
                     series=tuple(replace(one, label=f"{one.label} {text}") for one in seen.series),
                     events=tuple(replace(one, kind=text, text=text) for one in seen.events),
@@ -165,5 +165,5 @@ def hostile_series(text: str) -> Findings:
 
 def without_series(findings: Findings) -> Findings:
     """The same with nothing that can be drawn over time."""
-    rungs = tuple(replace(found, samples=(), exhibits=Exhibits()) for found in findings.rungs)
+    rungs = tuple(replace(found, samples=(), recordings=Recordings()) for found in findings.rungs)
     return replace(findings, rungs=rungs)

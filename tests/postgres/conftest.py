@@ -18,7 +18,7 @@ from pgdrag.servers.fetched import fetch
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.sweep import sweep
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 
 NEWEST_MAJOR = 18
 VERSIONS = [str(major) for major in range(NEWEST_MAJOR, OLDEST_MAJOR - 1, -1)]
@@ -54,9 +54,9 @@ def binaries(scratch: Scratch) -> Binaries:
 
 
 @pytest.fixture(scope="session")
-def bench(scratch: Scratch, binaries: Binaries) -> ServerBench:
+def bench(scratch: Scratch, binaries: Binaries) -> ServerTrialRunner:
     """Where trials are run on the embedded PostgreSQL."""
-    return ServerBench.open(scratch, binaries)
+    return ServerTrialRunner.open(scratch, binaries)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.spawn import NOT_STARTED, run, spawn
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=4, min_commits=1)
 MEMORY = hierarchy_with("memory", hierarchies())
@@ -123,7 +123,7 @@ def test_the_disk_under_the_data_is_limited_for_the_server_alone(cluster: Cluste
         factor.undo(cluster)
 
 
-def test_a_trial_of_a_smaller_machine_is_measured(bench: ServerBench) -> None:
+def test_a_trial_of_a_smaller_machine_is_measured(bench: ServerTrialRunner) -> None:
     result = run_trial(trial(Level("cgroup", "memory.max", "300MB")), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert effective(result) == {"memory.max": "300MB"}
@@ -133,7 +133,7 @@ def test_a_trial_of_a_smaller_machine_is_measured(bench: ServerBench) -> None:
 
 
 def test_a_server_that_the_kernel_killed_for_its_memory_has_crashed_and_says_why(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     levels = (
         Level("cgroup", "memory.max", "64MB"),
@@ -149,7 +149,7 @@ def test_a_server_that_the_kernel_killed_for_its_memory_has_crashed_and_says_why
     assert ": its control group's memory.max of 64MB was full" in result.reason
 
 
-def test_a_server_that_does_not_fit_at_all_did_not_start(bench: ServerBench) -> None:
+def test_a_server_that_does_not_fit_at_all_did_not_start(bench: ServerTrialRunner) -> None:
     levels = (
         Level("cgroup", "memory.max", "4MB"),
         Level("setting", "shared_buffers", "128MB"),
@@ -171,7 +171,7 @@ def test_what_the_kernel_refuses_is_not_applied_with_its_reason(cluster: Cluster
     assert applied.note.startswith("the kernel refuses 4000: ")
 
 
-def test_what_this_machine_lacks_is_untestable_and_not_a_mistake(bench: ServerBench) -> None:
+def test_what_this_machine_lacks_is_untestable_and_not_a_mistake(bench: ServerTrialRunner) -> None:
     (problem,) = Cgroup().check([Level("cgroup", "cpuset.cpus", "0,4000")], bench.here)
     assert not problem.is_mistake
     assert "there is no processor 4000" in problem.message
@@ -269,7 +269,7 @@ def test_no_other_group_is_ever_taken_for_one_of_pgdrags() -> None:
 
 
 def test_without_rights_it_is_told_what_root_would_have_done(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -281,7 +281,7 @@ def test_without_rights_it_is_told_what_root_would_have_done(
 
 
 def test_a_container_whose_groups_are_read_only_says_so(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     (text,) = problems(bench.here, ("memory.max", "1GB"))
@@ -289,7 +289,7 @@ def test_a_container_whose_groups_are_read_only_says_so(
 
 
 def test_a_host_without_control_groups_says_what_it_lacks(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgdrag.factors.cgroup.hierarchies", list)
     (text,) = problems(bench.here, ("io.max", "riops=500"))

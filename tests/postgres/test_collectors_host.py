@@ -81,7 +81,7 @@ def test_who_wants_a_processor_is_counted_without_the_one_who_looks(
                 each.kill()
                 each.wait()
     window = Window(1.0, 1, time.time() - 1, time.time())
-    [queue] = [one for one in host.exhibits(window).series if one.name == "runnable_processes"]
+    [queue] = [one for one in host.recordings(window).series if one.name == "runnable_processes"]
     [mean] = [one for one in host.observations(window) if one.name == "runnable_processes"]
     assert len(queue.values) == 5
     assert min(queue.values) >= 3

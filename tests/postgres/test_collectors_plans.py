@@ -16,8 +16,8 @@ from pgdrag.errors import DriverError
 from pgdrag.findings.plan_diff import plan_changes, plan_diff
 from pgdrag.findings.plan_nodes import misestimate
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, StatementPlan
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Recordings, StatementPlan
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
 from pgdrag.workloads.pgbench import Pgbench
@@ -37,12 +37,12 @@ def look(cluster: Cluster, *examples: Example) -> Plans:
     return collector
 
 
-def exhibits_of(collector: Plans) -> Exhibits:
-    return collector.exhibits(window(committed=1))
+def recordings_of(collector: Plans) -> Recordings:
+    return collector.recordings(window(committed=1))
 
 
 def plans_of(cluster: Cluster, *examples: Example) -> Sequence[StatementPlan]:
-    return exhibits_of(look(cluster, *examples)).plans
+    return recordings_of(look(cluster, *examples)).plans
 
 
 def observed(collector: Plans) -> Observation:
@@ -152,14 +152,14 @@ def test_all_together_they_take_no_longer_than_they_may(
 ) -> None:
     monkeypatch.setattr(plans_module, "BUDGET_S", 0.0)
     collector = look(with_rows, READ)
-    (plan,) = exhibits_of(collector).plans
+    (plan,) = recordings_of(collector).plans
     assert plan.missing == "no generic plan: the 0 s for all statements were over"
     assert "for all statements were over" in observed(collector).missing
 
 
 def test_what_has_no_plan_is_left_out(with_rows: Cluster) -> None:
     examples = [Example("t", text) for text in ("BEGIN", "/* of ours */ END;", "CALL p()")]
-    (reason,) = exhibits_of(look(with_rows, *examples)).missing.values()
+    (reason,) = recordings_of(look(with_rows, *examples)).missing.values()
     assert reason == "the workload does not say what it sends"
 
 

@@ -14,10 +14,10 @@ from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.profile import CUT_SHORT, WITHOUT_KERNEL, Profile
 from pgdrag.experiment.questions import PROFILED
 from pgdrag.model import Treatment, Trial, WorkloadSpec
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.recordings import Recordings
 from pgdrag.servers.cluster import Cluster
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
 
@@ -43,14 +43,14 @@ def _perf() -> None:
         pytest.skip(f"perf may not look: {done.stderr.decode(errors='replace')[:300]}")
 
 
-def profile_of_busy(cluster: Cluster) -> Exhibits:
+def profile_of_busy(cluster: Cluster) -> Recordings:
     profile = Profile()
     with watching(profile, cluster):
         run_in_session(cluster, BUSY)
-    return profile.exhibits(FOREVER)
+    return profile.recordings(FOREVER)
 
 
-def exhibits_with(perf: str, directory: Path, cluster: Cluster, monkeypatch) -> Exhibits:
+def recordings_with(perf: str, directory: Path, cluster: Cluster, monkeypatch) -> Recordings:
     """Return what a profile comes to where this script is all that is called perf."""
     program = directory / "perf"
     program.write_text(f"#!/bin/sh\n{perf}\n")
@@ -82,7 +82,7 @@ def test_the_collectors_own_session_is_not_in_it(shared_cluster: Cluster) -> Non
         profile.before(Observer(shared_cluster, connection))
         connection.execute(BUSY.encode())
         profile.after(Observer(shared_cluster, connection))
-    found = profile.exhibits(FOREVER)
+    found = profile.recordings(FOREVER)
     assert not [x for x in found.stacks if "generate_series_step_int4" in x.frames]
 
 
@@ -91,10 +91,10 @@ def test_samples_outside_of_the_window_do_not_count(shared_cluster: Cluster) -> 
     profile = Profile()
     with watching(profile, shared_cluster):
         run_in_session(shared_cluster, BUSY)
-    assert profile.exhibits(FOREVER).stacks
+    assert profile.recordings(FOREVER).stacks
     (observation,) = profile.observations(FOREVER)
     assert observation.value is not None or "perf_event_paranoid" in observation.missing
-    nothing = profile.exhibits(Window(1.0, 1, 0.0, 1.0))
+    nothing = profile.recordings(Window(1.0, 1, 0.0, 1.0))
     assert nothing.missing == {"profile": "no process of the server was seen on a processor"}
 
 
@@ -132,7 +132,9 @@ def test_a_perf_that_fails_gives_its_reason(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = exhibits_with(script.replace("cat", "/bin/cat"), tmp_path, shared_cluster, monkeypatch)
+    found = recordings_with(
+        script.replace("cat", "/bin/cat"), tmp_path, shared_cluster, monkeypatch
+    )
     assert found.missing["profile"].startswith(reason)
     assert not found.stacks
 
@@ -143,15 +145,15 @@ def trial_of(treatment: Treatment) -> Trial:
 
 
 @pytest.mark.usefixtures("_perf")
-def test_a_trial_has_a_profile_where_it_is_asked_for(bench: ServerBench) -> None:
+def test_a_trial_has_a_profile_where_it_is_asked_for(bench: ServerTrialRunner) -> None:
     result = run_trial(trial_of(Treatment("T", (PROFILED,))), bench)
-    assert result.exhibits.stacks
+    assert result.recordings.stacks
     assert "profile_kernel_share" in {one.name for one in result.evidence}
     assert [(x.level.name, x.effective) for x in result.applied] == [("profile", "on")]
 
 
-def test_a_trial_has_none_where_it_is_not(bench: ServerBench) -> None:
+def test_a_trial_has_none_where_it_is_not(bench: ServerTrialRunner) -> None:
     result = run_trial(trial_of(Treatment("T")), bench)
-    assert not result.exhibits.stacks
-    assert "profile" not in result.exhibits.missing
+    assert not result.recordings.stacks
+    assert "profile" not in result.recordings.missing
     assert "profile_kernel_share" not in {one.name for one in result.evidence}

@@ -10,7 +10,7 @@ from watching import make_table, run_in_session, start, watching
 
 from pgdrag.collectors import Observer
 from pgdrag.collectors.statements import Statements
-from pgdrag.model.exhibits import Exhibits, StatementUse
+from pgdrag.model.recordings import Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
 
@@ -25,12 +25,12 @@ def skip_without_extension(cluster: Cluster) -> None:
         pytest.skip("this PostgreSQL was built without pg_stat_statements")
 
 
-def exhibits_of(collector: Statements) -> Exhibits:
-    return collector.exhibits(window(committed=1))
+def recordings_of(collector: Statements) -> Recordings:
+    return collector.recordings(window(committed=1))
 
 
 def use_of(collector: Statements, words: str) -> StatementUse:
-    (found,) = [use for use in exhibits_of(collector).statements if words in use.query]
+    (found,) = [use for use in recordings_of(collector).statements if words in use.query]
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_statement_has_its_calls_rows_and_time(any_cluster: Cluster) -> None:
     assert read.io_s is not None
     assert watch["statements_per_transaction"] == 3
     assert watch["execution_s_per_transaction"] == pytest.approx(
-        sum(use.exec_s for use in exhibits_of(collector).statements) / 2
+        sum(use.exec_s for use in recordings_of(collector).statements) / 2
     )
     assert watch["planning_s_per_transaction"] > 0
 
@@ -75,7 +75,7 @@ def test_neither_what_came_before_nor_pgdrags_own_statements_are_told(
         observer.query("SELECT count(*) FROM pg_class")
         run_in_session(any_cluster, "SELECT 1")
         collector.after(observer)
-    assert [(use.query, use.calls) for use in exhibits_of(collector).statements] == [
+    assert [(use.query, use.calls) for use in recordings_of(collector).statements] == [
         ("SELECT $1", 1)
     ]
 
@@ -102,7 +102,7 @@ def test_a_server_without_it_has_a_reason(shared_cluster: Cluster) -> None:
         pass
     reason = "pg_stat_statements is not loaded (shared_preload_libraries)"
     assert watch.missing("execution_s_per_transaction") == reason
-    assert exhibits_of(collector).missing == {"statements": reason}
+    assert recordings_of(collector).missing == {"statements": reason}
 
 
 class _ExistingServer:
@@ -113,7 +113,7 @@ def test_an_existing_server_is_left_as_it_is(running_or_not: Cluster) -> None:
     collector = Statements()
     with running_or_not.connect() as connection:
         collector.before(Observer(cast("Cluster", _ExistingServer()), connection))
-    (reason,) = exhibits_of(collector).missing.values()
+    (reason,) = recordings_of(collector).missing.values()
     assert "CREATE EXTENSION pg_stat_statements" in reason
     with running_or_not.connect() as client:
         client.execute('CREATE SCHEMA "Odd one"')
@@ -123,7 +123,7 @@ def test_an_existing_server_is_left_as_it_is(running_or_not: Cluster) -> None:
         collector.before(observer)
         run_in_session(running_or_not, "SELECT 1")
         collector.after(observer)
-    assert [use.query for use in exhibits_of(collector).statements] == ["SELECT $1"]
+    assert [use.query for use in recordings_of(collector).statements] == ["SELECT $1"]
 
 
 @pytest.mark.parametrize(

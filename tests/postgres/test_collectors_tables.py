@@ -214,7 +214,7 @@ def test_who_holds_the_horizon_within_the_window_alone_is_an_event_of_it(
             pid = holder.info.backend_pid
             run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
             deadline = time.monotonic() + 60
-            while not collector.exhibits(Window(1.0, 1, begin_s, time.time())).events:
+            while not collector.recordings(Window(1.0, 1, begin_s, time.time())).events:
                 assert time.monotonic() < deadline
                 collector.sample(observer)
                 time.sleep(0.05)
@@ -229,7 +229,7 @@ def test_who_holds_the_horizon_within_the_window_alone_is_an_event_of_it(
     assert (
         f"within the window: session {pid} (idle in transaction, monthly report)" in largest.detail
     )
-    found = collector.exhibits(window)
+    found = collector.recordings(window)
     [event] = found.events
     assert event.kind == "holder"
     assert event.text.startswith(f"session {pid} (idle in transaction, monthly report), ")
@@ -246,7 +246,7 @@ def test_short_transactions_are_neither_drawn_nor_events(shared_cluster: Cluster
         client.autocommit = False
         client.execute("SELECT pg_current_xact_id()")
         collector.sample(Observer(shared_cluster, connection))
-    found = collector.exhibits(Window(1.0, 1, begin_s, time.time()))
+    found = collector.recordings(Window(1.0, 1, begin_s, time.time()))
     assert (found.events, found.series[0].values) == ((), (0.0,))
 
 

@@ -11,21 +11,21 @@ from pgdrag.errors import DriverError, UsageError
 from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile, Step
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 from pgdrag.workloads.command import Command
 
 LOAD = LoadProfile(connections=3, warm_up_s=0, measure_s=1, budget_s=1, min_commits=0)
 PATTERN = r"tps (?P<tps>\d+)"
 
 
-def run(bench: ServerBench, load: LoadProfile = LOAD, **parameters: Any) -> Result:
+def run(bench: ServerTrialRunner, load: LoadProfile = LOAD, **parameters: Any) -> Result:
     if "profile" not in parameters:
         parameters = {"pattern": PATTERN, **parameters}
     spec = WorkloadSpec("command", {"dataset_mb": 70, **parameters})
     return run_trial(Trial(1, 1, 1, Treatment("untouched"), spec, load, seed=7), bench)
 
 
-def test_pgbench_is_called_and_read_and_its_cpu_time_counts(bench: ServerBench) -> None:
+def test_pgbench_is_called_and_read_and_its_cpu_time_counts(bench: ServerTrialRunner) -> None:
     found = run(
         bench,
         profile="pgbench",
@@ -40,7 +40,7 @@ def test_pgbench_is_called_and_read_and_its_cpu_time_counts(bench: ServerBench) 
     assert found.evidence
 
 
-def test_a_program_is_told_where_and_what_to_do(bench: ServerBench, tmp_path: Path) -> None:
+def test_a_program_is_told_where_and_what_to_do(bench: ServerTrialRunner, tmp_path: Path) -> None:
     told = tmp_path / "told"
     command = (
         'echo "$PGDRAG_PHASE $PGDRAG_SEED $PGDRAG_CONNECTIONS $PGDRAG_DURATION_S" >> told; '
@@ -54,7 +54,7 @@ def test_a_program_is_told_where_and_what_to_do(bench: ServerBench, tmp_path: Pa
     assert told.read_text().splitlines() == ["warm-up 6 3 2", "measure 7 3 2"]
 
 
-def test_a_result_file_is_read(bench: ServerBench) -> None:
+def test_a_result_file_is_read(bench: ServerTrialRunner) -> None:
     found = run(
         bench,
         command='echo \'{"rate": [1, 4]}\' > "$PGDRAG_RESULTS/a.json"',
@@ -79,36 +79,36 @@ def test_a_result_file_is_read(bench: ServerBench) -> None:
     ],
 )
 def test_a_program_that_goes_wrong_is_an_invalid_trial(
-    bench: ServerBench, command: str, reason: str
+    bench: ServerTrialRunner, command: str, reason: str
 ) -> None:
     found = run(bench, command=command, overtime_s=0)
     assert found.outcome is Outcome.INVALID
     assert reason in found.reason
 
 
-def test_a_program_that_did_nothing_stalled(bench: ServerBench) -> None:
+def test_a_program_that_did_nothing_stalled(bench: ServerTrialRunner) -> None:
     assert run(bench, command="echo tps 0").outcome is Outcome.STALLED
 
 
-def test_a_failed_check_makes_the_trial_invalid(bench: ServerBench) -> None:
+def test_a_failed_check_makes_the_trial_invalid(bench: ServerTrialRunner) -> None:
     found = run(bench, command="echo tps 5", check="echo rows are missing; false")
     assert found.outcome is Outcome.INVALID
     assert "rows are missing" in found.reason
 
 
-def test_a_server_that_the_program_crashes_has_crashed(bench: ServerBench) -> None:
+def test_a_server_that_the_program_crashes_has_crashed(bench: ServerTrialRunner) -> None:
     command = "kill -9 $(psql -Atc 'SELECT pg_backend_pid()'); sleep 1; psql -c 'SELECT 1'; kill -9 $(head -1 \"$(psql -Atc 'SHOW data_directory')/postmaster.pid\"); exit 1"  # fmt: skip
     found = run(bench, command=command)
     assert found.outcome is Outcome.CRASHED
 
 
-def test_a_load_that_no_program_can_be_asked_for_stops_the_run(bench: ServerBench) -> None:
+def test_a_load_that_no_program_can_be_asked_for_stops_the_run(bench: ServerTrialRunner) -> None:
     load = LoadProfile(3, 0, 2, 2, min_commits=0, steps=(Step(0, 1), Step(1, 3)))
     with pytest.raises(UsageError, match="cannot be asked of another program"):
         run(bench, load, command="echo tps 5")
 
 
-def test_a_setup_that_fails_says_why(bench: ServerBench) -> None:
+def test_a_setup_that_fails_says_why(bench: ServerTrialRunner) -> None:
     workload = Command(command="true", pattern=PATTERN, setup="echo no disk >&2; exit 1", dataset_mb=1)  # fmt: skip
     with pytest.raises(DriverError, match="the setup command ended with status 1") as found:
         bench.snapshot(workload, ignore)

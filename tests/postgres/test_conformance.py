@@ -11,7 +11,7 @@ from pgdrag.factors import Example, all_factors
 from pgdrag.testing.conformance_designs import DesignConformance
 from pgdrag.testing.conformance_factors import FactorConformance, all_examples
 from pgdrag.testing.conformance_workloads import WorkloadConformance
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import Workload, all_workloads
 
 
@@ -29,7 +29,7 @@ class TestEveryWorkload(WorkloadConformance):
 
 class TestEveryFactor(FactorConformance):
     @pytest.fixture(params=all_examples(), ids=lambda each: f"{each.level.kind} {each.level.name}")
-    def example(self, request: Any, bench: ServerBench) -> Example:
+    def example(self, request: Any, bench: ServerTrialRunner) -> Example:
         found: Example = request.param
         if found.needs_root:
             request.getfixturevalue("host_alone")

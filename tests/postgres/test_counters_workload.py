@@ -13,7 +13,7 @@ from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import DriverCost, Measurement, Sum
 from pgdrag.servers.cluster import Cluster
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 from pgdrag.workloads import counters as counters_module
 from pgdrag.workloads._counter_variants import CATALOGUE, Variant
 from pgdrag.workloads.counters import Counters
@@ -44,7 +44,7 @@ def counters(variant: str, mode: str = "simple") -> Counters:
     return Counters.model_validate({"variant": variant, "rows": ROWS, "statements": mode})
 
 
-def populated(workload: Counters, bench: ServerBench, cluster: Cluster) -> Counters:
+def populated(workload: Counters, bench: ServerTrialRunner, cluster: Cluster) -> Counters:
     target = cluster.target
     workload.populate(
         bench.driver, target, seed=1, parallelism=1, timeout_s=60, listen=lambda line: None
@@ -52,7 +52,9 @@ def populated(workload: Counters, bench: ServerBench, cluster: Cluster) -> Count
     return workload
 
 
-def run(workload: Counters, bench: ServerBench, cluster: Cluster) -> tuple[Measurement, list[str]]:
+def run(
+    workload: Counters, bench: ServerTrialRunner, cluster: Cluster
+) -> tuple[Measurement, list[str]]:
     populated(workload, bench, cluster)
     measured = bench.driver.run(cluster.target, workload.job(), CROWD, seed=3)
     assert measured.total.failed == 0, measured.errors
@@ -65,7 +67,7 @@ def run(workload: Counters, bench: ServerBench, cluster: Cluster) -> tuple[Measu
     ("variant", "mode"), [(x, MODES[at % 3]) for at, x in enumerate(CATALOGUE) if x != "C10"]
 )
 def test_exactly_the_variants_with_a_look_before_the_update_and_no_lock_lose_updates(
-    variant: str, mode: str, bench: ServerBench, shared_cluster: Cluster
+    variant: str, mode: str, bench: ServerTrialRunner, shared_cluster: Cluster
 ) -> None:
     """Every one has one row for each counter to the end, with a unique index or without."""
     measured, found = run(counters(variant, mode), bench, shared_cluster)
@@ -81,7 +83,7 @@ def test_exactly_the_variants_with_a_look_before_the_update_and_no_lock_lose_upd
 def test_a_ledger_that_is_rolled_up_meanwhile_loses_nothing(
     mode: str,
     connection: psycopg.Connection,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     shared_cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -100,7 +102,7 @@ def test_a_ledger_that_is_rolled_up_meanwhile_loses_nothing(
 
 
 def test_a_variant_that_reads_and_writes_back_is_caught_and_keeps_its_measurement(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It touches a row each time; only the sum tells."""
     catalogue(monkeypatch, "C1", replace(CATALOGUE["C1"], statement=READ_THEN_WRITE_BACK))
@@ -115,7 +117,7 @@ def test_a_variant_that_reads_and_writes_back_is_caught_and_keeps_its_measuremen
 
 
 def test_the_check_allows_for_transactions_of_which_nobody_knows_and_says_so(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session now and then ends in the middle of its transaction."""
     add = f"BEGIN;\n{CATALOGUE['C1'].statement};\n\\set dies random(1, 40)\n\\if :dies = 1\n"
@@ -145,7 +147,7 @@ def test_a_counter_that_is_twice_there_or_not_at_all_is_a_violation(
     variant: str,
     damage: str,
     connection: psycopg.Connection,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     shared_cluster: Cluster,
 ) -> None:
     workload = populated(counters(variant), bench, shared_cluster)

@@ -9,13 +9,13 @@ import pytest
 from pgdrag.driver.contract import IntervalLine, Line
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads.tpcc import Tpcc
 
 WORKLOAD = Tpcc(warehouses=1)
 
 
-def test_a_window_of_whole_seconds_has_that_many_samples(bench: ServerBench) -> None:
+def test_a_window_of_whole_seconds_has_that_many_samples(bench: ServerTrialRunner) -> None:
     load = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=2, min_commits=0)
     with bench.snapshot(WORKLOAD, ignore).restore(bench.scratch, bench.binaries).cluster as cluster:
         cluster.start()
@@ -25,7 +25,7 @@ def test_a_window_of_whole_seconds_has_that_many_samples(bench: ServerBench) -> 
     assert sum(x.committed for x in found.samples) == found.total.committed
 
 
-def test_who_leaves_in_the_middle_leaves_no_statement_running(bench: ServerBench) -> None:
+def test_who_leaves_in_the_middle_leaves_no_statement_running(bench: ServerTrialRunner) -> None:
     class Left(BaseException):
         pass
 

@@ -30,7 +30,7 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.stats.distance import distance
 from pgdrag.stats.product_limit import SeenHold
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 HOLDERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdrag horizon hold until %'"
 PREPARED = "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pgdrag horizon holder %'"
@@ -219,7 +219,7 @@ def test_one_on_a_server_that_is_gone_stays_noted_with_the_statement(
     assert "End it there with: ROLLBACK PREPARED 'o''clock'" in found.sentence
     assert "No such file or directory" in found.sentence
     assert [step.change for step in journal.steps()] == [change]
-    journal.take_doubts()
+    journal.take_warnings()
     journal.release()
 
 
@@ -257,7 +257,7 @@ def scripted(cluster: Cluster, lengths_s: list[float], over: threading.Event) ->
 
 
 def test_two_modes_are_captured_and_replayed_in_the_laboratory(
-    server: Cluster, bench: ServerBench, tmp_path: Path
+    server: Cluster, bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
     """Three holds of half a second to one of two, from four sessions, looked at four times a second."""
     file = tmp_path / "shop.toml"

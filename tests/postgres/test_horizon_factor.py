@@ -16,10 +16,10 @@ from psycopg import sql
 from pgdrag.model import Applied, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event as Told
 from pgdrag.model.events import Listener, PhaseStarted, ignore
-from pgdrag.model.exhibits import Event
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.recordings import Event
 from pgdrag.servers.processes import wait_until
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
 LOAD = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=2, min_commits=1)
@@ -30,7 +30,7 @@ SIMPLE_UPDATE = WorkloadSpec("pgbench", {"scale": 1, "scripts": ["simple-update"
 
 
 def run(
-    bench: ServerBench, load: LoadProfile = LOAD, listen: Listener = ignore, **levels: str
+    bench: ServerTrialRunner, load: LoadProfile = LOAD, listen: Listener = ignore, **levels: str
 ) -> Result:
     treatment = Treatment("T", tuple(Level("horizon", *each) for each in levels.items()))
     trial = Trial(1, 1, 1, treatment, SIMPLE_UPDATE, load, seed=5)
@@ -38,7 +38,7 @@ def run(
 
 
 def holds_of(result: Result) -> list[Event]:
-    return [event for event in result.exhibits.events if event.kind == "hold"]
+    return [event for event in result.recordings.events if event.kind == "hold"]
 
 
 def applied_to(result: Result, name: str) -> Applied:
@@ -48,7 +48,7 @@ def applied_to(result: Result, name: str) -> Applied:
 
 @pytest.mark.parametrize("holder", ["cursor", "prepared", "slot", "standby"])
 def test_a_horizon_that_is_held_for_the_window_reads_back_with_its_age(
-    bench: ServerBench, holder: str
+    bench: ServerTrialRunner, holder: str
 ) -> None:
     result = run(bench, LONGER, holder=holder)
     assert result.outcome is Outcome.MEASURED, result.reason
@@ -61,12 +61,12 @@ def test_a_horizon_that_is_held_for_the_window_reads_back_with_its_age(
     assert event.text.startswith(f"{holder}, ")
     assert event.end_s is None
     assert event.start_s >= 0
-    [series] = [x for x in result.exhibits.series if x.name == "horizon_age_transactions"]
+    [series] = [x for x in result.recordings.series if x.name == "horizon_age_transactions"]
     assert max(series.values) > 10
     assert not result.warnings
 
 
-def test_a_hold_from_before_the_load_is_older_than_all_of_it(bench: ServerBench) -> None:
+def test_a_hold_from_before_the_load_is_older_than_all_of_it(bench: ServerTrialRunner) -> None:
     result = run(bench, holder="transaction", begin="load")
     [event] = holds_of(result)
     assert event.start_s < -LOAD.warm_up_s / 2
@@ -74,12 +74,12 @@ def test_a_hold_from_before_the_load_is_older_than_all_of_it(bench: ServerBench)
 
 
 def test_a_hold_that_ends_in_the_window_is_followed_by_a_vacuum_and_a_reindex(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     result = run(bench, LONGEST, holder="snapshot", hold="3s", after_release="vacuum and reindex")
     assert result.outcome is Outcome.MEASURED, result.reason
     [hold] = holds_of(result)
-    [tidied] = [event for event in result.exhibits.events if event.kind == "vacuum by pgdrag"]
+    [tidied] = [event for event in result.recordings.events if event.kind == "vacuum by pgdrag"]
     assert hold.end_s is not None
     assert hold.end_s - hold.start_s > 2.9
     assert tidied.start_s >= hold.end_s
@@ -92,7 +92,7 @@ def test_a_hold_that_ends_in_the_window_is_followed_by_a_vacuum_and_a_reindex(
     assert (seen["horizon_age_transactions"] or 0) < (seen["horizon_age_max_transactions"] or 0)
 
 
-def test_a_shifting_horizon_is_never_free(bench: ServerBench) -> None:
+def test_a_shifting_horizon_is_never_free(bench: ServerTrialRunner) -> None:
     result = run(bench, holder="snapshot", hold="700ms", pattern="shifting")
     assert result.outcome is Outcome.MEASURED, result.reason
     assert applied_to(result, "pattern").effective == "shifting"
@@ -102,14 +102,14 @@ def test_a_shifting_horizon_is_never_free(bench: ServerBench) -> None:
         assert before.end_s is None or after.start_s < before.end_s
 
 
-def test_nobody_holds_where_no_holder_is_named(bench: ServerBench) -> None:
+def test_nobody_holds_where_no_holder_is_named(bench: ServerTrialRunner) -> None:
     result = run(bench, holder="nobody", hold="1s")
     assert result.outcome is Outcome.MEASURED, result.reason
     assert (applied_to(result, "holder").effective, holds_of(result)) == ("nobody", [])
     assert applied_to(result, "hold").how == "nobody holds"
 
 
-def test_a_hold_that_never_began_reads_as_not_applied(bench: ServerBench) -> None:
+def test_a_hold_that_never_began_reads_as_not_applied(bench: ServerTrialRunner) -> None:
     result = run(bench, holder="transaction", begin="1 min")
     assert result.outcome is Outcome.MEASURED, result.reason
     found = applied_to(result, "holder")
@@ -117,7 +117,7 @@ def test_a_hold_that_never_began_reads_as_not_applied(bench: ServerBench) -> Non
     assert "the window ended before the first hold" in found.note
 
 
-def test_a_holder_that_is_lost_in_mid_trial_spoils_it(bench: ServerBench) -> None:
+def test_a_holder_that_is_lost_in_mid_trial_spoils_it(bench: ServerTrialRunner) -> None:
     result = run(bench, LONGER, when_measuring(bench, END_HOLDERS), holder="transaction")
     assert result.outcome is Outcome.INVALID
     assert "the holder of the horizon was lost" in result.reason
@@ -125,7 +125,7 @@ def test_a_holder_that_is_lost_in_mid_trial_spoils_it(bench: ServerBench) -> Non
     assert applied_to(result, "holder").effective is None
 
 
-def test_a_hold_that_does_not_hold_is_seen_by_the_horizons_age(bench: ServerBench) -> None:
+def test_a_hold_that_does_not_hold_is_seen_by_the_horizons_age(bench: ServerTrialRunner) -> None:
     result = run(bench, LONGER, when_measuring(bench, END_PREPARED), holder="prepared")
     assert result.outcome is Outcome.INVALID
     assert "the horizon was not held " in result.reason
@@ -133,7 +133,7 @@ def test_a_hold_that_does_not_hold_is_seen_by_the_horizons_age(bench: ServerBenc
 
 
 def test_a_server_without_room_for_a_holder_spoils_the_trial_and_says_so(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     crowded = Level("setting", "max_connections", "7")
     holders = (Level("horizon", "holder", "snapshot"), Level("horizon", "holders", "9"))
@@ -144,7 +144,7 @@ def test_a_server_without_room_for_a_holder_spoils_the_trial_and_says_so(
 
 
 def test_a_server_that_crashes_takes_its_holders_with_it_and_is_the_reason_itself(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     def kill_a_session(event: Told) -> None:
         if isinstance(event, PhaseStarted) and event.name == "measure":
@@ -156,7 +156,7 @@ def test_a_server_that_crashes_takes_its_holders_with_it_and_is_the_reason_itsel
     assert result.reason.startswith("the server crashed")
 
 
-def test_ctrl_c_releases_what_is_held(bench: ServerBench) -> None:
+def test_ctrl_c_releases_what_is_held(bench: ServerTrialRunner) -> None:
     def interrupt(event: Told) -> None:
         if isinstance(event, PhaseStarted) and event.name == "measure":
             raise KeyboardInterrupt
@@ -167,13 +167,13 @@ def test_ctrl_c_releases_what_is_held(bench: ServerBench) -> None:
     assert list(bench.scratch.clusters.iterdir()) == []
 
 
-def connected(bench: ServerBench) -> psycopg.Connection:
+def connected(bench: ServerTrialRunner) -> psycopg.Connection:
     (directory,) = bench.scratch.clusters.iterdir()
     lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
     return psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag")
 
 
-def when_measuring(bench: ServerBench, query: LiteralString) -> Listener:
+def when_measuring(bench: ServerTrialRunner, query: LiteralString) -> Listener:
     """Return a listener that runs a query in the measured window, until it returns true."""
 
     def meddle() -> None:

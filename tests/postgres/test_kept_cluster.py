@@ -10,19 +10,19 @@ from pgdrag.errors import ServerError
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1)
 
 
 @pytest.fixture
-def bench(bench: ServerBench) -> Iterator[ServerBench]:
+def bench(bench: ServerTrialRunner) -> Iterator[ServerTrialRunner]:
     yield bench
     bench.close()
     assert not list(bench.scratch.clusters.iterdir())
 
 
-def run(bench: ServerBench, script: str = "select-only", **levels: str) -> Result:
+def run(bench: ServerTrialRunner, script: str = "select-only", **levels: str) -> Result:
     kinds = {"postgres": "server"}
     treatment = Treatment(
         "T", tuple(Level(kinds.get(name, "setting"), name, value) for name, value in levels.items())
@@ -31,7 +31,7 @@ def run(bench: ServerBench, script: str = "select-only", **levels: str) -> Resul
     return run_trial(Trial(1, 1, 1, treatment, workload, SHORT, seed=1), bench)
 
 
-def postmaster(bench: ServerBench) -> int | None:
+def postmaster(bench: ServerTrialRunner) -> int | None:
     assert bench._kept is not None, "a cluster was kept"
     return bench._kept[1].postmaster_pid
 
@@ -41,7 +41,7 @@ def effective(result: Result) -> dict[str, str | None]:
     return {x.level.name: x.effective for x in result.applied}
 
 
-def test_a_reading_workload_leaves_its_server_to_the_next_trial(bench: ServerBench) -> None:
+def test_a_reading_workload_leaves_its_server_to_the_next_trial(bench: ServerTrialRunner) -> None:
     first = run(bench, work_mem="1MB")
     assert (effective(first), first.restored is None) == ({"work_mem": "1024kB"}, False)
     server = postmaster(bench)
@@ -54,7 +54,7 @@ def test_a_reading_workload_leaves_its_server_to_the_next_trial(bench: ServerBen
 
 
 def test_a_setting_that_needs_it_has_the_server_restarted_but_not_restored(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     run(bench)
     server = postmaster(bench)
@@ -63,7 +63,9 @@ def test_a_setting_that_needs_it_has_the_server_restarted_but_not_restored(
     assert postmaster(bench) != server
 
 
-def test_a_value_that_only_the_server_refuses_does_not_pass_by_a_reload(bench: ServerBench) -> None:
+def test_a_value_that_only_the_server_refuses_does_not_pass_by_a_reload(
+    bench: ServerTrialRunner,
+) -> None:
     run(bench)
     result = run(bench, TimeZone="Nowhere/Land")
     assert result.outcome is Outcome.DID_NOT_START
@@ -71,13 +73,13 @@ def test_a_value_that_only_the_server_refuses_does_not_pass_by_a_reload(bench: S
     assert effective(run(bench)) == {}
 
 
-def test_a_workload_that_writes_gets_a_dataset_of_its_own(bench: ServerBench) -> None:
+def test_a_workload_that_writes_gets_a_dataset_of_its_own(bench: ServerTrialRunner) -> None:
     run(bench, "tpcb-like")
     assert bench._kept is None
     assert run(bench, "tpcb-like").restored is not None
 
 
-def test_another_version_has_a_server_and_a_dataset_of_its_own(bench: ServerBench) -> None:
+def test_another_version_has_a_server_and_a_dataset_of_its_own(bench: ServerTrialRunner) -> None:
     try:
         older = find_binaries("15")
     except ServerError as error:

@@ -15,10 +15,10 @@ import pytest
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.huge_pages import HugePages
-from pgdrag.host.undo import UndoJournal, take_doubts
+from pgdrag.host.undo import UndoJournal, take_warnings
 from pgdrag.host.undo.written_value import shown_value, write_value
 from pgdrag.model import Applied, Level, LoadProfile, Outcome, Treatment, Trial, WorkloadSpec
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 
 PRESSURE = Path("/proc/sys/vm/vfs_cache_pressure")
 RATIO = Path("/proc/sys/vm/dirty_ratio")
@@ -103,7 +103,7 @@ def applied(factor: Factor, place: object, levels: dict[str, str]) -> list[Appli
 def undone(factor: Factor, place: object) -> list[str]:
     """Undo what was applied, and return what could not be."""
     factor.undo(place)  # type: ignore[arg-type]
-    return take_doubts()
+    return take_warnings()
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_the_disk_under_a_directory_is_named_by_its_path_or_its_mount_point(devi
     assert not disk.is_named_in({"/dev/null", "vm.swappiness", "/nowhere"})
 
 
-def test_the_disk_of_somebody_is_changed_with_consent_only(bench: ServerBench):
+def test_the_disk_of_somebody_is_changed_with_consent_only(bench: ServerTrialRunner):
     level = Level("block_device", "read_ahead_kb", "256")
     if isinstance(disk := disk_under(bench.scratch.root), str):
         pytest.skip(disk)
@@ -253,7 +253,9 @@ def test_fewer_huge_pages_than_asked_for_are_told(host_alone, place, monkeypatch
     assert (found.effective, found.note) == ("212", "the kernel found 212 of 300 pages")
 
 
-def test_a_trial_has_its_levels_and_the_kernel_has_them_no_longer(host_alone, bench: ServerBench):
+def test_a_trial_has_its_levels_and_the_kernel_has_them_no_longer(
+    host_alone, bench: ServerTrialRunner
+):
     before = shown_value(PRESSURE), shown_value(POOL)
     levels = (
         Level("sysctl", "vm.vfs_cache_pressure", PRESSED),

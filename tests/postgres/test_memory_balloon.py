@@ -25,7 +25,7 @@ from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import parent_pid, wait_until
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 MB = 1 << 20
 HELD = 160 * MB  # of a machine on which others work, too
@@ -116,7 +116,7 @@ def test_what_is_available_is_read_back(cluster: Cluster, host_alone: UndoJourna
 
 
 def test_a_trial_whose_balloon_burst_is_invalid(
-    bench: ServerBench, host_alone: UndoJournal, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, host_alone: UndoJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_memory()
     fill = Balloon.fill
@@ -138,7 +138,7 @@ def test_a_trial_whose_balloon_burst_is_invalid(
     assert result.measurement is not None
 
 
-def test_what_cannot_be_left_is_told_before_the_run(bench: ServerBench) -> None:
+def test_what_cannot_be_left_is_told_before_the_run(bench: ServerTrialRunner) -> None:
     here = bench.here
     assert problem(here, level("2GB", "keep")).is_mistake
     assert problem(here, level("plenty")).is_mistake

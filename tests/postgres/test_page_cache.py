@@ -19,7 +19,7 @@ from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.page_cache import drop_pages
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 PAGE = mmap.PAGESIZE
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1)
@@ -100,7 +100,9 @@ def test_pages_that_cannot_be_dropped_are_an_error(cluster: Cluster, tmp_path: P
 
 
 @pytest.fixture
-def treating_the_machine(monkeypatch: pytest.MonkeyPatch, bench: ServerBench) -> Iterator[None]:
+def treating_the_machine(
+    monkeypatch: pytest.MonkeyPatch, bench: ServerTrialRunner
+) -> Iterator[None]:
     monkeypatch.setattr(Setting, "changes_host", True)
     yield
     bench.close()
@@ -112,7 +114,7 @@ def trial(*levels: Level) -> Trial:
 
 
 @pytest.mark.usefixtures("treating_the_machine")
-def test_each_trial_is_restored_and_starts_cold(bench: ServerBench) -> None:
+def test_each_trial_is_restored_and_starts_cold(bench: ServerTrialRunner) -> None:
     for _ in range(2):  # the first would leave its server to the second, as its workload only reads
         result = run_trial(trial(Level("setting", "work_mem", "1MB")), bench)
         assert result.outcome is Outcome.MEASURED, result.reason
@@ -120,7 +122,7 @@ def test_each_trial_is_restored_and_starts_cold(bench: ServerBench) -> None:
         assert "empty page cache" in result.phases_s
 
 
-def test_a_trial_that_treats_the_server_alone_does_not(bench: ServerBench) -> None:
+def test_a_trial_that_treats_the_server_alone_does_not(bench: ServerTrialRunner) -> None:
     result = run_trial(trial(Level("setting", "work_mem", "1MB")), bench)
     bench.close()
     assert "empty page cache" not in result.phases_s

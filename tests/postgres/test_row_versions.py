@@ -15,7 +15,7 @@ from pgdrag.collectors import Observer, Window
 from pgdrag.collectors._heap_pages import parse
 from pgdrag.collectors.row_versions import RowVersions
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.recordings import Recordings
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 
@@ -68,7 +68,7 @@ def updates_counted(cluster: Cluster) -> int:
 
 def look_twice(
     cluster: Cluster, updates: int, collector: RowVersions | None = None
-) -> tuple[dict[str, Observation], Exhibits]:
+) -> tuple[dict[str, Observation], Recordings]:
     """Look, update so many rows, and look again."""
     collector, begin_s = collector or RowVersions(), time.time()
     with cluster.connect() as connection:
@@ -82,18 +82,18 @@ def look_twice(
         assert not observer.own_sessions
     window = Window(1.0, updates, begin_s, time.time())
     seen = {one.name: one for one in collector.observations(window)}
-    return seen, collector.exhibits(window)
+    return seen, collector.recordings(window)
 
 
-def last_of(exhibits: Exhibits) -> dict[str, float]:
-    return {one.name: one.values[-1] for one in exhibits.series}
+def last_of(recordings: Recordings) -> dict[str, float]:
+    return {one.name: one.values[-1] for one in recordings.series}
 
 
 def test_a_held_horizon_keeps_each_version_and_chains_of_them(any_cluster: Cluster) -> None:
     start(any_cluster)
     run_in_session(any_cluster, *COUNTERS)
     with holding(any_cluster):
-        seen, exhibits = look_twice(any_cluster, 50 * ROWS)
+        seen, recordings = look_twice(any_cluster, 50 * ROWS)
         with any_cluster.connect() as client:
             row = client.execute(
                 "SELECT dead_tuple_count, table_len FROM pgdrag_extensions.pgstattuple('counters')"
@@ -106,7 +106,7 @@ def test_a_held_horizon_keeps_each_version_and_chains_of_them(any_cluster: Clust
     # As many as the server counts, and a row has one for each of its updates.
     assert seen["dead_versions_per_row"].value == row[0] / ROWS == 51
     assert seen["bloat_ratio"].value == pages[0] > 1
-    last = last_of(exhibits)
+    last = last_of(recordings)
     assert (last["dead_versions_per_row"], last["bloat_ratio"]) == (51, pages[0])
     assert last["index_bytes"] == index[0]
     assert last["table_bytes"] >= row[1]
@@ -122,10 +122,10 @@ def test_a_held_horizon_keeps_each_version_and_chains_of_them(any_cluster: Clust
 
 def test_without_a_holder_versions_are_pruned_and_chains_stay_short(emptied: Cluster) -> None:
     run_in_session(emptied, *COUNTERS)
-    seen, exhibits = look_twice(emptied, 50 * ROWS)
+    seen, recordings = look_twice(emptied, 50 * ROWS)
     assert seen["bloat_ratio"].value == 1
     assert seen["index_entries_visited"].value == 1
-    [*_, strip] = exhibits.page_strips
+    [*_, strip] = recordings.page_strips
     assert strip.relation == "public.counters"
     assert strip.pages == strip.pages_read == 1
     assert strip.live == (ROWS,)
@@ -181,8 +181,8 @@ def test_a_table_that_is_too_large_is_read_in_part(
     )
     with holding(emptied):
         run_in_session(emptied, "UPDATE counters SET n = 2")
-        seen, exhibits = look_twice(emptied, 0)
-    strip = exhibits.page_strips[-1]
+        seen, recordings = look_twice(emptied, 0)
+    strip = recordings.page_strips[-1]
     assert strip.pages_read == len(strip.live) == 40 < strip.pages
     assert f"; 40 of {strip.pages:,} pages" in seen["dead_versions_per_row"].detail
     # Each row has the version that the holder may still want.
@@ -216,12 +216,12 @@ def test_several_tables_have_series_of_their_own(emptied: Cluster) -> None:
         'INSERT INTO "Other One" VALUES (1, 0)',
         'UPDATE "Other One" SET n = 1',
     )
-    _, exhibits = look_twice(emptied, ROWS)
-    last = last_of(exhibits)
+    _, recordings = look_twice(emptied, ROWS)
+    last = last_of(recordings)
     sizes = [last["table_bytes_of_public_counters"], last["table_bytes_of_public_other_one"]]
     assert last["table_bytes"] == sum(sizes)
     assert "index_bytes_of_public_counters_pkey" not in last, "there is one index alone"
-    assert {strip.relation for strip in exhibits.page_strips} == {
+    assert {strip.relation for strip in recordings.page_strips} == {
         "public.counters",
         'public."Other One"',
     }
@@ -240,9 +240,9 @@ def test_what_nobody_updates_gives_way_to_the_table_that_the_workload_does(
         update(emptied, 1)
         collector.after(observer)
         collector.afterwards(observer)
-    exhibits = collector.exhibits(Window(1.0, 1, begin_s, time.time()))
-    assert {strip.relation for strip in exhibits.page_strips} == {"public.counters"}
-    assert {len(one.values) for one in exhibits.series if one.name == "bloat_ratio"} == {1}
+    recordings = collector.recordings(Window(1.0, 1, begin_s, time.time()))
+    assert {strip.relation for strip in recordings.page_strips} == {"public.counters"}
+    assert {len(one.values) for one in recordings.series if one.name == "bloat_ratio"} == {1}
 
 
 def test_a_server_of_somebody_elses_is_left_as_it_is(running_cluster: Cluster) -> None:
@@ -262,4 +262,4 @@ def test_a_server_of_somebody_elses_is_left_as_it_is(running_cluster: Cluster) -
         "extension pageinspect is not in the workload's database: CREATE EXTENSION pageinspect makes it"
     )
     assert rows == [(1,)], "plpgsql alone"
-    assert collector.exhibits(Window(1.0, 1, 0.0, 1.0)).missing == {"row_versions": first.missing}
+    assert collector.recordings(Window(1.0, 1, 0.0, 1.0)).missing == {"row_versions": first.missing}

@@ -17,7 +17,7 @@ from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads.scenarios import Scenarios
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=10)
@@ -33,7 +33,7 @@ STATE = """SELECT (SELECT sum(abalance::bigint * aid) FROM pgbench_accounts),
 def loaded(
     request: pytest.FixtureRequest,
     scratch: Scratch,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
 ) -> Iterator[Cluster]:
     """A running cluster of each telling version with the scenarios' tables."""
@@ -82,7 +82,7 @@ def test_functions_and_plain_statements_do_the_same_work(
 
 
 def test_the_driver_runs_both_forms_and_they_leave_the_tables_consistent(
-    loaded: Cluster, bench: ServerBench
+    loaded: Cluster, bench: ServerTrialRunner
 ) -> None:
     for form in FORMS:
         workload = Scenarios(sent_as=form)
@@ -106,7 +106,7 @@ def test_the_driver_runs_both_forms_and_they_leave_the_tables_consistent(
     ],
 )
 def test_what_no_scenario_does_is_a_violation(
-    damage: str, condition: str | None, bench: ServerBench
+    damage: str, condition: str | None, bench: ServerTrialRunner
 ) -> None:
     workload = Scenarios()
     snapshot = bench.snapshot(workload, ignore)

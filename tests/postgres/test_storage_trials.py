@@ -36,7 +36,7 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 
 pytestmark = needs_devices
 
@@ -56,9 +56,9 @@ def own(open_directory: Path) -> Iterator[Scratch]:
 @pytest.fixture
 def bench(
     own: Scratch, binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ServerBench]:
+) -> Iterator[ServerTrialRunner]:
     monkeypatch.setenv("PGDRAG_UNDO", str(tmp_path / "undo"))
-    bench = ServerBench.open(own, binaries)
+    bench = ServerTrialRunner.open(own, binaries)
     yield bench
     bench.close()
     undo = UndoJournal.open()
@@ -95,7 +95,7 @@ def study(baseline: tuple[Level, ...], *added: tuple[Level, ...]) -> Study:
 
 def results(
     study: Study,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     directory: Path,
     listen: Callable[[Event], None] = ignore,
 ) -> dict[str, Result]:
@@ -137,7 +137,7 @@ def applied(result: Result) -> dict[str, tuple[str | None, str]]:
 
 
 def test_each_file_system_is_a_level_and_says_how_the_dataset_got_there(
-    bench: ServerBench, tmp_path: Path
+    bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
     others = [kind for kind in ("xfs", "btrfs") if find_program(f"mkfs.{kind}") is not None]
     rungs = [(Level("storage", "file_system", kind),) for kind in others]
@@ -166,7 +166,7 @@ def test_each_file_system_is_a_level_and_says_how_the_dataset_got_there(
 
 
 def test_options_of_the_file_system_itself_are_given_at_mount(
-    bench: ServerBench, tmp_path: Path
+    bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
     asked = Level("mount", "options", "noatime,data=writeback,barrier=0,nobh,no_such")
     found = results(study(storage(), (asked,), (NOATIME,)), bench, tmp_path)
@@ -197,7 +197,7 @@ def test_options_of_the_file_system_itself_are_given_at_mount(
     ],
 )
 def test_a_device_that_fails_in_mid_trial_spoils_that_trial_and_the_run_goes_on(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     tmp_path: Path,
     file_system: str,
     faults: dict[Callable[[Path], None], str],
@@ -217,7 +217,7 @@ def test_a_device_that_fails_in_mid_trial_spoils_that_trial_and_the_run_goes_on(
 
 
 def test_a_device_that_cannot_be_as_it_was_asked_for_is_told_in_its_trials(
-    bench: ServerBench, tmp_path: Path
+    bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
     refused = (Level("storage", "size", "512MB"), Level("storage", "mkfs_options", "-E nonsense"))
     taken = Level("storage", "mkfs_options", "-m 0")
@@ -258,7 +258,7 @@ def test_somebodys_disk_is_remounted_by_consent_and_put_back_exactly(
     before = mount_at(somebodys_disk)
     place = Scratch.open(somebodys_disk / "scratch")
     allowed = [str(somebodys_disk)] if is_allowed else []
-    bench = ServerBench.open(place, binaries, allowed=allowed)
+    bench = ServerTrialRunner.open(place, binaries, allowed=allowed)
     asked = Level("mount", "options", "noatime,commit=60,data=journal")
     found = results(study((), (asked,)), bench, tmp_path)
     assert mount_at(somebodys_disk) == before

@@ -17,7 +17,7 @@ from pgdrag.model.load import LoadProfile, Open, Step
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=4, warm_up_s=1, measure_s=2, budget_s=4, min_commits=1)
 
@@ -28,11 +28,13 @@ def trial_of(load: LoadProfile = SHORT, **settings: str) -> Trial:
     return Trial(1, 1, 1, Treatment("T", levels), workload, load, seed=1)
 
 
-def no_cluster_is_left(bench: ServerBench) -> bool:
+def no_cluster_is_left(bench: ServerTrialRunner) -> bool:
     return not list(bench.scratch.clusters.iterdir())
 
 
-def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: ServerBench) -> None:
+def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(
+    bench: ServerTrialRunner,
+) -> None:
     result = run_trial(trial_of(shared_buffers="64MB", checkpoint_timeout="30"), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert result.measurement is not None
@@ -46,7 +48,7 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: Serv
     assert (seen["wal_bytes_per_transaction"] or 0) > 100
     assert (seen["index_scans_per_transaction"] or 0) > 1
     assert {"restore", "start", "warm up", "measure", "collect", "check"} <= set(result.phases_s)
-    plans = {plan.transaction for plan in result.exhibits.plans if plan.generic and plan.custom}
+    plans = {plan.transaction for plan in result.recordings.plans if plan.generic and plan.custom}
     assert plans == set(result.measurement.transactions)
     assert result.restored is not None
     assert result.restored.bytes > 50_000_000  # the least that a dataset of TPC-C takes
@@ -55,15 +57,15 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(bench: Serv
 
 
 def test_a_trial_that_collectors_are_kept_from_is_measured_without_evidence(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     unobserved = Treatment("T", (Level("instrument", "collectors", "off"),))
     result = run_trial(replace(trial_of(), treatment=unobserved), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
-    assert (result.evidence, result.exhibits.series) == ((), ())
+    assert (result.evidence, result.recordings.series) == ((), ())
 
 
-def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerBench) -> None:
+def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerTrialRunner) -> None:
     result = run_trial(trial_of(wal_level="minimal"), bench)  # and max_wal_senders stays at 10
     assert result.outcome is Outcome.DID_NOT_START
     assert "wal_level" in result.reason
@@ -71,7 +73,7 @@ def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerBench) -> Non
 
 
 def test_transactions_that_the_server_refuses_are_counted_with_their_message(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     result = run_trial(trial_of(default_transaction_read_only="on"), bench)
     assert result.measurement is not None
@@ -84,7 +86,7 @@ def test_transactions_that_the_server_refuses_are_counted_with_their_message(
 
 
 def test_a_setting_of_the_observation_channel_is_noted_as_not_the_treatments(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     result = run_trial(trial_of(log_autovacuum_min_duration="-1"), bench)
     (applied,) = result.applied
@@ -92,7 +94,7 @@ def test_a_setting_of_the_observation_channel_is_noted_as_not_the_treatments(
     assert "observation channel" in applied.note
 
 
-def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerBench) -> None:
+def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerTrialRunner) -> None:
     sessions: dict[str, set[int]] = {}
 
     def note(phase: str) -> Callable[[], None]:
@@ -112,7 +114,7 @@ def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerBench)
     assert (result.measurement.warm_up_s or 0) >= SHORT.warm_up_s
 
 
-def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerBench) -> None:
+def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerTrialRunner) -> None:
     steps = (Step(0, 1), Step(1, 2), Step(2, 4))
     load = LoadProfile(connections=4, warm_up_s=0.5, measure_s=3, budget_s=3, steps=steps)
     result = run_trial(trial_of(load), bench)
@@ -124,7 +126,7 @@ def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerBench) ->
     assert all(sample.committed for sample in result.measurement.samples)
 
 
-def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerBench) -> None:
+def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerTrialRunner) -> None:
     pacing = Open(rate_per_s=50_000, arrivals="uniform", backlog_limit=10)
     load = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=2, pacing=pacing)
     result = run_trial(trial_of(load), bench)
@@ -137,7 +139,7 @@ def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerBench) 
     assert total.dropped > total.committed > 0
 
 
-def test_a_workloads_own_keys_reach_the_driver(bench: ServerBench) -> None:
+def test_a_workloads_own_keys_reach_the_driver(bench: ServerTrialRunner) -> None:
     keys = {"statements": "pipelined", "terminals": "specification", "wait_scale": 0.01}
     workload = WorkloadSpec("tpcc", {"warehouses": 1, "max_tries": 2, **keys})
     result = run_trial(replace(trial_of(), workload=workload), bench)
@@ -148,7 +150,7 @@ def test_a_workloads_own_keys_reach_the_driver(bench: ServerBench) -> None:
     assert result.measurement.total.tried < 200
 
 
-def test_a_trial_that_is_not_to_be_checked_is_not(bench: ServerBench) -> None:
+def test_a_trial_that_is_not_to_be_checked_is_not(bench: ServerTrialRunner) -> None:
     result = run_trial(replace(trial_of(), is_checked=False), bench)
     assert result.outcome is Outcome.MEASURED
     assert "check" not in result.phases_s
@@ -156,7 +158,7 @@ def test_a_trial_that_is_not_to_be_checked_is_not(bench: ServerBench) -> None:
 
 @pytest.mark.parametrize("victim", ["postmaster", "backend"])
 def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
-    bench: ServerBench, victim: str
+    bench: ServerTrialRunner, victim: str
 ) -> None:
     listen = when_measuring(lambda: os.kill(victim_pid(bench, victim), signal.SIGKILL))
     result = run_trial(trial_of(LoadProfile(4, 0, 4, 4)), bench, listen)
@@ -165,7 +167,7 @@ def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
     assert no_cluster_is_left(bench)
 
 
-def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerBench) -> None:
+def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerTrialRunner) -> None:
     def tamper() -> None:
         import psycopg
 
@@ -179,14 +181,16 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerB
     assert result.violations
 
 
-def test_a_time_out_of_the_treatment_does_not_keep_pgdrag_from_looking(bench: ServerBench) -> None:
+def test_a_time_out_of_the_treatment_does_not_keep_pgdrag_from_looking(
+    bench: ServerTrialRunner,
+) -> None:
     result = run_trial(trial_of(statement_timeout="1"), bench)
     assert result.outcome in (Outcome.MEASURED, Outcome.STALLED), result.reason
     assert [x.effective for x in result.applied] == ["1ms"]
 
 
 def test_a_server_without_room_for_the_clients_is_stalled_and_not_crashed(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     crowded = LoadProfile(connections=8, warm_up_s=0, measure_s=2, budget_s=4)
     result = run_trial(trial_of(crowded, max_connections="6"), bench)
@@ -195,7 +199,7 @@ def test_a_server_without_room_for_the_clients_is_stalled_and_not_crashed(
 
 
 def test_a_cluster_that_cannot_be_removed_loses_no_measurement(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed = []
 
@@ -213,7 +217,7 @@ def test_a_cluster_that_cannot_be_removed_loses_no_measurement(
 
 def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scratch) -> None:
     try:
-        older = ServerBench.open(scratch, find_binaries("15"))
+        older = ServerTrialRunner.open(scratch, find_binaries("15"))
     except ServerError as error:
         pytest.skip(str(error))
     result = run_trial(trial_of(io_method="sync", work_mem="1MB"), older)
@@ -246,12 +250,12 @@ def when(wanted: str, do: Callable[[], None]) -> Callable[[Event], None]:
     return listen
 
 
-def postmaster_pid(bench: ServerBench) -> int:
+def postmaster_pid(bench: ServerTrialRunner) -> int:
     (directory,) = bench.scratch.clusters.iterdir()
     return int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
 
 
-def backends(bench: ServerBench) -> list[int]:
+def backends(bench: ServerTrialRunner) -> list[int]:
     """Return the processes that serve the workload's sessions."""
     postmaster = postmaster_pid(bench)
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
@@ -263,5 +267,5 @@ def backends(bench: ServerBench) -> list[int]:
     ]
 
 
-def victim_pid(bench: ServerBench, victim: str) -> int:
+def victim_pid(bench: ServerTrialRunner, victim: str) -> int:
     return postmaster_pid(bench) if victim == "postmaster" else backends(bench)[0]

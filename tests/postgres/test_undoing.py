@@ -28,7 +28,7 @@ from pgdrag.model import (
 from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 
 THRESHOLD = Path("/proc/sys/vm/extfrag_threshold")
 # Not what the kernel has: tests that were killed may have left one of them.
@@ -128,7 +128,7 @@ def test_after_kill_9_restore_puts_it_back(before, running):
 
 
 def test_a_second_run_that_changes_the_machine_is_refused_and_others_are_not(
-    running, bench: ServerBench
+    running, bench: ServerTrialRunner
 ):
     with pytest.raises(UsageError, match=rf"another pgdrag \(process {running.pid}\) changes"):
         bench.prepare(study(LEVEL), ignore)
@@ -136,7 +136,7 @@ def test_a_second_run_that_changes_the_machine_is_refused_and_others_are_not(
 
 
 def test_what_somebody_changes_during_a_trial_is_a_warning_of_it(
-    host_alone: UndoJournal, bench: ServerBench, before: str
+    host_alone: UndoJournal, bench: ServerTrialRunner, before: str
 ):
     def meddle(event: Event) -> None:
         if event == PhaseStarted("measure", 1.0):

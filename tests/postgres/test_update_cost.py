@@ -13,8 +13,8 @@ from watching import run_in_session, start
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.update_cost import UpdateCost
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Recordings
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres
@@ -49,9 +49,9 @@ def looking(cluster: Cluster, *examples: Example) -> Iterator[tuple[UpdateCost, 
         collector.afterwards(observer)
 
 
-def found_by(collector: UpdateCost) -> tuple[dict[str, Observation], Exhibits]:
+def found_by(collector: UpdateCost) -> tuple[dict[str, Observation], Recordings]:
     window = Window(1.0, 1, time.time() - 1, time.time())
-    return {one.name: one for one in collector.observations(window)}, collector.exhibits(window)
+    return {one.name: one for one in collector.observations(window)}, collector.recordings(window)
 
 
 def test_an_update_looks_at_more_buffers_the_more_versions_are_kept(any_cluster: Cluster) -> None:
@@ -63,9 +63,9 @@ def test_an_update_looks_at_more_buffers_the_more_versions_are_kept(any_cluster:
             assert len(observer.own_sessions) == 1
             run_in_session(any_cluster, *["UPDATE counters SET n = n + 1"] * 300)
         assert not observer.own_sessions
-    seen, exhibits = found_by(collector)
-    [series] = exhibits.series
-    first, last = exhibits.update_looks
+    seen, recordings = found_by(collector)
+    [series] = recordings.series
+    first, last = recordings.update_looks
     assert series.name == "buffers_per_update"
     assert series.values == (first.buffers, last.buffers)
     assert first.buffers < 20
@@ -101,8 +101,8 @@ def test_nothing_is_changed_and_a_row_that_is_locked_is_left_at_once(emptied: Cl
     assert state == [("idle",)], "no transaction is left open"
     log = b"".join(path.read_bytes() for path in emptied.log_files())
     assert b"lock timeout" not in log, "it would be counted among the workload's errors"
-    seen, exhibits = found_by(collector)
-    assert len(exhibits.series[0].values) == 2
+    seen, recordings = found_by(collector)
+    assert len(recordings.series[0].values) == 2
     assert "; 1 more found a lock, or took too long; " in seen["buffers_per_update"].detail
     assert total_of(emptied) == 0
 
@@ -147,9 +147,9 @@ def test_what_cannot_be_run_and_rolled_back_is_left_with_its_reason(emptied: Clu
     for example, reason in REFUSED:
         with looking(emptied, example) as (collector, _):
             pass
-        seen, exhibits = found_by(collector)
+        seen, recordings = found_by(collector)
         assert {one.missing for one in seen.values()} == {reason}
-        assert exhibits.missing == {"update_cost": reason}
+        assert recordings.missing == {"update_cost": reason}
 
 
 def test_an_update_within_a_with_is_one_and_treatments_defaults_do_not_stop_it(
@@ -163,9 +163,9 @@ def test_an_update_within_a_with_is_one_and_treatments_defaults_do_not_stop_it(
     text = "WITH row AS (SELECT id FROM counters WHERE id = $1) UPDATE counters SET n = 1 FROM row WHERE counters.id = row.id"
     with looking(cluster, Example("count", text, ("4",)), UPDATE) as (collector, _):
         pass
-    _, exhibits = found_by(collector)
-    assert {look.query for look in exhibits.update_looks} == {text, UPDATE.text}
-    assert [len(one.values) for one in exhibits.series] == [2]
+    _, recordings = found_by(collector)
+    assert {look.query for look in recordings.update_looks} == {text, UPDATE.text}
+    assert [len(one.values) for one in recordings.series] == [2]
 
 
 def test_a_session_that_is_ended_gives_a_reason(emptied: Cluster) -> None:

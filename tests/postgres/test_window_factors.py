@@ -10,10 +10,10 @@ import pytest
 
 from pgdrag.factors import Example, Factor, Here, Problem, all_factors
 from pgdrag.model import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
-from pgdrag.model.exhibits import Event, Exhibits
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.cluster import Cluster
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
 LOAD = LoadProfile(connections=1, warm_up_s=0.5, measure_s=1, budget_s=1, min_commits=1)
@@ -48,8 +48,8 @@ class Recorder(Factor):
         self.note("read back", cluster)
         return [Applied(Level(self.name, *level), "slow") for level in levels.items()]
 
-    def exhibits(self, started_unix_s: float) -> Exhibits:
-        return Exhibits(events=(Event("recording", time.time() - started_unix_s),))
+    def recordings(self, started_unix_s: float) -> Recordings:
+        return Recordings(events=(Event("recording", time.time() - started_unix_s),))
 
     def undo(self, cluster: Cluster) -> None:
         self.note("undo", cluster)
@@ -63,7 +63,7 @@ class Recorder(Factor):
 
 
 def test_a_late_factor_acts_between_the_windows_ends(
-    bench: ServerBench, monkeypatch: pytest.MonkeyPatch
+    bench: ServerTrialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Recorder, "told", [])
     kinds = {**all_factors(), Recorder.name: Recorder}
@@ -85,5 +85,5 @@ def test_a_late_factor_acts_between_the_windows_ends(
     assert stages["serve"] == 77
     assert stages["after start"] < stages["window began"] < stages["read back"]
     assert [x for x in result.applied if x.level == LEVEL] == [Applied(LEVEL, "slow")]
-    [event] = [x for x in result.exhibits.events if x.kind == "recording"]
+    [event] = [x for x in result.recordings.events if x.kind == "recording"]
     assert event.start_s > LOAD.measure_s

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pgdrag.model import Level, Outcome, Rung, Source, Study, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile
-from pgdrag.trial import ServerBench, run_trial
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)
 # Fails, but at scale 2.
 PGBENCH = WorkloadSpec("pgbench", {"scripts": [{"name": "branches", "text": "SELECT 1 / count(*) FROM pgbench_branches WHERE bid = 2;"}]})  # fmt: skip
 
 
-def test_each_treatment_has_its_own_dataset_and_reads_back_its_own(bench: ServerBench) -> None:
+def test_each_treatment_has_its_own_dataset_and_reads_back_its_own(
+    bench: ServerTrialRunner,
+) -> None:
     levels = (Level("workload", "scale", "2"), Level("workload", "statements", "simple"))
     rungs = (Rung("one", "", Treatment("one")), Rung("two", "", Treatment("two", levels), levels))
     study = Study("x", "x", "", "s", "compare", rungs, Source(), PGBENCH, SHORT, replicates=1)
@@ -29,7 +31,7 @@ def test_each_treatment_has_its_own_dataset_and_reads_back_its_own(bench: Server
 
 
 def test_what_a_design_made_of_levels_that_do_not_go_together_is_left_out(
-    bench: ServerBench,
+    bench: ServerTrialRunner,
 ) -> None:
     treatment = Treatment("T", (Level("workload", "scale", "none"),))
     two = WorkloadSpec(PGBENCH.kind, {**PGBENCH.parameters, "scale": 2})

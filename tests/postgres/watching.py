@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pgdrag.collectors import Collector, Observer, Window
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event, Series
+from pgdrag.model.recordings import Event, Series
 from pgdrag.servers.cluster import Cluster
 
 NO_INTERFERENCE = {"autovacuum": "off", "max_wal_size": "1GB"}
@@ -73,8 +73,8 @@ def watching_all(collectors: Sequence[Collector], cluster: Cluster) -> Iterator[
     for watch, collector in zip(watches, collectors, strict=True):
         window = Window(elapsed_s, watch.committed, started_unix_s, ended_unix_s)
         watch.length_s = window.length_s
-        exhibits = collector.exhibits(window)
-        watch.events, watch.series = exhibits.events, exhibits.series
+        recordings = collector.recordings(window)
+        watch.events, watch.series = recordings.events, recordings.series
         watch.seen = {each.name: each for each in collector.observations(window)}
 
 

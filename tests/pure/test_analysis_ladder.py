@@ -317,11 +317,11 @@ def test_a_busy_driver_puts_its_rung_in_doubt_and_keeps_its_number():
     found = find(run_of(LADDER[:2], [result("A0", 70_000, driver=busy), result("A1", 10_000)]))
     baseline, first = found.rungs
     assert baseline.driver is not None
-    assert baseline.driver.is_in_doubt
+    assert baseline.driver.is_suspect
     assert baseline.tps is not None
     assert any("used 90 % of a processor" in warning for warning in baseline.warnings)
     assert first.driver is not None
-    assert not first.driver.is_in_doubt
+    assert not first.driver.is_suspect
     assert any(
         x.startswith("the load driver may have shaped the numbers of A0") for x in found.warnings
     )

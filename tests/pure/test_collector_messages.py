@@ -8,7 +8,7 @@ from pgdrag.collectors import Window
 from pgdrag.collectors._log import LogLine, LogReading
 from pgdrag.collectors.messages import Messages, Settings
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event
+from pgdrag.model.recordings import Event
 
 WINDOW = Window(elapsed_s=10, committed=4, started_unix_s=100, finished_unix_s=110)
 STILL = "process {} still waiting for ShareLock on transaction 745 after {} ms"
@@ -52,7 +52,7 @@ def test_an_error_is_an_event_and_a_deadlock_a_kind_of_its_own() -> None:
     collector = having_read(
         error(101, "40P01", "deadlock detected"), error(102, "23505", "duplicate\nkey")
     )
-    assert collector.exhibits(WINDOW).events == (
+    assert collector.recordings(WINDOW).events == (
         Event("deadlock", 1),
         Event("error", 2, text="23505: duplicate"),
     )
@@ -60,7 +60,7 @@ def test_an_error_is_an_event_and_a_deadlock_a_kind_of_its_own() -> None:
 
 def test_a_flood_of_equal_errors_is_told_in_groups() -> None:
     lines = [error(100 + n / 1000, "22012", "division by zero") for n in range(5000)]
-    found = having_read(*lines).exhibits(WINDOW).events
+    found = having_read(*lines).recordings(WINDOW).events
     assert len(found) <= 101
     assert sum(event.count for event in found) == 5000
     assert {event.text for event in found} == {"22012: division by zero"}
@@ -72,7 +72,7 @@ def test_a_wait_that_ended_is_one_event_from_its_beginning() -> None:
         LogLine(104, STILL.format(8, "1000.000")),
         LogLine(105, ACQUIRED.format(7, "3000.250")),
     )
-    assert collector.exhibits(WINDOW).events == (
+    assert collector.recordings(WINDOW).events == (
         Event("lock wait", pytest.approx(1.99975), pytest.approx(5.0), "ShareLock on transaction"),
         Event("lock wait", 3.0, None, "ShareLock on transaction"),
     )
@@ -83,7 +83,7 @@ def test_a_wait_that_ended_is_one_event_from_its_beginning() -> None:
 
 def test_a_wait_that_was_told_before_the_mark_ends_in_the_window() -> None:
     collector = having_read(LogLine(102, ACQUIRED.format(7, "5000.000")))
-    assert [event.start_s for event in collector.exhibits(WINDOW).events] == [-3.0]
+    assert [event.start_s for event in collector.recordings(WINDOW).events] == [-3.0]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_wait_that_was_told_before_the_mark_ends_in_the_window() -> None:
 )
 def test_a_wait_tells_the_kind_of_lock_and_not_which(lock: str, told: str) -> None:
     collector = having_read(LogLine(103, f"process 7 still waiting for {lock} after 1000.000 ms"))
-    assert [event.text for event in collector.exhibits(WINDOW).events] == [told]
+    assert [event.text for event in collector.recordings(WINDOW).events] == [told]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_wait_tells_the_kind_of_lock_and_not_which(lock: str, told: str) -> No
     ],
 )
 def test_a_wait_in_a_deadlock_is_a_wait(message: str) -> None:
-    [event] = having_read(LogLine(103, message)).exhibits(WINDOW).events
+    [event] = having_read(LogLine(103, message)).recordings(WINDOW).events
     assert (event.kind, event.text) == ("lock wait", "ShareLock on transaction")
 
 
@@ -124,7 +124,7 @@ def test_large_temporary_files_are_counted_with_their_bytes() -> None:
     assert found["large_temp_files_per_transaction"].value == 2 / 4
     assert found["large_temp_file_bytes_per_transaction"].value == 2**20
     assert found["large_temp_files_per_transaction"].detail == "2 files of 1 MB or more."
-    texts = [(event.kind, event.text) for event in collector.exhibits(WINDOW).events]
+    texts = [(event.kind, event.text) for event in collector.recordings(WINDOW).events]
     assert texts == [("temporary file", "3 MB"), ("temporary file", "1 MB")]
 
 

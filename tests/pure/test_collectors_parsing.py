@@ -17,7 +17,7 @@ from pgdrag.collectors.autovacuum import (
     parse_vacuum,
 )
 from pgdrag.collectors.checkpoints import Checkpoints, parse_end, parse_start
-from pgdrag.model.exhibits import Event
+from pgdrag.model.recordings import Event
 
 # As the servers wrote them, shortened at the end.
 VACUUM_14 = """automatic vacuum of table "pgdrag.public.rows": index scans: 1
@@ -118,7 +118,7 @@ def checkpoints(*lines: tuple[float | None, str]) -> dict[str, Any]:
 
 
 def events(collector: LogCollector, *lines: tuple[float | None, str]) -> list[Event]:
-    return list(having_read(collector, *lines).exhibits(TEN_SECONDS).events)
+    return list(having_read(collector, *lines).recordings(TEN_SECONDS).events)
 
 
 def test_two_checkpoints_four_seconds_apart_that_ran_three_of_ten_seconds() -> None:

@@ -18,9 +18,9 @@ from pgdrag.findings.decay.together import finding_of, rung_decay
 from pgdrag.findings.find import find
 from pgdrag.findings.holds.spans import held_for, held_span
 from pgdrag.model import Level, Outcome, Treatment
-from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits
 from pgdrag.model.load import Step
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings
 from pgdrag.report.terminal import terminal_text
 from pgdrag.stats.curve_fit import quantiles, without_stalls
 from pgdrag.stats.curve_shapes import FAMILIES, Box
@@ -44,7 +44,7 @@ def trial(rates, *, number=1, outcome=Outcome.MEASURED, violations=(), levels=()
         trial=replace(base.trial, treatment=Treatment("A0", levels)),
         measurement=measurement(committed, elapsed_s=float(len(samples)), samples=samples),
         violations=tuple(violations),
-        exhibits=Exhibits(events=tuple(events)),
+        recordings=Recordings(events=tuple(events)),
     )
 
 

@@ -14,12 +14,12 @@ from pgdrag.findings.values import Verdict
 from pgdrag.lab import expand
 from pgdrag.model import Block, Level
 from pgdrag.model.events import ignore
-from pgdrag.model.exhibits import Exhibits, Series
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings, Series
 from pgdrag.report.markdown import render_markdown
 from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import findings_of, record_of
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_holds
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_holds
 
 LENGTHS = ("10s", "20s", "30s", "40s", "window")
 
@@ -141,7 +141,7 @@ def test_a_window_that_ends_with_the_hold_has_no_recovery():
 def with_rates(study, rate, grown):
     """Trials whose rate and whose bloat are given as functions of the time held and of the trial's second."""
 
-    bench = SimulatedBench(Truth(held_costs_per_s={"transaction": 0.0}))
+    bench = SimulatedTrialRunner(Truth(held_costs_per_s={"transaction": 0.0}))
     block = Block(tuple(rung.treatment for rung in study.rungs))
     trials = expand(block, study, seed=1, block_number=1, first_number=1)
     results = []
@@ -157,12 +157,12 @@ def with_rates(study, rate, grown):
         ]
         samples = tuple(Sample(at + 1.0, 1.0, round(per_s)) for at, per_s in enumerate(rates))
         series = Series("bloat_ratio", "bloat", "count", times, tuple(bloat))
-        events = result.exhibits.events
+        events = result.recordings.events
         results.append(
             replace(
                 result,
                 measurement=replace(result.measurement, samples=samples),
-                exhibits=Exhibits(series=(series,), events=events),
+                recordings=Recordings(series=(series,), events=events),
             )
         )
     return results

@@ -24,8 +24,8 @@ from pgdrag.findings.expecto.speed import operational_speeds
 from pgdrag.findings.expecto.view import expecto_finding
 from pgdrag.findings.find import find
 from pgdrag.findings.spent_time import PLACES
-from pgdrag.model.exhibits import Exhibits, Series, StatementUse
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings, Series, StatementUse
 from pgdrag.report.markdown import render_markdown
 
 
@@ -39,7 +39,7 @@ def waiting(wait_type: str, *sessions: float, per_second: int = 1) -> Series:
 
 
 def view(samples: tuple[Sample, ...], *series: Series, **rest: float) -> ExpectoFinding:
-    found = expecto_finding(samples, Exhibits(series=series), **rest)
+    found = expecto_finding(samples, Recordings(series=series), **rest)
     assert found is not None
     return found
 
@@ -167,16 +167,16 @@ def test_intervals_without_a_look_and_the_short_rest_of_a_window_are_left_out() 
 
 
 def test_without_waits_over_time_or_with_too_few_intervals_there_is_no_view() -> None:
-    assert expecto_finding(seconds(*[100] * 12), Exhibits()) is None
-    assert expecto_finding((), Exhibits(series=(waiting("IO", 1.0),))) is None
-    few = Exhibits(series=(waiting("IO", *[1.0] * 9),))
+    assert expecto_finding(seconds(*[100] * 12), Recordings()) is None
+    assert expecto_finding((), Recordings(series=(waiting("IO", 1.0),))) is None
+    few = Recordings(series=(waiting("IO", *[1.0] * 9),))
     assert expecto_finding(seconds(*[100] * 9), few) is None
 
 
 def test_calls_and_rows_a_minute_are_those_of_the_statements() -> None:
     use = StatementUse("SELECT 1", 240, 480, 1.0, None, 0, 0, 0, 0, 0)
-    exhibits = Exhibits(series=(waiting("IO", *[1.0, 2.0] * 6),), statements=(use, use))
-    found = expecto_finding(seconds(*[100] * 12), exhibits)
+    recordings = Recordings(series=(waiting("IO", *[1.0, 2.0] * 6),), statements=(use, use))
+    found = expecto_finding(seconds(*[100] * 12), recordings)
     assert found is not None
     assert (found.calls_per_min, found.rows_per_min) == (2400, 4800)
 
@@ -213,7 +213,9 @@ def text_of(*series: Series, rates: tuple[int, ...]) -> str:
     one = result("A0", sum(rates))
     assert one.measurement is not None
     window = replace(one.measurement, samples=seconds(*rates), elapsed_s=float(len(rates)))
-    run = run_of([rung("A0")], [replace(one, measurement=window, exhibits=Exhibits(series=series))])
+    run = run_of(
+        [rung("A0")], [replace(one, measurement=window, recordings=Recordings(series=series))]
+    )
     return render_markdown(find(run)).partition("The view of pg_expecto")[2]
 
 
@@ -240,8 +242,8 @@ def test_what_a_change_added_in_a_place_stands_beside_the_waits_of_that_type() -
         seconds_of = {"on_cpu_s_per_transaction": on_cpu_s, "io_wait_s_per_transaction": io_s}
         evidence = [observation(x, seconds_of.get(x, 0.0), "s/transaction") for x in PLACES]
         one = result(name, 60_000 if at == 0 else 6_000, evidence=evidence, number=at + 1)
-        waits = Exhibits(series=(waiting("IO", *[1.0, 2.0] * 30),))
-        results.append(replace(one, exhibits=waits))
+        waits = Recordings(series=(waiting("IO", *[1.0, 2.0] * 30),))
+        results.append(replace(one, recordings=waits))
     text = render_markdown(find(run_of([rung("A0"), rung("A1")], results)))
     shown = text.partition("Wait types on A1")[2]
     assert "| **IO** (1.5 sessions) | 100 % | – | – | – | – | 100 % |" in shown

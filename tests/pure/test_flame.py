@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.model.exhibits import Stack
+from pgdrag.model.recordings import Stack
 from pgdrag.report.flame import (
     Box,
     Scales,

@@ -10,7 +10,7 @@ import pytest
 import pgdrag.collectors.horizon as horizon_module
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors.horizon import Horizon
-from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.recordings import Event, Recordings
 
 Row = tuple[str, str, str, str, bool, int, float | None]
 WINDOW = Window(elapsed_s=10.0, committed=1, started_unix_s=100.0, finished_unix_s=110.0)
@@ -24,7 +24,7 @@ def session(pid: int, age: int, held_s: float, state: str = "") -> Row:
 def seen(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Returns what comes of looks: at each second from the window's start, the rows that are found."""
 
-    def of(*looks: list[Row] | Unseen) -> Exhibits:
+    def of(*looks: list[Row] | Unseen) -> Recordings:
         collector = Horizon()
         for second, found in enumerate(looks):
 
@@ -36,7 +36,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Any:
             now = SimpleNamespace(time=lambda second=second: 100.0 + second)
             monkeypatch.setattr(horizon_module, "time", now)
             collector.sample(cast("Observer", SimpleNamespace(query=query)))
-        return collector.exhibits(WINDOW)
+        return collector.recordings(WINDOW)
 
     return of
 

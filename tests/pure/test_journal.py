@@ -13,15 +13,15 @@ from pgdrag.journal import Journal
 from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host
-from pgdrag.model.exhibits import Exhibits, Series, StatementPlan
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing
 from pgdrag.model.measurement import Sample
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.model.recordings import Recordings, Series, StatementPlan
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
-EXHIBITS = Exhibits(
+EXHIBITS = Recordings(
     series=(Series("wal_bytes_per_s", "WAL", "bytes/s", (1.0, 2.0), (8192.0, 0.0)),),
     plans=(StatementPlan("SELECT 1", custom={"Node Type": "Result", "Plans": []}),),
     missing={"profile": "no perf here"},
@@ -39,7 +39,7 @@ def begin(journal: Journal) -> str:
     )
 
 
-def test_a_result_comes_back_as_it_was_given_samples_and_exhibits_included(
+def test_a_result_comes_back_as_it_was_given_samples_and_recordings_included(
     journal: Journal,
 ) -> None:
     run_id = begin(journal)
@@ -51,12 +51,12 @@ def test_a_result_comes_back_as_it_was_given_samples_and_exhibits_included(
         first_number=1,
     )
     journal.plan_trials(run_id, trials)
-    given = SimulatedBench(Truth(noise=0.1)).run(trials[0], lambda event: None)
+    given = SimulatedTrialRunner(Truth(noise=0.1)).run(trials[0], lambda event: None)
     assert given.measurement is not None
     first, *others = given.measurement.samples
     first = replace(first, p50_us=1.5, p95_us=2.5, p99_us=3.5)
     measurement = replace(given.measurement, samples=(first, *others))
-    given = replace(given, exhibits=EXHIBITS, measurement=measurement)
+    given = replace(given, recordings=EXHIBITS, measurement=measurement)
     journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), given)
     reopened = Journal(journal.path).run(run_id)
     assert reopened.results == (given,)
@@ -71,7 +71,7 @@ def test_a_second_attempt_takes_the_place_of_the_first(journal: Journal) -> None
     )
     journal.plan_trials(run_id, trials)
     for seed in (1, 2):
-        result = SimulatedBench(Truth(noise=0.1), seed=seed).run(first, lambda event: None)
+        result = SimulatedTrialRunner(Truth(noise=0.1), seed=seed).run(first, lambda event: None)
         journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), result)
     assert journal.results(run_id) == {1: result}
 

@@ -10,7 +10,7 @@ import pytest
 
 from pgdrag.factors import Here, Problem, all_factors
 from pgdrag.factors.sysctl import HARMLESS, name_of, path_of
-from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal, take_doubts
+from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal, take_warnings
 from pgdrag.host.undo.written_value import write_value
 from pgdrag.model import Level
 from pgdrag.servers.settings import SettingsCatalog
@@ -230,7 +230,7 @@ def test_what_a_switch_changes_beside_itself_is_put_back_with_it(kernel, monkeyp
     for factor in factors.values():
         factor.undo(Cluster())
     assert [path.read_text() for path, _ in beside.values()] == before
-    assert take_doubts() == []
+    assert take_warnings() == []
     UndoJournal.open().release()
 
 
@@ -266,7 +266,7 @@ def test_what_was_refused_is_not_watched_any_longer(kernel, monkeypatch):
     assert UndoJournal.open().steps() == []
     write_value(kernel / "sys/vm/vfs_cache_pressure", "95")
     factor.undo(Cluster())
-    assert take_doubts() == []
+    assert take_warnings() == []
     UndoJournal.open().release()
 
 

@@ -14,7 +14,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import Counters
 from pgdrag.collectors._log import LogCollector, LogLine, LogReader, in_groups, is_within
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event
+from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import Wanted
 
 TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)

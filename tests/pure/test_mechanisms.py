@@ -31,7 +31,7 @@ from pgdrag.findings.mechanisms.ledger import (
 from pgdrag.findings.mechanisms.signs import adjusted, reading, spread
 from pgdrag.findings.mechanisms.words import mechanisms_sentence
 from pgdrag.findings.values import Verdict
-from pgdrag.model.exhibits import Exhibits, WaitTime
+from pgdrag.model.recordings import Recordings, WaitTime
 
 NAMES = [component.name for component in COMPONENTS]
 seconds = st.floats(1e-6, 10)
@@ -224,7 +224,7 @@ def evidence(*, hit, read, needed=100.0, syscalls=None):
 
 
 def waits(committed, *, read_s, cpu_s=1e-3):
-    return Exhibits(
+    return Recordings(
         waits=(
             WaitTime("client backend", "IO:DataFileRead", committed * read_s),
             WaitTime("client backend", "", committed * cpu_s),
@@ -234,7 +234,7 @@ def waits(committed, *, read_s, cpu_s=1e-3):
 
 def trial(name, number, committed, *, read_s, **seen):
     made = result(name, committed, evidence=evidence(**seen), number=number)
-    return replace(made, exhibits=waits(committed, read_s=read_s))
+    return replace(made, recordings=waits(committed, read_s=read_s))
 
 
 def cache_run(slow="A1"):
@@ -350,7 +350,7 @@ def held_run(*, hot: float | None, age_at_end: float = 80_000.0, slow: str = "A1
             ]
             made = result(name, committed, evidence=seen, number=2 * number - (name == "A0"))
             spent = waits(committed, read_s=1e-5, cpu_s=cpu_s * jitter)
-            results.append(replace(made, exhibits=spent))
+            results.append(replace(made, recordings=spent))
     return find(run_of([rung("A0"), rung("A1")], results))
 
 
@@ -361,7 +361,7 @@ def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
         fast = trial("A0", 2 * number - 1, round(60_000 * jitter), hit=0.99, read=1, read_s=1e-4)
         slow = trial("A1", 2 * number, round(10_000 * jitter), hit=0.5, read=50, read_s=1e-4)
         idle = WaitTime("client backend", "Timeout:SpinDelay", 10_000 * 5e-3)
-        slow = replace(slow, exhibits=Exhibits(waits=(*slow.exhibits.waits, idle)))
+        slow = replace(slow, recordings=Recordings(waits=(*slow.recordings.waits, idle)))
         results += [fast, slow]
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
     assert not found.named

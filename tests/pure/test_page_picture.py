@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
 
-from pgdrag.model.exhibits import PageStrip
+from pgdrag.model.recordings import PageStrip
 from pgdrag.report.page_picture import page_picture, pages_text
 
 NOTHING = (0.0,)

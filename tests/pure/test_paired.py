@@ -36,7 +36,7 @@ def test_two_pairs_have_the_t_interval_of_their_mean():
 def test_pairs_that_differ_by_their_order_alone_have_that_order_and_no_effect():
     drifting = pairs(0.02, -0.021, -0.019, 0.02, 0.021, -0.02, -0.02, 0.019)
     assert drifting.order is not None
-    assert drifting.order.is_told
+    assert drifting.order.is_significant
     # First minus second is 0.02: the second of a pair is slower.
     assert drifting.order.log == pytest.approx(-0.02, abs=1e-3)
     found = interval(drifting, confidence=0.95, is_guarded=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgdrag.findings.plan_diff import plan_changes, plan_diff
 from pgdrag.findings.plan_nodes import misestimate, node_words
-from pgdrag.model.exhibits import StatementPlan
+from pgdrag.model.recordings import StatementPlan
 
 Node = dict[str, Any]
 

@@ -10,8 +10,8 @@ from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOf
 from pgdrag.findings.holds.replay import HORIZON, REPLAY, ReplayFinding, replay_finding
 from pgdrag.findings.values import Findings
 from pgdrag.model import Level, Result, Treatment
-from pgdrag.model.exhibits import Event, Exhibits
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.report.document import Figure, Paragraph, Tone
 from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection
 from pgdrag.testing.conformance_sections import went_well
@@ -42,7 +42,7 @@ def found(
 ) -> ReplayFinding | None:
     events = tuple(Event("hold", begin_s, end_s, text) for begin_s, end_s in holds)
     result, measurement = measured
-    result = replace(result, exhibits=Exhibits(events=events))
+    result = replace(result, recordings=Recordings(events=events))
     return replay_finding(treatment(captured), [(result, measurement)])
 
 

@@ -13,7 +13,7 @@ from analysis_runs import result, run_of, rung
 from pgdrag.findings.find import find
 from pgdrag.findings.statement_diff import statement_changes
 from pgdrag.findings.values import Findings
-from pgdrag.model.exhibits import Exhibits, StatementPlan, StatementUse
+from pgdrag.model.recordings import Recordings, StatementPlan, StatementUse
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.plan_text import plan_text
@@ -44,15 +44,15 @@ def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
     plan = StatementPlan(QUERY, BY_INDEX, BY_INDEX, transaction="stock_level")
     other = StatementPlan(QUERY, WHOLE, WHOLE, RAN, missing, transaction="stock_level")
     sides = (
-        Exhibits(plans=(plan,), statements=(use("SELECT 1", 60_000, 6.0),)),
-        Exhibits(
+        Recordings(plans=(plan,), statements=(use("SELECT 1", 60_000, 6.0),)),
+        Recordings(
             plans=(other if is_changed else plan,),
             statements=(use("SELECT 1", 6000, 12.0, wal_bytes=6_000_000), use("SELECT 2", 1, 0.1)),
         ),
     )
     results = [
-        replace(result(name, committed, number=number), exhibits=exhibits)
-        for number, (name, committed, exhibits) in enumerate(
+        replace(result(name, committed, number=number), recordings=recordings)
+        for number, (name, committed, recordings) in enumerate(
             zip(("A0", "A1"), (60_000, 6000), sides, strict=True), start=1
         )
     ]

@@ -7,11 +7,11 @@ from dataclasses import replace
 from analysis_runs import result, run_of, rung
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
-from pgdrag.model.exhibits import Exhibits, ProcessIoUse, together
+from pgdrag.model.recordings import ProcessIoUse, Recordings, together
 from pgdrag.report.markdown import render_markdown
 
-BEFORE = Exhibits(process_io=(ProcessIoUse("sessions", 2000, 1000, 1000 * 8192, 0),))
-AFTER = Exhibits(
+BEFORE = Recordings(process_io=(ProcessIoUse("sessions", 2000, 1000, 1000 * 8192, 0),))
+AFTER = Recordings(
     process_io=(
         ProcessIoUse("I/O workers", 500, 0, 500 * 8192, 0),
         ProcessIoUse("sessions", 300, 100, 100 * 8192, 100 * 1024),
@@ -19,11 +19,11 @@ AFTER = Exhibits(
 )
 
 
-def findings(*sides: Exhibits) -> Findings:
+def findings(*sides: Recordings) -> Findings:
     committed = {"A0": 1000, "A1": 100}
     results = [
-        replace(result(name, committed[name], number=number), exhibits=exhibits)
-        for number, (name, exhibits) in enumerate(zip(committed, sides, strict=True), start=1)
+        replace(result(name, committed[name], number=number), recordings=recordings)
+        for number, (name, recordings) in enumerate(zip(committed, sides, strict=True), start=1)
     ]
     return find(run_of([rung("A0"), rung("A1")], results))
 
@@ -40,12 +40,12 @@ def test_each_kind_of_process_stands_beside_the_rung_before() -> None:
 
 
 def test_a_rung_after_one_that_the_kernel_told_nothing_of_stands_alone() -> None:
-    lines = lines_of(findings(Exhibits(), AFTER))
+    lines = lines_of(findings(Recordings(), AFTER))
     assert "| Sessions | 3 | 8 kB | 1 | 1 kB |" in lines
 
 
 def test_where_the_kernel_told_nothing_there_is_no_such_section() -> None:
-    text = render_markdown(findings(Exhibits(), Exhibits()))
+    text = render_markdown(findings(Recordings(), Recordings()))
     assert "Reads and writes by process" not in text
 
 

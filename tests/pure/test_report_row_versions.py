@@ -8,7 +8,7 @@ import pytest
 
 from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.model import Observation, Outcome
-from pgdrag.model.exhibits import Exhibits, PageStrip, Series, UpdateLook
+from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
 from pgdrag.report.sections._recording import recording_of
@@ -45,7 +45,7 @@ def futile(count: float, took_s: float, pages: float) -> tuple[Observation, ...]
     )
 
 
-SEEN = Exhibits(
+SEEN = Recordings(
     series=(
         series("dead_versions_per_row", 0.0, 2990.2),
         series("hot_chain_length", 1.0, 1.9),
@@ -61,10 +61,10 @@ SEEN = Exhibits(
 )
 
 
-def with_rung(exhibits: Exhibits, evidence: tuple[Observation, ...] = ()) -> Findings:
+def with_rung(recordings: Recordings, evidence: tuple[Observation, ...] = ()) -> Findings:
     findings = went_well()[0]
     [first, *_] = findings.rungs
-    rung = replace(first, exhibits=exhibits, evidence=evidence)
+    rung = replace(first, recordings=recordings, evidence=evidence)
     return replace(findings, rungs=(rung,))
 
 
@@ -99,7 +99,7 @@ def test_several_indexes_are_named_with_what_they_came_to() -> None:
         for name, size in sizes.items()
     )
     whole = Series("index_bytes", "size", "bytes", (0.0, 9.0), (8192.0, float(16 << 20)))
-    findings = with_rung(Exhibits(series=(whole, *each)))
+    findings = with_rung(Recordings(series=(whole, *each)))
     [_, table, *_] = blocks(findings)
     assert isinstance(table, Table)
     cell = table.rows[0][1]
@@ -141,19 +141,19 @@ def test_plans_give_way_where_there_are_many_updates(monkeypatch: pytest.MonkeyP
 
 def test_why_nothing_was_seen_is_said() -> None:
     reason = {"row_versions": "extension pageinspect cannot be had", "slru": "is another's"}
-    findings = with_rung(Exhibits(missing=reason))
+    findings = with_rung(Recordings(missing=reason))
     assert RowVersionsSection().applies(findings)
     text = f"{name_of(findings)}: no row versions: extension pageinspect cannot be had."
     assert blocks(findings) == [Items((text,))]
-    assert not RowVersionsSection().applies(with_rung(Exhibits()))
+    assert not RowVersionsSection().applies(with_rung(Recordings()))
 
 
 def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
     findings = with_rung(SEEN)
     [rung] = findings.rungs
     first = next(x for x in findings.run.results if x.trial.treatment == rung.rung.treatment)
-    wrong = replace(first, outcome=Outcome.INVALID, violations=("lost",), exhibits=SEEN)
-    bare = replace(rung, exhibits=Exhibits())
+    wrong = replace(first, outcome=Outcome.INVALID, violations=("lost",), recordings=SEEN)
+    bare = replace(rung, recordings=Recordings())
     findings = replace(findings, rungs=(bare,), run=replace(findings.run, results=(wrong,)))
     [_, table, *_] = blocks(findings)
     assert isinstance(table, Table)

@@ -10,9 +10,9 @@ import pytest
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
 from pgdrag.findings.find import find
 from pgdrag.model import Applied, Outcome, RestoreCost, Result, RunRecord
-from pgdrag.model.exhibits import Exhibits, WaitTime
 from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
 from pgdrag.model.measurement import Arrivals, Latency, Sample
+from pgdrag.model.recordings import Recordings, WaitTime
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
@@ -209,7 +209,7 @@ def test_waits_stand_by_type_of_process_beside_those_of_the_rung_before():
             WaitTime("client backend", "IO:WalSync", time_s),
             WaitTime("checkpointer", "IO:DataFileWrite", 6.0),
         )
-        return replace(result(name, 60_000, number=number), exhibits=Exhibits(waits=waits))
+        return replace(result(name, 60_000, number=number), recordings=Recordings(waits=waits))
 
     run = run_of([rung("A0"), rung("A1")], [waiting("A0", 6.0, 1), waiting("A1", 60.0, 2)])
     text = render_markdown(find(run))

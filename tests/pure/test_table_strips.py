@@ -10,7 +10,7 @@ from heap_page_writing import Version, page
 from pgdrag.collectors._heap_pages import Pages, parse
 from pgdrag.collectors._table_looks import Look, TableLook
 from pgdrag.collectors._table_strips import MOST_COLUMNS, MOST_MOMENTS, Strips, strip_of
-from pgdrag.model.exhibits import PageStrip
+from pgdrag.model.recordings import PageStrip
 
 
 def pages(count: int) -> Pages:

@@ -19,8 +19,8 @@ from analysis_runs import measurement, result, run_of, rung
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
 from pgdrag.model import Claim, RunRecord
-from pgdrag.model.exhibits import Event, Exhibits, Series
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Event, Recordings, Series
 from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
 from pgdrag.report.sections._fitting import fitted
 from pgdrag.report.sections._recording import recording_of
@@ -183,17 +183,17 @@ def test_a_spark_has_a_blank_where_nothing_is_known():
 # --- the section
 
 
-def run_with(*exhibits: Exhibits, design: str = "ladder", **sample: Any) -> Findings:
+def run_with(*recordings: Recordings, design: str = "ladder", **sample: Any) -> Findings:
     seconds = [Sample(s + 1.0, 1.0, 10, **sample) for s in range(10)]
     trials = [
         replace(
             result(f"A{at}", None, number=at + 5),
             measurement=measurement(100, samples=seconds),
-            exhibits=one,
+            recordings=one,
         )
-        for at, one in enumerate(exhibits)
+        for at, one in enumerate(recordings)
     ]
-    run: RunRecord = run_of([rung(f"A{at}") for at in range(len(exhibits))], trials)
+    run: RunRecord = run_of([rung(f"A{at}") for at in range(len(recordings))], trials)
     return find(replace(run, study=replace(run.study, design=design)))
 
 
@@ -212,8 +212,8 @@ def titles(found: Findings) -> list[str]:
 
 
 def test_lines_of_one_kind_stand_in_one_panel_and_keep_their_colour():
-    whole = Exhibits((series("on_cpu_sessions", 1, 2), series("io_wait_sessions", 3, 4)))
-    part = Exhibits((series("on_cpu_sessions", 0, 0), series("io_wait_sessions", 3, 4)))
+    whole = Recordings((series("on_cpu_sessions", 1, 2), series("io_wait_sessions", 3, 4)))
+    part = Recordings((series("on_cpu_sessions", 0, 0), series("io_wait_sessions", 3, 4)))
     found = run_with(whole, part)
     assert titles(found) == ["Throughput", "Sessions, by what they do"]
     lines = [one.recording.panels[1].traces for one in figures(found)]
@@ -225,13 +225,13 @@ def test_lines_of_one_kind_stand_in_one_panel_and_keep_their_colour():
 
 def test_a_series_that_no_panel_knows_has_one_of_its_own():
     unknown = series("ducks_per_s", 1, 2, unit="1/s", label="ducks", is_of_machine=True)
-    assert titles(run_with(Exhibits((unknown,)))) == ["Throughput", "Ducks (whole machine)"]
+    assert titles(run_with(Recordings((unknown,)))) == ["Throughput", "Ducks (whole machine)"]
 
 
 def test_operational_speed_is_drawn_where_it_was_published_and_says_that_it_is_smoothed():
     seconds = tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate((60, 120, 60, 180)))
     claim = Claim(of="operational speed")
-    found = run_with(Exhibits())
+    found = run_with(Recordings())
     (first, *_) = found.rungs
     drawn = replace(first, samples=seconds, rung=replace(first.rung, claim=claim))
     panels = recording_of(drawn, 10).panels
@@ -248,11 +248,11 @@ def test_waits_of_reads_and_writes_share_a_panel():
         series("disk_read_wait_s", 0.001, 0.002, unit="s", label="r"),
         series("disk_write_wait_s", 0.003, 0.004, unit="s", label="w"),
     )
-    assert titles(run_with(Exhibits(waits))) == ["Throughput", "Device: mean wait of a request"]
+    assert titles(run_with(Recordings(waits))) == ["Throughput", "Device: mean wait of a request"]
 
 
 def test_throughput_stays_where_nothing_was_committed_and_failures_join_it():
-    found = run_with(Exhibits(), failed=2, p50_us=500.0, p95_us=1000.0, p99_us=1500.0)
+    found = run_with(Recordings(), failed=2, p50_us=500.0, p95_us=1000.0, p99_us=1500.0)
     panels = figures(found)[0].recording.panels
     assert [trace.label for trace in panels[0].traces] == ["committed", "failed"]
     assert [(trace.label, trace.values[0]) for trace in panels[1].traces] == [
@@ -263,12 +263,12 @@ def test_throughput_stays_where_nothing_was_committed_and_failures_join_it():
 
 
 def test_of_a_run_that_kept_one_percentile_that_one_is_drawn():
-    panels = figures(run_with(Exhibits(), p99_us=1500.0))[0].recording.panels
+    panels = figures(run_with(Recordings(), p99_us=1500.0))[0].recording.panels
     assert [trace.label for trace in panels[1].traces] == ["99th percentile"]
 
 
 def test_each_picture_names_its_trial_and_offers_the_rung_before_first():
-    found = run_with(Exhibits(), Exhibits(), Exhibits())
+    found = run_with(Recordings(), Recordings(), Recordings())
     assert [one.caption for one in figures(found)] == [
         f"Trial {at + 5} of A{at}, in the middle by throughput." for at in range(3)
     ]
@@ -277,7 +277,7 @@ def test_each_picture_names_its_trial_and_offers_the_rung_before_first():
 
 
 def test_two_sides_of_a_comparison_share_one_picture():
-    found = run_with(Exhibits(), Exhibits(), design="compare")
+    found = run_with(Recordings(), Recordings(), design="compare")
     [one] = figures(found)
     assert (one.recording.name, one.overlay) == ("A1", "A0")
     assert one.caption == (
@@ -287,11 +287,11 @@ def test_two_sides_of_a_comparison_share_one_picture():
 
 def test_a_line_that_was_thinned_says_so():
     long = series("wal_bytes_per_s", *range(1, 1000), unit="bytes/s")
-    assert figures(run_with(Exhibits((long,))))[0].caption.endswith(
+    assert figures(run_with(Recordings((long,))))[0].caption.endswith(
         "Of lines of more than 600 intervals the lowest and the highest of each of 300 stretches of "
         "time are drawn."
     )
-    assert "stretches" not in figures(run_with(Exhibits()))[0].caption
+    assert "stretches" not in figures(run_with(Recordings()))[0].caption
 
 
 def test_events_are_marks_with_words_and_rows_of_a_table():
@@ -299,7 +299,7 @@ def test_events_are_marks_with_words_and_rows_of_a_table():
         Event("checkpoint", -2.0, 3.5, "84 % of it for WAL volume"),
         Event("error", 4.0, text="40P01", count=17),
     )
-    found = run_with(Exhibits(events=events, missing={"host": "not this machine"}))
+    found = run_with(Recordings(events=events, missing={"host": "not this machine"}))
     assert figures(found)[0].recording.marks == (
         Mark("checkpoint", -2.0, 3.5, "84 % of it for WAL volume", colour=1),
         Mark("error", 4.0, None, "40P01", count=17, colour=3),
@@ -320,7 +320,7 @@ def test_events_are_marks_with_words_and_rows_of_a_table():
 def test_more_events_than_can_be_told_apart_are_marks_for_several_and_a_row_a_kind():
     many = [Event("vacuum", at / 100, at / 100 + 0.02, f"table {at}") for at in range(1000)]
     many[500] = replace(many[500], end_s=7.0)
-    found = run_with(Exhibits(events=(Event("vacuum", -1.0, -0.5, "first"), *many)))
+    found = run_with(Recordings(events=(Event("vacuum", -1.0, -0.5, "first"), *many)))
     marks = figures(found)[0].recording.marks
     assert len(marks) <= 100
     assert sum(mark.count for mark in marks) == 1001
@@ -336,7 +336,7 @@ def test_more_events_than_can_be_told_apart_are_marks_for_several_and_a_row_a_ki
 
 def test_what_could_not_be_seen_is_said_once_with_the_rungs_that_lack_it():
     nowhere, here = {"waits": "too short"}, {"host": "not this machine"}
-    found = run_with(Exhibits(missing=nowhere), Exhibits(missing={**nowhere, **here}))
+    found = run_with(Recordings(missing=nowhere), Recordings(missing={**nowhere, **here}))
     last = TimeSeriesSection().blocks(found)[-1]
     assert isinstance(last, Details)
     assert last.blocks == (Items(("No waits: too short.", "No host of A1: not this machine.")),)

@@ -15,7 +15,7 @@ from pgdrag.designs.turns.measure import TurnsFinding, blocks_of
 from pgdrag.designs.turns.section import TurnsSection
 from pgdrag.findings.find import find
 from pgdrag.model import Outcome, Result
-from pgdrag.model.exhibits import LOOKING
+from pgdrag.model.recordings import LOOKING
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from turn_trials import looked_at_in_turns
@@ -42,7 +42,7 @@ def test_only_turns_that_were_had_whole_are_told() -> None:
         turns.looks(float(at))
     turns.begin(50.0)
     turns.end(57.5)
-    events = turns.exhibits(49.0).events
+    events = turns.recordings(49.0).events
     assert [(x.start_s, x.end_s) for x in events] == [(1.0, 3.0), (3.0, 5.0), (5.0, 7.0)]
     assert [x.text == LOOKING for x in events] == [turns.looks(at * 2.0) for at in range(3)]
 

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
-from pgdrag.host.undo import UndoJournal, all_changes, take_doubts, uninterrupted
+from pgdrag.host.undo import UndoJournal, all_changes, take_warnings, uninterrupted
 from pgdrag.host.undo._file import Noted, Owner, done_line, note_line, read_contents, told_line
 from pgdrag.host.undo.linked_values import LinkedValues
 from pgdrag.host.undo.written_value import WrittenValue, shown_value, write_value
@@ -72,12 +72,12 @@ def test_what_somebody_else_changed_is_left_and_told_until_it_may_be_overwritten
     write_value(value, "15")
     assert journal.put_back(noted).state == "changed by others"
     assert value.read_text() == "15\n"
-    (doubt,) = take_doubts()
+    (doubt,) = take_warnings()
     assert doubt == (
         f"{value} is 15: somebody else changed it after pgdrag had set it from 20 to 10, so it is left. "
         '"pgdrag restore --overwrite" puts it back.'
     )
-    assert take_doubts() == []
+    assert take_warnings() == []
     assert journal.steps()[0].was_told
     assert [x.state for x in journal.put_back_all(overwrite=True)] == ["restored"]
     assert value.read_text() == "20\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdrag.collectors.update_cost import MOST_SHOWN, some_of, way_of
-from pgdrag.model.exhibits import UpdateLook
+from pgdrag.model.recordings import UpdateLook
 
 SCAN = {"Node Type": "Index Scan", "Relation Name": "g1", "Alias": "g1_1", "Index Name": "by_last"}
 BY_CTID = {

@@ -19,7 +19,7 @@ from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = (
     "random_page_cost",
@@ -73,7 +73,7 @@ def begin(journal: Journal, study: Study) -> str:
 def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
     journal = Journal(tmp_path_factory.mktemp("ablate") / "journal.sqlite")
     run_id = begin(journal, study_of(*NAMES))
-    return run_experiment(run_id, SimulatedBench(TRUTH, seed=2), journal)
+    return run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2), journal)
 
 
 def finding(record: RunRecord) -> AblateFinding:
@@ -146,9 +146,9 @@ def test_a_run_killed_in_any_stage_goes_on_to_the_same_result(
         journal = Journal(tmp_path / f"{at}.sqlite")
         run_id = begin(journal, record.study)
         with pytest.raises(SimulatedKill):
-            run_experiment(run_id, SimulatedBench(TRUTH, seed=2, kill_in_trial=at), journal)
+            run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2, kill_in_trial=at), journal)
         assert finding(journal.run(run_id)).answer  # whatever the state
-        resumed = run_experiment(run_id, SimulatedBench(TRUTH, seed=2), journal)
+        resumed = run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2), journal)
         assert resumed.results == record.results
 
 
@@ -156,7 +156,7 @@ def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path)
     truth = replace(TRUTH, outcomes={"harmless_0": Outcome.DID_NOT_START})
     journal = Journal(tmp_path / "journal.sqlite")
     run_id = begin(journal, study_of(*NAMES))
-    found = find(run_experiment(run_id, SimulatedBench(truth, seed=2), journal))
+    found = find(run_experiment(run_id, SimulatedTrialRunner(truth, seed=2), journal))
     assert found.answer.startswith("Without harmless_0, the other 11 changes together make")
     assert isinstance(found.found, AblateFinding)
     assert any("harmless_0: prevents the start" in doubt for doubt in found.found.warnings)
@@ -166,7 +166,7 @@ def test_a_target_that_commits_nothing_gives_bounds_and_says_so(tmp_path: Path) 
     truth = replace(TRUTH, outcomes={"shared_buffers": Outcome.STALLED})
     journal = Journal(tmp_path / "journal.sqlite")
     run_id = begin(journal, study_of(*NAMES))
-    found = finding(run_experiment(run_id, SimulatedBench(truth, seed=2), journal))
+    found = finding(run_experiment(run_id, SimulatedTrialRunner(truth, seed=2), journal))
     assert found.is_bounded
     assert found.answer.startswith("All 12 changes together make good.conf at least ")
     assert any("throughput counts as its upper bound" in doubt for doubt in found.warnings)

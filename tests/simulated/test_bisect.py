@@ -11,7 +11,7 @@ from pgdrag.lab import expand, make_design, run_experiment
 from pgdrag.model import Host, Level, Outcome, Rung, Treatment
 from pgdrag.model.events import ignore
 from pgdrag.testing.conformance_sections import record_of
-from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
 GROUPS = {name: f"group {at // 4}" for at, name in enumerate(NAMES)}
@@ -35,7 +35,7 @@ def study_of(**parameters):
 def bisected(truth, *, blocks=1000, replicates=1, seed=1, **parameters):
     """Return what so many blocks of a bisection find, and their results."""
     study = study_of(**parameters).with_replicates(replicates)
-    bench, design, results = SimulatedBench(truth, seed=seed), make_design(study), []
+    bench, design, results = SimulatedTrialRunner(truth, seed=seed), make_design(study), []
     for number in range(1, blocks + 1):
         block = design.ask()
         if not block.treatments:
@@ -116,7 +116,7 @@ def test_a_target_that_does_not_run_is_bisected_by_its_outcome(outcome):
 
 
 def test_a_part_that_does_not_run_while_the_target_does_is_unresolved():
-    class Frail(SimulatedBench):
+    class Frail(SimulatedTrialRunner):
         def run(self, trial, listen):
             result = super().run(trial, listen)
             names = trial.treatment.of_kind("setting").keys()
@@ -151,7 +151,7 @@ def test_a_reference_without_a_number_is_no_answer():
     study = study_of()
     design = make_design(study)
     trials = expand(design.ask(), study, seed=1, block_number=1, first_number=1)
-    bench = SimulatedBench(PLAIN)
+    bench = SimulatedTrialRunner(PLAIN)
     told = [
         replace(bench.run(x, ignore), outcome=Outcome.CRASHED, measurement=None) for x in trials
     ]
@@ -178,7 +178,7 @@ def test_the_limit_is_kept():
 
 
 def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
-    class Fixed(SimulatedBench):
+    class Fixed(SimulatedTrialRunner):
         def run(self, trial, listen):
             result = super().run(trial, listen)
             fixed = tuple(
@@ -214,18 +214,20 @@ def test_a_bisection_killed_in_a_trial_resumes_to_the_identical_result(tmp_path,
         return journal, run_id
 
     journal, run_id = begin("uncut.sqlite")
-    uncut = run_experiment(run_id, SimulatedBench(PLAIN, seed=7), journal)
+    uncut = run_experiment(run_id, SimulatedTrialRunner(PLAIN, seed=7), journal)
     journal, run_id = begin("killed.sqlite")
     with pytest.raises(SimulatedKill):
-        run_experiment(run_id, SimulatedBench(PLAIN, seed=7, kill_in_trial=kill_in_trial), journal)
-    resumed = run_experiment(run_id, SimulatedBench(PLAIN, seed=7), journal)
+        run_experiment(
+            run_id, SimulatedTrialRunner(PLAIN, seed=7, kill_in_trial=kill_in_trial), journal
+        )
+    resumed = run_experiment(run_id, SimulatedTrialRunner(PLAIN, seed=7), journal)
     assert resumed.results == uncut.results
     assert find(resumed).found == find(uncut).found
     assert guilty(find(resumed).found) == {"s03", "s10"}
 
 
 def test_a_target_that_crashed_once_by_chance_is_bisected_by_its_throughput():
-    class Unlucky(SimulatedBench):
+    class Unlucky(SimulatedTrialRunner):
         def run(self, trial, listen):
             result = super().run(trial, listen)
             if trial.treatment.name == "bad" and trial.block == 1:

@@ -9,12 +9,12 @@ from pgdrag.model import Outcome, Rung, Treatment
 from pgdrag.model.events import ignore
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.conformance_sections import record_of
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 VALUES = [f"{2**power}MB" for power in range(12)]
 
 
-class Cache(SimulatedBench):
+class Cache(SimulatedTrialRunner):
     """A server that does not start below 4 MB, and gains up to 128 MB."""
 
     def run(self, trial, listen):

@@ -14,7 +14,7 @@ from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Outcome
-from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 from simulations.compare import simulate
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
@@ -35,7 +35,7 @@ class Comparison:
             seed=seed,
         )
 
-    def run(self, bench: SimulatedBench) -> CompareFinding:
+    def run(self, bench: SimulatedTrialRunner) -> CompareFinding:
         found = find_of_design(run_experiment(self.run_id, bench, self.journal))
         assert isinstance(found, CompareFinding)
         return found
@@ -49,7 +49,7 @@ def test_what_was_planted_is_found_under_drift_and_noise_that_lasts(
     tmp_path: Path, slowdown: float, verdict: Verdict
 ) -> None:
     truth = Truth(slowdowns={"a": slowdown}, noise=0.008, autocorrelation=0.7, drift_per_hour=-0.5)
-    found = Comparison(tmp_path).run(SimulatedBench(truth, seed=3))
+    found = Comparison(tmp_path).run(SimulatedTrialRunner(truth, seed=3))
     assert (found.verdict, found.end) == (verdict, End.DECIDED)
     assert found.slowdown is not None
     assert found.slowdown.low <= slowdown <= found.slowdown.high
@@ -57,18 +57,18 @@ def test_what_was_planted_is_found_under_drift_and_noise_that_lasts(
 
 def test_a_comparison_cut_off_goes_on_to_the_identical_finding(tmp_path: Path) -> None:
     truth = Truth(slowdowns={"a": 1.04}, noise=0.01)
-    uncut = Comparison(tmp_path, seed=1).run(SimulatedBench(truth, seed=5))
+    uncut = Comparison(tmp_path, seed=1).run(SimulatedTrialRunner(truth, seed=5))
     (tmp_path / "cut").mkdir()
     cut = Comparison(tmp_path / "cut", seed=1)
     with pytest.raises(SimulatedKill):
-        cut.run(SimulatedBench(truth, seed=5, kill_in_trial=6))
-    again = SimulatedBench(truth, seed=5)
+        cut.run(SimulatedTrialRunner(truth, seed=5, kill_in_trial=6))
+    again = SimulatedTrialRunner(truth, seed=5)
     assert cut.run(again) == uncut
     assert again.trials_run[0] == 6
 
 
 def test_a_treatment_that_does_not_start_ends_it_after_one_more_try(tmp_path: Path) -> None:
-    bench = SimulatedBench(Truth(outcomes={"a": Outcome.DID_NOT_START}))
+    bench = SimulatedTrialRunner(Truth(outcomes={"a": Outcome.DID_NOT_START}))
     found = Comparison(tmp_path).run(bench)
     assert found.answer.startswith("R1 did not start: simulated")
     assert len(bench.trials_run) == 4
@@ -79,7 +79,7 @@ def test_a_comparison_of_a_thing_with_itself_hardly_ever_finds_a_difference(
 ) -> None:
     told = [
         Comparison(tmp_path, seed=seed, max_pairs=10)
-        .run(SimulatedBench(Truth(noise=0.02, drift_per_hour=1.0), seed=seed))
+        .run(SimulatedTrialRunner(Truth(noise=0.02, drift_per_hour=1.0), seed=seed))
         .verdict
         for seed in range(1, 21)
     ]

@@ -11,7 +11,7 @@ from pgdrag.designs import all_designs
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Outcome, RunRecord, Study
-from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
 TRUTH = Truth(
     slowdowns={"a": 1.5, "c": 4.0},
@@ -39,7 +39,7 @@ def begin(journal: Journal, study: Study) -> str:
 
 
 def run(journal: Journal, study: Study) -> RunRecord:
-    return run_experiment(begin(journal, study), SimulatedBench(TRUTH, seed=3), journal)
+    return run_experiment(begin(journal, study), SimulatedTrialRunner(TRUTH, seed=3), journal)
 
 
 @pytest.mark.parametrize("design", all_designs())
@@ -51,10 +51,10 @@ def test_a_run_killed_anywhere_resumes_to_the_identical_result(
     trials = len(uncut.results)
     for number in sorted({1, 2, trials // 2 + 1, trials}):
         run_id = begin(journal, study)
-        killed = SimulatedBench(TRUTH, seed=3, kill_in_trial=number)
+        killed = SimulatedTrialRunner(TRUTH, seed=3, kill_in_trial=number)
         with pytest.raises(SimulatedKill):
             run_experiment(run_id, killed, journal)
-        again = SimulatedBench(TRUTH, seed=3)
+        again = SimulatedTrialRunner(TRUTH, seed=3)
         resumed = run_experiment(run_id, again, journal)
         assert resumed.results == uncut.results
         assert again.trials_run == list(range(number, trials + 1))

@@ -15,7 +15,7 @@ from pgdrag.lab import expand, make_design
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
 from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 RUNS = 400
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / RUNS)
@@ -34,7 +34,7 @@ def grid(*factors: str, replicates: int = 3) -> Study:
 
 
 def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
-    bench = SimulatedBench(truth, seed=seed)
+    bench = SimulatedTrialRunner(truth, seed=seed)
     block = make_design(study).ask()
     trials = expand(block, study, seed=seed, block_number=1, first_number=1)
     results = tuple(bench.run(trial, ignore) for trial in trials)
@@ -61,7 +61,7 @@ def test_a_combination_that_is_a_rung_is_run_under_its_name() -> None:
 def test_a_planted_interaction_is_told_in_words() -> None:
     truth = Truth(slowdowns={"a": 1.5, "b": 2.0}, interactions={TOGETHER: 0.5}, noise=0.01)
     (one,) = found(grid("a", "b"), truth).interactions
-    assert one.is_told
+    assert one.is_significant
     assert one.product == pytest.approx(3.0, rel=0.05)
     assert one.both.center == pytest.approx(1.5, rel=0.05)
     assert one.sentence.startswith(
@@ -72,7 +72,7 @@ def test_a_planted_interaction_is_told_in_words() -> None:
 
 def test_factors_that_do_not_act_on_each_other_are_said_to_show_none() -> None:
     (one,) = found(grid("a", "b"), Truth(slowdowns={"a": 3.0, "b": 0.5}, noise=0.02)).interactions
-    assert not one.is_told
+    assert not one.is_significant
     assert "may be none" in one.sentence
 
 
@@ -111,7 +111,7 @@ def test_larger_grids_look_at_each_pair_of_levels_averaged_over_the_others() -> 
         *[(("a", "c"), 2)] * 2,
         (("b", "c"), 3),
     ]
-    assert not any(one.is_told for one in told.interactions)
+    assert not any(one.is_significant for one in told.interactions)
 
 
 def test_what_cannot_be_measured_leaves_the_rest() -> None:

@@ -9,12 +9,12 @@ from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
 from pgdrag.model import Block, Host, RunRecord, Study
 from pgdrag.model.events import BudgetSpent
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
 
 
-class TimedBench(SimulatedBench):
+class TimedBench(SimulatedTrialRunner):
     """Says of each trial that it took a minute."""
 
     def run(self, trial, listen):

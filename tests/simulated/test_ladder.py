@@ -12,7 +12,7 @@ from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Outcome, RunRecord, Study
 from pgdrag.model.events import Event, TrialFinished, TrialStarted
 from pgdrag.model.load import LoadProfile, Step
-from pgdrag.testing.simulated import SimulatedBench, SimulatedKill, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
@@ -34,7 +34,9 @@ def begin(journal: Journal, study: Study, *, seed: int = 1) -> str:
 
 
 def run(journal: Journal, study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
-    return run_experiment(begin(journal, study, seed=seed), SimulatedBench(truth, seed=7), journal)
+    return run_experiment(
+        begin(journal, study, seed=seed), SimulatedTrialRunner(truth, seed=7), journal
+    )
 
 
 def test_planted_slowdowns_are_found_rung_by_rung(journal: Journal) -> None:
@@ -63,10 +65,10 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
     truth = Truth(slowdowns={"a": 3.0}, noise=0.05)
     uncut = run(journal, study, truth)
     run_id = begin(journal, study)
-    killed = SimulatedBench(truth, seed=7, kill_in_trial=4)
+    killed = SimulatedTrialRunner(truth, seed=7, kill_in_trial=4)
     with pytest.raises(SimulatedKill):
         run_experiment(run_id, killed, journal)
-    again = SimulatedBench(truth, seed=7)
+    again = SimulatedTrialRunner(truth, seed=7)
     resumed = run_experiment(run_id, again, journal)
     assert killed.trials_run == [1, 2, 3]
     assert again.trials_run == [4, 5, 6]
@@ -77,7 +79,7 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(journal: Journal) -> None:
     run_id = begin(journal, simulated_ladder("a"))
     with pytest.raises(Interrupted) as caught:
-        run_experiment(run_id, SimulatedBench(Truth(), interrupt_in_trial=2), journal)
+        run_experiment(run_id, SimulatedTrialRunner(Truth(), interrupt_in_trial=2), journal)
     assert caught.value.hint == f'Run "pgdrag resume {run_id}" to go on.'
     assert caught.value.exit_status == 130
     kept = journal.run(run_id)
@@ -88,10 +90,10 @@ def test_a_full_disk_ends_the_run_and_its_trial_is_run_again(journal: Journal) -
     run_id = begin(journal, simulated_ladder("a"))
     full = StorageError("no room")
     with pytest.raises(StorageError):
-        run_experiment(run_id, SimulatedBench(Truth(), error_in_trial=(1, full)), journal)
+        run_experiment(run_id, SimulatedTrialRunner(Truth(), error_in_trial=(1, full)), journal)
     assert journal.run(run_id).status == "failed"
     assert journal.attempts(run_id) == [(1, 1, "invalid")]
-    resumed = run_experiment(run_id, SimulatedBench(Truth()), journal)
+    resumed = run_experiment(run_id, SimulatedTrialRunner(Truth()), journal)
     assert [result.outcome for result in resumed.results] == [Outcome.MEASURED] * 2
 
 
@@ -154,5 +156,5 @@ def test_every_finished_trial_is_in_the_journal_before_the_next_begins(journal: 
         elif isinstance(event, TrialFinished):
             assert event.result.trial.number in journal.results(run_id)
 
-    run_experiment(run_id, SimulatedBench(Truth()), journal, listen)
+    run_experiment(run_id, SimulatedTrialRunner(Truth()), journal, listen)
     assert on_disk == [0, 1, 2]

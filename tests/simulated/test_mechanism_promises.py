@@ -11,7 +11,7 @@ from pgdrag.findings.find import find
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host, RunRecord
 from pgdrag.model.events import ignore
-from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedTrialRunner, Truth, simulated_ladder
 
 RUNS = 60
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
@@ -20,7 +20,7 @@ HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 def named(truth: Truth, *, replicates: int, seed: int) -> list[str]:
     """The mechanisms named on the one step of a ladder, the largest share first."""
     study = simulated_ladder("a", replicates=replicates)
-    bench, results = SimulatedBench(truth, seed=seed), []
+    bench, results = SimulatedTrialRunner(truth, seed=seed), []
     block = Block(tuple(rung.treatment for rung in study.rungs))
     for trial in expand(block, study, seed=seed, block_number=1, first_number=1):
         results.append(bench.run(trial, ignore))
@@ -53,7 +53,7 @@ def test_of_mechanisms_that_had_no_part_in_it_hardly_any_is_shown() -> None:
     shown: Counter[str] = Counter()
     block = Block(tuple(rung.treatment for rung in study.rungs))
     for seed in range(RUNS):
-        bench = SimulatedBench(truth, seed=seed)
+        bench = SimulatedTrialRunner(truth, seed=seed)
         results = []
         for trial in expand(block, study, seed=seed, block_number=1, first_number=1):
             result = bench.run(trial, ignore)

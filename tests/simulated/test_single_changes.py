@@ -18,7 +18,7 @@ from pgdrag.lab import make_design, run_experiment
 from pgdrag.model import OPERATIONAL_SPEED, Claim, Host, Source, Study
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
@@ -33,7 +33,7 @@ def found(tmp_path: Path, made: Study, truth: Truth, *, seed: int = 7) -> Findin
     run_id = journal.begin_run(
         made, HOST, server_wanted=None, server_version="simulated", pgdrag_version="0", seed=seed
     )
-    return find(run_experiment(run_id, SimulatedBench(truth, seed=seed), journal))
+    return find(run_experiment(run_id, SimulatedTrialRunner(truth, seed=seed), journal))
 
 
 def single(findings: Findings) -> LadderFinding:

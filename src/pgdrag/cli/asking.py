@@ -27,7 +27,7 @@ from pgdrag.lab import make_design
 from pgdrag.model import Study
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.settings import SettingsCatalog
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 from pgdrag.units import format_duration
 
 # From here on a person is asked whether to wait so long.
@@ -39,7 +39,7 @@ class Asking:
     """Where a study is made and run."""
 
     options: StudyOptions
-    bench: ServerBench
+    bench: ServerTrialRunner
     talk: Console
     seed: int
 
@@ -111,7 +111,7 @@ def asking(options: StudyOptions) -> Iterator[Asking]:
     scratch = open_scratch()
     with measuring_alone():
         allowed = options.allow_change or ()
-        bench = ServerBench.open(scratch, find_binaries(options.postgres), allowed=allowed)
+        bench = ServerTrialRunner.open(scratch, find_binaries(options.postgres), allowed=allowed)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         yield Asking(options, bench, stderr(), seed)
 

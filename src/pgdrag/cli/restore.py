@@ -38,7 +38,7 @@ def restore(
         return EXIT_DONE
     steps = list(reversed(journal.steps()))
     results = journal.put_back_all(overwrite=overwrite)
-    journal.take_doubts()  # which are told here
+    journal.take_warnings()  # which are told here
     for sentence in sweep_devices(Scratch.open()):
         print(sentence, file=sys.stderr)
     _print(list(zip(steps, results, strict=True)), journal.unreadable(), json=json)

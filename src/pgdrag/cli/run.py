@@ -28,7 +28,7 @@ from pgdrag.journal import Journal
 from pgdrag.lab import took_s
 from pgdrag.model import RunRecord, Study
 from pgdrag.servers.binaries import find_binaries
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 from pgdrag.units import format_duration, parse_seconds
 
 
@@ -67,7 +67,7 @@ def run(
     talk = stderr()
     scratch = open_scratch()
     with measuring_alone():
-        bench = ServerBench.open(scratch, find_binaries(postgres), allowed=allow_change or ())
+        bench = ServerTrialRunner.open(scratch, find_binaries(postgres), allowed=allow_change or ())
         _refuse_mistakes(loaded, study, bench, talk)
         found = begin_and_report(study, bench, talk, seed=seed, html=html, json=json)
         return exit_status(found)
@@ -100,13 +100,13 @@ def resume(
     scratch = open_scratch()
     with measuring_alone():
         wanted, allowed = journal.server_wanted(run_id), journal.run(run_id).study.allowed
-        bench = ServerBench.open(scratch, find_binaries(wanted), allowed=allowed)
+        bench = ServerTrialRunner.open(scratch, find_binaries(wanted), allowed=allowed)
         _refuse_another_place(journal.run(run_id), bench)
         return exit_status(run_and_report(run_id, bench, journal, talk, html=html, json=json))
 
 
 def _refuse_mistakes(
-    experiment: Experiment, study: Study, bench: ServerBench, talk: Console
+    experiment: Experiment, study: Study, bench: ServerTrialRunner, talk: Console
 ) -> None:
     """Refuse an experiment that nobody could run; say what only this server lacks."""
     free_bytes = bench.scratch.free_bytes()
@@ -135,7 +135,7 @@ def _is_complete(journal: Journal, run_id: str) -> bool:
     return record.status == "done" and len(journal.valid_results(run_id)) == record.planned_trials
 
 
-def _refuse_another_place(run: RunRecord, bench: ServerBench) -> None:
+def _refuse_another_place(run: RunRecord, bench: ServerTrialRunner) -> None:
     """Refuse to go on with a run where its trials could not be compared with each other."""
     here = bench.host(run.study)
     for what, then, now in (

@@ -27,7 +27,7 @@ from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.scratch import storage_errors
-from pgdrag.trial import ServerBench
+from pgdrag.trial import ServerTrialRunner
 
 Html = Annotated[
     Path | None,
@@ -47,7 +47,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON o
 
 def begin_and_report(
     study: Study,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     talk: Console,
     *,
     seed: int | None,
@@ -81,7 +81,7 @@ def write_report(findings: Findings, path: Path, render: Callable[[Findings], st
 
 def run_and_report(
     run_id: str,
-    bench: ServerBench,
+    bench: ServerTrialRunner,
     journal: Journal,
     talk: Console,
     *,

@@ -20,8 +20,8 @@ from pgdrag import registry
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Recordings
 from pgdrag.servers.abort_connection import hanging_up
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class Collector(ABC):
 
     Life cycle: `before(observer)` just before the window, `sample(observer)` about once a second
     within it, `after(observer)` just after it, `afterwards(observer)` when all have taken that
-    reading, then `observations(window)` and `exhibits(window)`, which do no I/O. What cannot be seen here (version, rights, host) is
+    reading, then `observations(window)` and `recordings(window)`, which do no I/O. What cannot be seen here (version, rights, host) is
     an `Observation` whose `missing` says why: never an exception, never a silent absence. Names and
     units do not depend on what was seen: `observations` without any reading lists them all, which
     is how an experiment file's `expects` is checked.
@@ -265,9 +265,9 @@ class Collector(ABC):
     def observations(self, window: Window) -> Sequence[Observation]:
         """Say what moved between the two readings."""
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return what there is beside numbers; most have nothing."""
-        return Exhibits()
+        return Recordings()
 
 
 SAMPLE_EVERY_S = 1.0

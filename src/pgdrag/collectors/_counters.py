@@ -17,7 +17,7 @@ from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, TIDIER_NAME, WATCHER_NAME
 from pgdrag.model import Observation, Unit
-from pgdrag.model.exhibits import Exhibits, Series
+from pgdrag.model.recordings import Recordings, Series
 
 T = TypeVar("T")
 Counters = Mapping[str, int]
@@ -117,9 +117,9 @@ class CounterCollector(Collector):
             if not isinstance(found, Unseen):
                 self._samples.append((time.time(), found))
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the series: differences of neighbouring readings, each by its own time."""
-        return Exhibits(series=tuple(self._series(window)))
+        return Recordings(series=tuple(self._series(window)))
 
     def _series(self, window: Window) -> Iterator[Series]:
         for drawn in self.drawn:

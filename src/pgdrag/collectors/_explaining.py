@@ -11,8 +11,8 @@ from psycopg import sql
 
 from pgdrag.collectors import Observer, Unseen
 from pgdrag.errors import PgdragError
-from pgdrag.model.exhibits import Plan
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Plan
 
 # BEGIN, COMMIT, CALL … have no plan.
 _PLANNED = frozenset({"select", "insert", "update", "delete", "merge", "values", "with", "table"})

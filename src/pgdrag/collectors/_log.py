@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import CounterCollector, attempt
-from pgdrag.model.exhibits import Event
+from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import LogFormat, LogMessage, Wanted, format_of, unix_s
 
 _MARK_TIMEOUT_S = 3.0

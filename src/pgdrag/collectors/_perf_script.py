@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.model.exhibits import Stack
+from pgdrag.model.recordings import Stack
 from pgdrag.servers.processes import CLIENT_BACKEND
 
 FIELDS = "pid,time,ip,sym,dso"  # of each sample, for `perf script -F`

@@ -9,7 +9,7 @@ import numpy as np
 
 from pgdrag.collectors._heap_pages import Numbers, Pages
 from pgdrag.collectors._table_looks import Look, TableLook
-from pgdrag.model.exhibits import PageStrip
+from pgdrag.model.recordings import PageStrip
 
 MOST_COLUMNS = 200
 MOST_MOMENTS = 6

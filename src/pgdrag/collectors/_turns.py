@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pgdrag.model.exhibits import LOOKING, RESTING, TURN, Event, Exhibits
+from pgdrag.model.recordings import LOOKING, RESTING, TURN, Event, Recordings
 
 TURN_S = 2.0
 _PATTERNS = ((True, False, False, True), (False, True, True, False))
@@ -41,11 +41,11 @@ class Turns:
             self._drawn += self._random.choice(_PATTERNS)
         return self._drawn[at]
 
-    def exhibits(self, window_started_unix_s: float) -> Exhibits:
+    def recordings(self, window_started_unix_s: float) -> Recordings:
         """Return every turn that was had whole, as an event."""
         offset_s = self._began_unix_s - window_started_unix_s
         whole = int((self._ended_unix_s - self._began_unix_s) / TURN_S)
-        return Exhibits(events=tuple(self._events(self._drawn[:whole], offset_s)))
+        return Recordings(events=tuple(self._events(self._drawn[:whole], offset_s)))
 
     def _events(self, turns: Sequence[bool], offset_s: float) -> list[Event]:
         return [

@@ -20,7 +20,7 @@ from pgdrag.collectors._counters import (
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
 from pgdrag.english import counted
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes
 
@@ -238,10 +238,10 @@ class Autovacuum(LogCollector):
             *_held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return each vacuum and each analyze that ran within the window."""
         vacuums = _events("vacuum", self._vacuums, window)
-        return Exhibits(events=(*vacuums, *_events("analyze", self._analyzes, window)))
+        return Recordings(events=(*vacuums, *_events("analyze", self._analyzes, window)))
 
     def _from_counters(self, unseen: Unseen) -> Sequence[Observation]:
         moved = self.moved()

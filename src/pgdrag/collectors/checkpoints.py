@@ -12,7 +12,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import Counters, missing, per_second, per_transaction, pick
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 
 _SINCE_18 = "SELECT num_done, buffers_written FROM pg_stat_checkpointer"
@@ -113,10 +113,10 @@ class Checkpoints(LogCollector):
             buffers,
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return each checkpoint that ran within the window."""
         if not self._has_times:
-            return Exhibits()
+            return Recordings()
         events = (
             Event(
                 "checkpoint",
@@ -128,7 +128,7 @@ class Checkpoints(LogCollector):
             for start_s, end_s in [_span(run, window)]
             if start_s <= window.finished_unix_s and end_s >= window.started_unix_s
         )
-        return Exhibits(events=in_groups(events, window))
+        return Recordings(events=in_groups(events, window))
 
     def _time_share(self, window: Window) -> Observation:
         if not self._has_times:

@@ -19,7 +19,7 @@ from pgdrag.collectors._log import in_groups
 from pgdrag.english import counted
 from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event, Exhibits, Series
+from pgdrag.model.recordings import Event, Recordings, Series
 from pgdrag.units import format_duration
 
 _AGE = ("horizon_age_transactions", "transactions since the oldest row version kept")
@@ -114,11 +114,11 @@ class Horizon(Collector):
             Observation(*_HOLDERS, len(holders), "count", 1, detail=detail),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return each holder of two seconds or more, and the age of the oldest over the window."""
         events = in_groups(self._events(window), window)
         if not self._ages:
-            return Exhibits(events=events)
+            return Recordings(events=events)
         times_s, ages = zip(*self._ages, strict=True)
         series = Series(
             "horizon_age_transactions",
@@ -127,7 +127,7 @@ class Horizon(Collector):
             tuple(at - window.started_unix_s for at in times_s),
             tuple(float(age) for age in ages),
         )
-        return Exhibits(series=(series,), events=events)
+        return Recordings(series=(series,), events=events)
 
     def _events(self, window: Window) -> Iterator[Event]:
         for one in self._holdings:

@@ -36,7 +36,7 @@ from pgdrag.collectors._counters import (
 from pgdrag.collectors._proc import PROC
 from pgdrag.collectors.disk import device_of, number_of_disk
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, Series
+from pgdrag.model.recordings import Recordings, Series
 from pgdrag.units import format_bytes
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds
@@ -154,9 +154,9 @@ class Host(CounterCollector):
             if isinstance(memory, MemoryLimit):
                 self._memory_samples.append((time.time(), memory))
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the series, and those of moments and not of intervals: run queue, memory."""
-        drawn = super().exhibits(window)
+        drawn = super().recordings(window)
         moments = (*self._run_queue_series(window), *self._memory_series(window))
         return replace(drawn, series=(*drawn.series, *moments))
 

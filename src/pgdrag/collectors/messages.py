@@ -20,7 +20,7 @@ from pgdrag.collectors._counters import (
 )
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Event, Exhibits
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes, format_duration
 
@@ -170,14 +170,14 @@ class Messages(LogCollector):
             *self._file_rates(window),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return deadlocks, other errors, lock waits and temporary files; those alike in groups."""
         of_errors = (
             in_groups(_error_events(state, errors, window), window)
             for state, errors in self._errors.items()
         )
-        return Exhibits(
-            series=super().exhibits(window).series,
+        return Recordings(
+            series=super().recordings(window).series,
             events=(
                 *(event for events in of_errors for event in events),
                 *in_groups(_wait_events(self._waits, window), window),

@@ -29,8 +29,8 @@ from pgdrag.collectors._explaining import (
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, scanned, text_of
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, Plan, StatementPlan
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Plan, Recordings, StatementPlan
 from pgdrag.servers.abort_connection import hanging_up
 
 TIMEOUT_S = 2.0  # of one statement
@@ -76,12 +76,12 @@ class Plans(Collector):
         detail = f"Of {named}; {len(tables)} statements have plans." if named else ""
         return (Observation(*_NAMES, sum(map(bool, tables)), "count", 1.0, detail=detail),)
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the plans."""
         plans = self._plans
         if isinstance(plans, Unseen):
-            return Exhibits(missing={self.name: plans.reason})
-        return Exhibits(plans=tuple(plans))
+            return Recordings(missing={self.name: plans.reason})
+        return Recordings(plans=tuple(plans))
 
 
 def _look(observer: Observer) -> Sequence[StatementPlan]:

@@ -23,7 +23,7 @@ from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing
 from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits
+from pgdrag.model.recordings import Recordings
 
 PERF = "perf"
 # Not 100: a sampler in step with the server's timers would always see the same.
@@ -41,7 +41,7 @@ _KERNEL_SHARE = (
     "kernel's share of the server's processor time in the profile",
 )
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-# What says why in the exhibits that the profile is not all that it could be.
+# What says why in the recordings that the profile is not all that it could be.
 WITHOUT_KERNEL = "profile of the kernel"
 CUT_SHORT = "profile to the end"
 
@@ -99,15 +99,15 @@ class Profile(Collector):
         share = kernels / len(samples)
         return (Observation(*_KERNEL_SHARE, share, "ratio", 1 / len(samples), detail=detail),)
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the stacks seen within the window."""
         samples = self._within(window)
         if isinstance(samples, Unseen):
-            return Exhibits(missing={self.name: samples.reason})
+            return Recordings(missing={self.name: samples.reason})
         if not samples:
             why = "no process of the server was seen on a processor"
-            return Exhibits(missing={self.name: why})
-        return Exhibits(stacks=fold(samples, self._types), missing=self._doubts)
+            return Recordings(missing={self.name: why})
+        return Recordings(stacks=fold(samples, self._types), missing=self._doubts)
 
     def _begin(self, observer: Observer) -> _Recording:
         postmaster = observer.postmaster()

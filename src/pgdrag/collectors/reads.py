@@ -26,7 +26,7 @@ from pgdrag.collectors._proc import (
     read_server_io,
 )
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, ProcessIoUse
+from pgdrag.model.recordings import ProcessIoUse, Recordings
 
 
 class Reads(CounterCollector):
@@ -111,19 +111,21 @@ class Reads(CounterCollector):
             *moved_bytes,
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the calls and bytes of each kind of process, the busiest first, and what is nobody's.
 
         What a process did between the last look at it and its end is in the total alone.
         """
         moved = self.moved()
         if isinstance(moved, Unseen):
-            return Exhibits()
+            return Recordings()
         named = sum(self._by_kind.values(), ProcessIo())
         left = {name: max(0, count - getattr(named, name)) for name, count in moved.items()}
         kinds = sorted(self._by_kind.items(), key=lambda each: -_calls(each[1]))
         uses = [_use(kind, io) for kind, io in (*kinds, ("not attributed", ProcessIo(**left)))]
-        return Exhibits(process_io=tuple(use for use in uses if use.read_calls or use.write_calls))
+        return Recordings(
+            process_io=tuple(use for use in uses if use.read_calls or use.write_calls)
+        )
 
     def _split(self, read_calls: int) -> str:
         """Who made the calls: the total is exact, the split misses the end of each short life."""

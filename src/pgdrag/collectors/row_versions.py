@@ -24,7 +24,7 @@ from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors._table_strips import Strips
 from pgdrag.errors import PgdragError
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, Series, SeriesUnit
+from pgdrag.model.recordings import Recordings, Series, SeriesUnit
 
 _NO_READING = Unseen("no reading was taken")
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")
@@ -126,16 +126,16 @@ class RowVersions(Collector):
             self._density(),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return everything over time, of all tables together and of each, and the strips of pages."""
         if not self._looks:
             last = self._last
             why = last.reason if isinstance(last, Unseen) else ""
-            return Exhibits(missing={self.name: why} if why else {})
+            return Recordings(missing={self.name: why} if why else {})
         series = [*_all_together(self._looks, window), *_of_each(self._looks, window)]
         if self._densities:
             series.append(_series(*_DENSITY, "ratio", self._densities, window))
-        return Exhibits(
+        return Recordings(
             series=tuple(one for one in series if one.values),
             page_strips=self._strips.chosen(window.started_unix_s),
         )

@@ -21,7 +21,7 @@ from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import attempt, missing, per_transaction
 from pgdrag.collectors.cpu import ended_ticks
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import SESSION_TYPES
+from pgdrag.model.recordings import SESSION_TYPES
 
 _AUTOVACUUM = ("autovacuum worker", "autovacuum launcher")
 _CPU = ("session_cpu_s_per_transaction", "sessions' processor time per transaction")

@@ -18,7 +18,7 @@ from pgdrag.collectors import Collector, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, per_transaction, require_sight_of_others
 from pgdrag.errors import ServerLost
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, StatementUse
+from pgdrag.model.recordings import Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 
 MOST_STATEMENTS = 50
@@ -130,13 +130,13 @@ class Statements(Collector):
             ),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return the statements that took most time."""
         uses = self._moved()
         if isinstance(uses, Unseen):
-            return Exhibits(missing={self.name: uses.reason})
+            return Recordings(missing={self.name: uses.reason})
         ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
-        return Exhibits(statements=tuple(ranked[:MOST_STATEMENTS]))
+        return Recordings(statements=tuple(ranked[:MOST_STATEMENTS]))
 
     def _moved(self) -> Sequence[StatementUse] | Unseen:
         """Return what statements came to between the readings, those alike in text together."""

@@ -35,12 +35,12 @@ from pgdrag.collectors._pace import Pace
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import Exhibits, Plan, Series, UpdateLook
 from pgdrag.model.measurement import Example
+from pgdrag.model.recordings import Plan, Recordings, Series, UpdateLook
 from pgdrag.servers.abort_connection import hanging_up
 
 MOST_UPDATES = 3  # statements
-MOST_SHOWN = 8  # looks at each, as exhibits
+MOST_SHOWN = 8  # looks at each, as recordings
 LOCK_WAIT_MS = 5
 TIMEOUT_MS = 250
 _PATIENCE_S = 5.0  # for a server that does not even end a statement
@@ -136,17 +136,17 @@ class UpdateCost(Collector):
             Observation(*_TIME, took_s, "s", 1e-6, detail=told),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return buffers over time, and some of the looks with their plans."""
         if not self._rounds:
-            return Exhibits(missing={self.name: self._unseen.reason})
+            return Recordings(missing={self.name: self._unseen.reason})
         by_query: dict[str, list[UpdateLook]] = {}
         for one in self._rounds:
             at_s = round(one.at_unix_s - window.started_unix_s, 3)
             for look in one.looks:
                 by_query.setdefault(look.query, []).append(replace(look, at_s=at_s))
         shown = [one for looks in by_query.values() for one in some_of(looks)]
-        return Exhibits(series=(self._series(window),), update_looks=tuple(shown))
+        return Recordings(series=(self._series(window),), update_looks=tuple(shown))
 
     def _series(self, window: Window) -> Series:
         """Return the mean over the statements of each round; a round that lacks one would not compare."""

@@ -20,7 +20,7 @@ from pgdrag.errors import DriverError
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.spent_time import PLACES
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import SESSION_TYPES, Exhibits, Series, WaitTime
+from pgdrag.model.recordings import SESSION_TYPES, Recordings, Series, WaitTime
 
 EVERY_S = 0.05
 # By the type of the wait in pg_stat_activity; all others are "other". No wait: it works, or would.
@@ -84,15 +84,15 @@ class WaitProfile(Collector):
             self._busy_workers(seen),
         )
 
-    def exhibits(self, window: Window) -> Exhibits:
+    def recordings(self, window: Window) -> Recordings:
         """Return every wait of every type of process, and how many sessions were in which over time."""
         watched = self._watched
         if isinstance(watched, Unseen):
-            return Exhibits(missing={self.name: watched.reason})
+            return Recordings(missing={self.name: watched.reason})
         seen = _within(watched, window)
         if isinstance(seen, Unseen):
-            return Exhibits(missing={self.name: seen.reason})
-        return Exhibits(waits=_profile(seen, window), series=tuple(_series(seen, window)))
+            return Recordings(missing={self.name: seen.reason})
+        return Recordings(waits=_profile(seen, window), series=tuple(_series(seen, window)))
 
     def _busy_workers(self, seen: Sequence[Waits] | Unseen) -> Observation:
         """Return how many of the I/O workers were at work, of all that there are."""

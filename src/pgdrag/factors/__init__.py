@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag import registry
-from pgdrag.model import Applied, Exhibits, Level, Trial, WorkloadSpec
+from pgdrag.model import Applied, Level, Recordings, Trial, WorkloadSpec
 from pgdrag.servers.settings import SettingsCatalog
 
 if TYPE_CHECKING:
@@ -140,9 +140,9 @@ class Factor(ABC):
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return, one per level, what the running system says."""
 
-    def exhibits(self, started_unix_s: float) -> Exhibits:
+    def recordings(self, started_unix_s: float) -> Recordings:
         """Return what it did within the window, which began at `started_unix_s`; asked when that has ended."""
-        return Exhibits()
+        return Recordings()
 
     def account(self, cluster: Cluster) -> str:
         """Return what became of the levels in this trial that nobody asked for: a clause, or "".

@@ -19,7 +19,7 @@ from pgdrag.horizon.keeping import HoldKeeper, MadeHold
 from pgdrag.horizon.schedule import Hold
 from pgdrag.horizon.tidying import Tidying
 from pgdrag.model import Applied, Level, Treatment, Trial
-from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings
 from pgdrag.units import format_duration
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ class HeldHorizon(Factor):
             self._keeper.watch.look()
         return [self._applied(Level(self.name, *level)) for level in levels.items()]
 
-    def exhibits(self, started_unix_s: float) -> Exhibits:
+    def recordings(self, started_unix_s: float) -> Recordings:
         """Return each hold, and what was done when the last had ended."""
         if self._keeper is None:
-            return Exhibits()
+            return Recordings()
         made, tidying = self._keeper.made, self._keeper.tidying
         events = [_hold_event(one, started_unix_s) for one in made[:_MOST_EVENTS]]
         if len(made) > _MOST_EVENTS:
@@ -131,7 +131,7 @@ class HeldHorizon(Factor):
             end = tidying.ended_unix_s
             end_s = None if end is None else end - started_unix_s
             events.append(Event(TIDYING, begin_s, end_s, tidying.words))
-        return Exhibits(events=tuple(events))
+        return Recordings(events=tuple(events))
 
     def account(self, cluster: Cluster) -> str:
         """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""
@@ -161,8 +161,10 @@ class HeldHorizon(Factor):
         why = self._refused or self._why_not()
         if why:
             return Applied(level, None, why, default)
-        is_told = level.name in (HOLDER, REPLAY)
-        return Applied(level, level.shown, default=default, how=self._how() if is_told else "")
+        is_significant = level.name in (HOLDER, REPLAY)
+        return Applied(
+            level, level.shown, default=default, how=self._how() if is_significant else ""
+        )
 
     def _why_not(self) -> str:
         """Return why the horizon was not held as it was asked for: a clause, or ""."""

@@ -64,7 +64,7 @@ def run_warnings(
             "mean over all of them, each with its length; its interval holds how unsteady it was within "
             "the steps, and not what they differ by: compare step by step"
         )
-    in_doubt = [one.rung.name for one in rungs if one.driver is not None and one.driver.is_in_doubt]
+    in_doubt = [one.rung.name for one in rungs if one.driver is not None and one.driver.is_suspect]
     if in_doubt:
         doubts.append(
             f"the load driver may have shaped the numbers of {listed(in_doubt)}: see what it used; "

@@ -11,8 +11,8 @@ from pgdrag.findings.driver_limits import driver_finding
 from pgdrag.findings.holds.spans import held_span
 from pgdrag.findings.values import NOT_RUN, DriverFinding
 from pgdrag.model import Applied, Observation, Outcome, Result, Rung
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.measurement import Arrivals, Counts, Latency, Measurement, Sample
+from pgdrag.model.recordings import Recordings
 from pgdrag.stats.rates import TrialRate, trend
 from pgdrag.units import format_duration
 
@@ -98,9 +98,9 @@ class RungTrials:
         return measured.samples if measured is not None else ()
 
     @property
-    def exhibits(self) -> Exhibits:
+    def recordings(self) -> Recordings:
         """What collectors brought beside numbers, in the middle trial."""
-        return self.middle.exhibits if self.numbered and self.middle is not None else Exhibits()
+        return self.middle.recordings if self.numbered and self.middle is not None else Recordings()
 
     @property
     def middle_trial(self) -> int | None:

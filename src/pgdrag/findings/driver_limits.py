@@ -83,7 +83,7 @@ def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFindin
         busiest_share=most.busiest_share,
         cpu_us_per_transaction=most.cpu_us_per_transaction,
         cost=cost,
-        is_in_doubt=any(use.doubts for use in uses),
+        is_suspect=any(use.doubts for use in uses),
         doubts=tuple(dict.fromkeys(doubt for use in uses for doubt in use.doubts)),
     )
 

@@ -185,11 +185,11 @@ def _find_rung(
         arrivals=here.arrivals,
         driver=here.driver,
         steps=step_findings(here.numbered),
-        exhibits=here.exhibits,
-        expecto=expecto_finding(here.samples, here.exhibits),
+        recordings=here.recordings,
+        expecto=expecto_finding(here.samples, here.recordings),
         middle_trial=here.middle_trial,
         replay=replay_finding(rung.treatment, here.numbered),
-        plan_changes=plan_changes(trials[before].exhibits.plans, here.exhibits.plans)
+        plan_changes=plan_changes(trials[before].recordings.plans, here.recordings.plans)
         if before is not None
         else (),
         mechanisms=_mechanisms(seen, trials, reference, at, (to_baseline, to_previous)),
@@ -331,8 +331,13 @@ def _with_shares(rungs: Sequence[RungFinding]) -> tuple[RungFinding, ...]:
         next((r for r in reversed(rungs) if r.rung.name in logs), None),
     )
     whole = last.to_baseline if last is not None else None
-    is_told = whole is not None and whole.verdict in (Verdict.SLOWER, Verdict.FASTER)
-    if last is None or not is_told or first not in logs or logs[first] == logs[last.rung.name]:
+    is_significant = whole is not None and whole.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    if (
+        last is None
+        or not is_significant
+        or first not in logs
+        or logs[first] == logs[last.rung.name]
+    ):
         return tuple(rungs)
     total = logs[first] - logs[last.rung.name]
     return tuple(

@@ -22,7 +22,7 @@ from pgdrag.findings.plan_nodes import (
     text_of,
 )
 from pgdrag.findings.values import PlanChange
-from pgdrag.model.exhibits import Plan, StatementPlan
+from pgdrag.model.recordings import Plan, StatementPlan
 
 _NAMED = 4  # differences of one statement
 _TOLD = 2  # differences of all statements, in a sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from pgdrag.model.exhibits import Plan
+from pgdrag.model.recordings import Plan
 
 # What stops its input early: that saw fewer rows than it has, which says nothing of the estimate.
 _STOPPERS = frozenset({"Limit", "Merge Join"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.model.exhibits import StatementUse
+from pgdrag.model.recordings import StatementUse
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from pgdrag.findings.expecto.findings import ExpectoFinding
 from pgdrag.findings.holds.replay import ReplayFinding
 from pgdrag.findings.mechanisms.findings import MechanismsFinding
 from pgdrag.model import Applied, Observation, Outcome, Rung, RunRecord
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost, Latency, Sample
+from pgdrag.model.recordings import Recordings
 from pgdrag.stats.interval import Comparison as Comparison
 from pgdrag.stats.interval import Interval as Interval
 from pgdrag.stats.interval import Verdict as Verdict
@@ -62,7 +62,7 @@ class DriverFinding:
         cpu_share: CPU seconds per second of window, over all its threads.
         busiest_share: share of a processor that its busiest worker thread used.
         cpu_us_per_transaction: None where no transaction ended.
-        is_in_doubt: in any trial of the rung.
+        is_suspect: in any trial of the rung.
         doubts: why, each with the remedy still untried.
     """
 
@@ -71,7 +71,7 @@ class DriverFinding:
     busiest_share: float
     cpu_us_per_transaction: float | None
     cost: DriverCost
-    is_in_doubt: bool
+    is_suspect: bool
     doubts: tuple[str, ...]
 
 
@@ -147,7 +147,7 @@ class RungFinding:
         reason: why there is no number, or ""; "not run yet" where no trial was run.
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
-        latency, samples, applied, exhibits: of the trial in the middle by throughput.
+        latency, samples, applied, recordings: of the trial in the middle by throughput.
         middle_trial: the number of that trial; None where none has a number.
         arrivals: of that trial: how many came, and how long they waited; None in closed loop.
         driver: what the load driver used; None where there is no number.
@@ -208,7 +208,7 @@ class RungFinding:
     steps: tuple[StepFinding, ...] = ()
     new_orders: NewOrders | None = None
     spent: tuple[SpentTime, ...] = ()
-    exhibits: Exhibits = field(default_factory=Exhibits)
+    recordings: Recordings = field(default_factory=Recordings)
     middle_trial: int | None = None
     plan_changes: tuple[PlanChange, ...] = ()
     mechanisms: MechanismsFinding = field(default_factory=MechanismsFinding)

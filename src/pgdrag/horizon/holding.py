@@ -132,7 +132,7 @@ def _let_go(held: Held | None, notes: list[Noted]) -> None:
     for noted in notes:
         result = UndoJournal.open().put_back(noted)
         if not result.is_settled:
-            UndoJournal.open().take_doubts()
+            UndoJournal.open().take_warnings()
             raise ServerError(
                 result.sentence[:1].lower() + result.sentence[1:].rstrip("."),
                 hint="It is noted in the undo journal: pgdrag restore tries again.",

@@ -22,8 +22,8 @@ from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import File
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
@@ -165,7 +165,7 @@ class Journal:
         bare = replace(
             result,
             measurement=replace(measurement, samples=()) if measurement else None,
-            exhibits=Exhibits(),
+            recordings=Recordings(),
         )
         key = (run_id, result.trial.number, attempt)
         with self._file.transaction() as db:
@@ -190,8 +190,8 @@ class Journal:
                     for number, sample in enumerate(samples, start=1)
                 ],
             )
-            if result.exhibits:
-                packed = zlib.compress(_adapter(Exhibits).dump_json(result.exhibits))
+            if result.recordings:
+                packed = zlib.compress(_adapter(Recordings).dump_json(result.recordings))
                 db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
 
     def results(self, run_id: str) -> dict[int, Result]:
@@ -316,14 +316,14 @@ class Journal:
         )
 
     def _whole(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
-        """Return a result with its samples and exhibits, which are kept beside it."""
+        """Return a result with its samples and recordings, which are kept beside it."""
         key = (run_id, number, attempt)
         packed = self._file.rows(
             "SELECT exhibits FROM exhibits WHERE run_id = ? AND number = ? AND attempt = ?", key
         )
         for (blob,) in packed:
             result = replace(
-                result, exhibits=_adapter(Exhibits).validate_json(zlib.decompress(blob))
+                result, recordings=_adapter(Recordings).validate_json(zlib.decompress(blob))
             )
         if result.measurement is None:
             return result

@@ -5,9 +5,9 @@ Everything here is a frozen value without behaviour that reaches outside: a desi
 the analysis and the report read nothing else.
 """
 
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost, Latency, Measurement, Sample
+from pgdrag.model.recordings import Recordings
 from pgdrag.model.result import (
     Applied,
     CopyMethod,
@@ -33,7 +33,6 @@ __all__ = [
     "CopyMethod",
     "Counts",
     "DriverCost",
-    "Exhibits",
     "Forecast",
     "Host",
     "Latency",
@@ -42,6 +41,7 @@ __all__ = [
     "Measurement",
     "Observation",
     "Outcome",
+    "Recordings",
     "RestoreCost",
     "Result",
     "RunRecord",

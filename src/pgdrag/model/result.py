@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from pgdrag.model.exhibits import Exhibits
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import Recordings
 from pgdrag.model.study import WorkloadSpec
 from pgdrag.model.treatment import Level, Treatment
 
@@ -134,7 +134,7 @@ class Result:
         measurement: None unless the measured window ran.
         phases_s: how long each part of the trial took, in seconds, in order.
         restored: what its dataset took; None where none was restored.
-        exhibits: what collectors brought beside numbers.
+        recordings: what collectors brought beside numbers.
         warnings: doubts to print beside the number.
     """
 
@@ -150,4 +150,4 @@ class Result:
     warnings: tuple[str, ...] = ()
     phases_s: Mapping[str, float] = field(default_factory=dict)
     restored: RestoreCost | None = None
-    exhibits: Exhibits = field(default_factory=Exhibits)
+    recordings: Recordings = field(default_factory=Recordings)

@@ -88,7 +88,7 @@ def nothing_committed(findings: Findings, rung: RungFinding) -> str:
 
 
 def committed_in_middle(findings: Findings, rung: RungFinding) -> int:
-    """Return the transactions of the trial that the rung's exhibits are of."""
+    """Return the transactions of the trial that the rung's recordings are of."""
     for result in findings.run.results:
         if result.trial.number == rung.middle_trial and result.measurement is not None:
             return result.measurement.total.committed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdrag.model.exhibits import SeriesUnit
+from pgdrag.model.recordings import SeriesUnit
 
 
 class Tone(StrEnum):

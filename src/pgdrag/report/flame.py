@@ -15,7 +15,7 @@ from html import escape
 from statistics import NormalDist
 from typing import Literal
 
-from pgdrag.model.exhibits import Stack
+from pgdrag.model.recordings import Stack
 from pgdrag.report import svg
 
 REST = "…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgdrag.model.exhibits import PageStrip
+from pgdrag.model.recordings import PageStrip
 from pgdrag.report import svg
 from pgdrag.units import format_duration, format_number
 

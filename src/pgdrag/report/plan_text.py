@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdrag.findings.plan_nodes import children, number_of, text_of
-from pgdrag.model.exhibits import Plan
+from pgdrag.model.recordings import Plan
 
 # What a node says of itself beside its name, in this order.
 _SAID = (

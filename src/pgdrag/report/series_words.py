@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdrag.model.exhibits import SeriesUnit
+from pgdrag.model.recordings import SeriesUnit
 from pgdrag.report.document import Panel, Trace
 from pgdrag.report.sparks import SPARK_WIDTH, spark
 from pgdrag.units import format_bytes, format_duration, format_number, format_rate

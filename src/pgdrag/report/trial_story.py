@@ -10,8 +10,8 @@ from pgdrag.english import as_sentence, counted, listed, percent_words
 from pgdrag.findings.decay.one_trial import trial_rate_words
 from pgdrag.findings.movement import moved
 from pgdrag.model import Observation, Result
-from pgdrag.model.exhibits import SESSION_TYPES, Exhibits
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import SESSION_TYPES, Recordings
 from pgdrag.units import format_duration, format_ratio
 
 _NAMED_WAITS = 4
@@ -35,8 +35,8 @@ def trial_story(results: Sequence[Result], number: int) -> tuple[str, ...]:
         told += [
             _counted(trial, trial.measurement),
             _among(trial.measurement, [x.measurement for x in like if x.measurement is not None]),
-            _waited(trial.exhibits),
-            _happened(trial.exhibits),
+            _waited(trial.recordings),
+            _happened(trial.recordings),
             *_unlike(trial, like),
         ]
     told += [as_sentence(text) for text in (*trial.violations, *trial.warnings)]
@@ -71,9 +71,9 @@ def _among(measured: Measurement, like: Sequence[Measurement]) -> str:
     return f"That is {format_ratio(ratio)} the throughput of the {others} of this treatment (their median)."
 
 
-def _waited(exhibits: Exhibits) -> str:
+def _waited(recordings: Recordings) -> str:
     waits: Counter[str] = Counter()
-    for one in exhibits.waits:
+    for one in recordings.waits:
         if one.backend_type in SESSION_TYPES:
             waits[one.wait or "on a processor, or waiting for one"] += one.time_s  # type: ignore[assignment]
     whole = sum(waits.values())
@@ -87,9 +87,9 @@ def _waited(exhibits: Exhibits) -> str:
     return f"Of sessions' time: {listed(named)}."
 
 
-def _happened(exhibits: Exhibits) -> str:
+def _happened(recordings: Recordings) -> str:
     kinds: Counter[str] = Counter()
-    for event in exhibits.events:
+    for event in recordings.events:
         kinds[event.kind] += event.count
     named = [counted(count, kind) for kind, count in kinds.most_common()]
     return f"The log tells of {listed(named)}." if named else ""

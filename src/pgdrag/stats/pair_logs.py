@@ -35,7 +35,7 @@ class OrderEffect:
     p: float
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """It is told from noise."""
         return self.p < GATE_LEVEL
 
@@ -90,7 +90,7 @@ class PairedLogs:
         """
         if self.order is None:
             return False
-        return len(self) >= ADJUSTED_PAIRS or self.order.is_told
+        return len(self) >= ADJUSTED_PAIRS or self.order.is_significant
 
     @cached_property
     def judged(self) -> NDArray[np.float64]:

@@ -107,8 +107,8 @@ class CollectorConformance:
         for observation in seen:
             if observation.unit.endswith("/transaction"):
                 assert observation.value is None
-                is_told = observation.missing == "nothing committed in the window"
-                assert is_told or collector_class.needs
+                is_significant = observation.missing == "nothing committed in the window"
+                assert is_significant or collector_class.needs
 
     def test_observations_need_no_server(
         self, collector_class: type[Collector], cluster: Cluster
@@ -133,19 +133,21 @@ class CollectorConformance:
             for _ in range(3):
                 collector.sample(observer)
             collector.after(observer)
-            exhibits = collector.exhibits(Window(1.0, 1, begin, time.time()))
+            recordings = collector.recordings(Window(1.0, 1, begin, time.time()))
         drawn = collector.drawn if isinstance(collector, CounterCollector) else ()
-        by_name = {series.name: series for series in exhibits.series}
+        by_name = {series.name: series for series in recordings.series}
         for one in drawn:
             assert len(by_name[one.name].values) == 2, one.name
-        for series in exhibits.series:
+        for series in recordings.series:
             assert series.label, series.name
             assert min(series.values, default=0) >= 0, series.name
 
-    def test_nobody_looked_at_all_leaves_no_exhibit(self, collector_class: type[Collector]) -> None:
-        """Exhibits are a function of the readings, and there were none."""
-        exhibits = collector_class().exhibits(window(committed=1))
-        assert not replace(exhibits, missing={})
+    def test_nobody_looked_at_all_leaves_no_recording(
+        self, collector_class: type[Collector]
+    ) -> None:
+        """Recordings are a function of the readings, and there were none."""
+        recordings = collector_class().recordings(window(committed=1))
+        assert not replace(recordings, missing={})
 
     def test_a_lost_connection_gives_reasons(
         self, collector_class: type[Collector], cluster: Cluster

@@ -19,7 +19,7 @@ from pgdrag.designs import Design
 from pgdrag.lab import expand
 from pgdrag.model import Block, Outcome, Result
 from pgdrag.model.events import ignore
-from pgdrag.testing.simulated import SimulatedBench, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 # No design needs more blocks than this for a handful of factors.
 MOST_BLOCKS = 1000
@@ -84,7 +84,7 @@ def blocks(
 ) -> Iterator[Block]:
     """Yield the blocks that a design asks for; `outcome`: how each of its trials ends."""
     design = make(design_class)
-    bench = SimulatedBench(truth)
+    bench = SimulatedTrialRunner(truth)
     first_number = 1
     for block_number in range(1, MOST_BLOCKS + 1):
         block = design.ask()

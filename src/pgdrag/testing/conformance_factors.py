@@ -6,7 +6,7 @@ Subclass it in a test module; it asks for two fixtures::
         @pytest.fixture(params=all_examples(), ids=lambda example: example.level.kind)
         def example(self, request): ...                  # pgdrag.factors.Example
         @pytest.fixture
-        def bench(self): ...                             # pgdrag.trial.ServerBench
+        def bench(self): ...                             # pgdrag.trial.ServerTrialRunner
 
 Examples with `needs_root` are for root, and for one test at a time on a host. Nothing here needs pytest to
 be installed.
@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pgdrag.factors import Example, Factor, all_factors
-from pgdrag.host.undo import UndoJournal, take_doubts
+from pgdrag.host.undo import UndoJournal, take_warnings
 from pgdrag.model import Applied
 from pgdrag.model.events import ignore
 from pgdrag.servers.cluster import Cluster
@@ -26,7 +26,7 @@ from pgdrag.servers.processes import wait_until
 from pgdrag.workloads import all_workloads
 
 if TYPE_CHECKING:
-    from pgdrag.trial import ServerBench
+    from pgdrag.trial import ServerTrialRunner
 
 
 _AT_WORK_TIMEOUT_S = 30.0
@@ -48,13 +48,13 @@ class FactorConformance:
         assert "\n" not in kind.summary
 
     def test_a_level_that_can_be_had_is_no_problem(
-        self, example: Example, bench: ServerBench
+        self, example: Example, bench: ServerTrialRunner
     ) -> None:
         """What passes the check can be applied."""
         assert kind_of(example)().check([example.level], bench.here) == []
         assert kind_of(example)().check([], bench.here) == []
 
-    def test_a_mistake_is_told_as_one(self, example: Example, bench: ServerBench) -> None:
+    def test_a_mistake_is_told_as_one(self, example: Example, bench: ServerTrialRunner) -> None:
         """Before anything is started."""
         (problem,) = kind_of(example)().check([example.level, example.mistake], bench.here)
         assert problem.level == example.mistake
@@ -63,7 +63,7 @@ class FactorConformance:
         assert not problem.message.endswith(".")
 
     def test_a_level_is_in_force_and_gone_without_it(
-        self, example: Example, bench: ServerBench
+        self, example: Example, bench: ServerTrialRunner
     ) -> None:
         """It reads back as it should; the next trial, without it, does not find it."""
         level = example.level
@@ -75,7 +75,7 @@ class FactorConformance:
         assert found.default in (None, after.effective)
 
     def test_undo_leaves_nothing_to_put_back_and_again_is_fine(
-        self, example: Example, bench: ServerBench
+        self, example: Example, bench: ServerTrialRunner
     ) -> None:
         """Even of a trial whose server never started."""
         factor = kind_of(example)()
@@ -87,7 +87,7 @@ class FactorConformance:
                 factor.undo(cluster)
         if factor.changes_host:
             assert UndoJournal.open().steps() == []
-            assert take_doubts() == []
+            assert take_warnings() == []
 
 
 def kind_of(example: Example) -> type[Factor]:
@@ -95,7 +95,7 @@ def kind_of(example: Example) -> type[Factor]:
     return all_factors()[example.level.kind]
 
 
-def applied(example: Example, bench: ServerBench, levels: dict[str, str]) -> list[Applied]:
+def applied(example: Example, bench: ServerTrialRunner, levels: dict[str, str]) -> list[Applied]:
     """Apply levels to a cluster of their own, read them back, and undo them."""
     factor = kind_of(example)()
     with _cluster(bench) as cluster:
@@ -111,7 +111,7 @@ def applied(example: Example, bench: ServerBench, levels: dict[str, str]) -> lis
             factor.undo(cluster)
 
 
-def read_back_without_applying(example: Example, bench: ServerBench) -> list[Applied]:
+def read_back_without_applying(example: Example, bench: ServerTrialRunner) -> list[Applied]:
     """Read a level back from a server that never heard of it."""
     factor = kind_of(example)()
     with _cluster(bench) as cluster:
@@ -127,6 +127,6 @@ def _is_seen_at_work(factor: Factor, cluster: Cluster, levels: dict[str, str]) -
     return not any(x.note for x in factor.read_back(cluster, levels))
 
 
-def _cluster(bench: ServerBench) -> Cluster:
+def _cluster(bench: ServerTrialRunner) -> Cluster:
     workload = next(iter(all_workloads().values())).example()
     return bench.snapshot(workload, ignore).restore(bench.scratch, bench.binaries).cluster

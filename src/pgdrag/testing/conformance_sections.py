@@ -38,15 +38,15 @@ from pgdrag.model import (
     Treatment,
 )
 from pgdrag.model.events import ignore
-from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, together
 from pgdrag.model.load import Step
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, together
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import (
     EPOCH_UNIX_S,
-    SimulatedBench,
+    SimulatedTrialRunner,
     Truth,
     simulated_holds,
     simulated_ladder,
@@ -189,24 +189,26 @@ def _replayed() -> Findings:
     results = [
         replace(
             one,
-            exhibits=together((one.exhibits, _holds(lengths_s.get(one.trial.treatment.name, ())))),
+            recordings=together(
+                (one.recordings, _holds(lengths_s.get(one.trial.treatment.name, ())))
+            ),
         )
         for one in run.results
     ]
     return find(record_of(study, results))
 
 
-def _holds(lengths_s: tuple[float, ...]) -> Exhibits:
+def _holds(lengths_s: tuple[float, ...]) -> Recordings:
     """Return holds of these lengths, again and again, one every six seconds."""
     events = [
         Event(HOLD_EVENT, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
         for at, length_s in enumerate(lengths_s * 2)
     ]
-    return Exhibits(events=tuple(events))
+    return Recordings(events=tuple(events))
 
 
 def _run_to_end(study: Study, truth: Truth) -> RunRecord:
-    design, bench = make_design(study), SimulatedBench(truth)
+    design, bench = make_design(study), SimulatedTrialRunner(truth)
     results: list[Result] = []
     for number in count(1):
         block = design.ask()
@@ -222,7 +224,7 @@ def _run_to_end(study: Study, truth: Truth) -> RunRecord:
 
 def findings_of(study: Study, truth: Truth) -> Findings:
     """Return what the simulated laboratory finds where each rung is run once a replicate."""
-    bench = SimulatedBench(truth)
+    bench = SimulatedTrialRunner(truth)
     treatments = [rung.treatment for rung in study.rungs]
     trials = expand(Block(tuple(treatments)), study, seed=1, block_number=1, first_number=1)
     return find(record_of(study, [bench.run(trial, ignore) for trial in trials]))
@@ -252,4 +254,4 @@ def _in_turns(result: Result) -> Result:
     turns = Turns(result.trial.seed)
     turns.looks(result.measurement.elapsed_s)
     turns.end(result.measurement.elapsed_s)
-    return replace(result, exhibits=together((result.exhibits, turns.exhibits(0.0))))
+    return replace(result, recordings=together((result.recordings, turns.recordings(0.0))))

@@ -6,7 +6,7 @@ Subclass it in a test module; it asks for two fixtures::
         @pytest.fixture(params=list(all_workloads().values()), ids=list(all_workloads()))
         def workload_class(self, request): ...           # type[Workload], with defaults throughout
         @pytest.fixture
-        def bench(self): ...                             # pgdrag.trial.ServerBench
+        def bench(self): ...                             # pgdrag.trial.ServerTrialRunner
 
 Nothing here needs pytest to be installed.
 """
@@ -24,7 +24,7 @@ from pgdrag.trial import run_trial
 from pgdrag.workloads import Workload, all_workloads
 
 if TYPE_CHECKING:
-    from pgdrag.trial import ServerBench
+    from pgdrag.trial import ServerTrialRunner
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=10, min_commits=1)
 
@@ -65,7 +65,7 @@ class WorkloadConformance:
         assert set(workload_class.alike_in_all_arms) <= set(workload_class.model_fields)
 
     def test_what_it_sends_belongs_to_its_transactions(
-        self, workload_class: type[Workload], bench: ServerBench
+        self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
         """A seed gives the same statements and values each time; saying nothing is allowed."""
         workload = workload_class.example()
@@ -74,7 +74,7 @@ class WorkloadConformance:
         assert sent == workload.sends(bench.driver, seed=1)
 
     def test_it_runs_and_leaves_its_dataset_consistent(
-        self, workload_class: type[Workload], bench: ServerBench
+        self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
         """The driver knows it, commits something, counts the types it names, and finds no violation."""
         result = run_trial(a_trial(workload_class), bench)
@@ -85,7 +85,7 @@ class WorkloadConformance:
         assert not result.warnings
 
     def test_its_dataset_takes_about_the_bytes_it_says(
-        self, workload_class: type[Workload], bench: ServerBench
+        self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
         """People plan their disks by it."""
         workload = workload_class.example()

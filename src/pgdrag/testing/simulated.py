@@ -30,12 +30,12 @@ from pgdrag.model import (
     WorkloadSpec,
 )
 from pgdrag.model.events import Listener, PhaseStarted, Throughput
-from pgdrag.model.exhibits import Exhibits, Stack, together
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
+from pgdrag.model.recordings import Recordings, Stack, together
 from pgdrag.testing.simulated_evidence import simulated_evidence
-from pgdrag.testing.simulated_exhibits import simulated_exhibits
 from pgdrag.testing.simulated_horizon import simulated_hold
+from pgdrag.testing.simulated_recordings import simulated_recordings
 
 EPOCH_UNIX_S = 1_700_000_000.0
 
@@ -82,7 +82,7 @@ class Truth:
     is_observed: bool = False
 
 
-class SimulatedBench:
+class SimulatedTrialRunner:
     """Runs trials against a `Truth` on a clock of its own.
 
     Args:
@@ -147,10 +147,10 @@ class SimulatedBench:
             listen(Throughput(measurement.elapsed_s, measurement.total.committed, tps, tps))
             if not measurement.total.committed:
                 outcome = Outcome.STALLED
-        evidence, exhibits = self._observed(trial, measurement)
+        evidence, recordings = self._observed(trial, measurement)
         hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
         if hold is not None and measurement is not None:
-            exhibits = together((exhibits, hold.exhibits(measurement.samples)))
+            recordings = together((recordings, hold.recordings(measurement.samples)))
         violations = self._violations(names, measurement)
         outcome = Outcome.INVALID if violations else outcome
         return Result(
@@ -177,8 +177,8 @@ class SimulatedBench:
                 ),
                 *evidence,
             ),
-            exhibits=together(
-                (exhibits, _profile(trial.treatment), self._explained(names, measurement))
+            recordings=together(
+                (recordings, _profile(trial.treatment), self._explained(names, measurement))
             ),
         )
 
@@ -193,9 +193,9 @@ class SimulatedBench:
 
     def _observed(
         self, trial: Trial, measured: Measurement | None
-    ) -> tuple[tuple[Observation, ...], Exhibits]:
+    ) -> tuple[tuple[Observation, ...], Recordings]:
         if not self.truth.is_observed or measured is None or not measured.total.committed:
-            return (), Exhibits()
+            return (), Recordings()
         sessions = trial.load.connections
         return simulated_evidence(
             sessions / measured.committed_per_s,
@@ -205,11 +205,11 @@ class SimulatedBench:
             measured.samples,
         )
 
-    def _explained(self, names: Sequence[str], measured: Measurement | None) -> Exhibits:
+    def _explained(self, names: Sequence[str], measured: Measurement | None) -> Recordings:
         if not self.truth.is_observed or measured is None:
-            return Exhibits()
+            return Recordings()
         is_slowed = any(self.truth.slowdowns.get(name, 1.0) > 1 for name in names)
-        return simulated_exhibits(measured, is_slowed=is_slowed)
+        return simulated_recordings(measured, is_slowed=is_slowed)
 
     def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
         rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")
@@ -282,13 +282,13 @@ class SimulatedBench:
         )
 
 
-def _profile(treatment: Treatment) -> Exhibits:
+def _profile(treatment: Treatment) -> Recordings:
     """Return a profile, where it is asked for: the more levels, the longer the way to the rows."""
     if not is_asked(treatment, PROFILE):
-        return Exhibits()
+        return Recordings()
     session = ("client backend", "PostgresMain", "exec_simple_query")
     scan = Stack((*session, "ExecSeqScan", "heap_getnextslot"), 100 * len(treatment.levels))
-    return Exhibits(stacks=(scan, Stack((*session, "vfs_read_[k]"), 50)))
+    return Recordings(stacks=(scan, Stack((*session, "vfs_read_[k]"), 50)))
 
 
 def _sessions_at(load: LoadProfile, t_s: float) -> int:

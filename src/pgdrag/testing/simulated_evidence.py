@@ -12,8 +12,8 @@ from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.mechanisms.catalogue import CATALOGUE
 from pgdrag.findings.mechanisms.ledger import NEEDED, READ
 from pgdrag.model import Observation, Unit
-from pgdrag.model.exhibits import Exhibits, Series, WaitTime
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings, Series, WaitTime
 
 NOISE = 0.03  # standard deviation of the logarithm of each counter between trials
 _NEEDED = 100_000.0  # blocks per transaction
@@ -30,7 +30,7 @@ def simulated_evidence(
     committed: int,
     rng: random.Random,
     samples: Sequence[Sample] = (),
-) -> tuple[tuple[Observation, ...], Exhibits]:
+) -> tuple[tuple[Observation, ...], Recordings]:
     """Return observations and waits of a trial.
 
     Args:
@@ -75,7 +75,7 @@ def simulated_evidence(
     )
     shares = {"IO": read_s / time_s * 0.95, "LWLock": _LWLOCK_SHARE}
     series = tuple(_series(kind, share, samples, rng) for kind, share in shares.items())
-    return (*told.values(), *others), Exhibits(waits=waits, series=series if samples else ())
+    return (*told.values(), *others), Recordings(waits=waits, series=series if samples else ())
 
 
 def _series(wait_type: str, share: float, samples: Sequence[Sample], rng: random.Random) -> Series:

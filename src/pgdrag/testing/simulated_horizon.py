@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW
 from pgdrag.model import HORIZON, Treatment
-from pgdrag.model.exhibits import HOLD_EVENT, Event, Exhibits, Series
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, Series
 
 _CLEANED_S = {NOTHING: 8.0, "vacuum": 2.0, "vacuum and reindex": 1.0}  # until 1/e is left
 
@@ -45,7 +45,7 @@ class SimulatedHold:
         left = math.exp(-(t_s - self.length_s) / self.cleaned_s)
         return 1 + self.cost_per_s * self.length_s * left
 
-    def exhibits(self, samples: Sequence[Sample]) -> Exhibits:
+    def recordings(self, samples: Sequence[Sample]) -> Recordings:
         """Return what the factor and collectors would tell of it: the hold, the horizon's age and what it costs."""
         times = tuple(one.t_s for one in samples)
         ages: list[float] = []
@@ -63,7 +63,7 @@ class SimulatedHold:
             left = math.exp(-one.duration_s / self.cleaned_s)
             dead.append(kept + one.committed / 1000 if is_held else kept * left)
         end_s = min(self.length_s, times[-1] if times else 0.0)
-        return Exhibits(
+        return Recordings(
             series=(
                 Series("horizon_age_transactions", "age", "count", times, tuple(ages)),
                 Series("dead_versions_per_row", "dead versions", "count", times, tuple(dead)),

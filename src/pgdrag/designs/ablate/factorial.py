@@ -40,7 +40,7 @@ class Corner:
     high: float
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """The interval excludes 0."""
         return self.low > 0 or self.high < 0
 
@@ -135,18 +135,18 @@ def suspected_pairs(
 def _together(
     first: Corner, second: Corner, both: Corner, interaction: Corner, matters: float
 ) -> Together:
-    if not interaction.is_told:
+    if not interaction.is_significant:
         is_small = -matters < interaction.low <= interaction.high < matters
         return Together.ADD_UP if is_small else Together.UNDECIDED
     whole = both.center
-    if not both.is_told:  # they undo each other: neither word below would be right
+    if not both.is_significant:  # they undo each other: neither word below would be right
         return (
             Together.WEAKER if _sign(first, second) * interaction.center < 0 else Together.STRONGER
         )
     parts = [first.center / whole, second.center / whole]
     if max(map(abs, parts)) <= _SMALL:
         return Together.BOTH_NEEDED
-    if all(one.is_told for one in (first, second)) and all(
+    if all(one.is_significant for one in (first, second)) and all(
         abs(part - 1) <= _SMALL for part in parts
     ):
         return Together.EITHER

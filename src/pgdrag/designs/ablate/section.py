@@ -161,9 +161,9 @@ def _effect_cell(found: Interval | None) -> Cell:
         return Cell(f"> {format_ratio(found.low)}", "lower bound")
     if found.center == 0:
         return Cell(f"< {format_ratio(found.high)}", "upper bound")
-    is_told = found.low > 1 or found.high < 1
+    is_significant = found.low > 1 or found.high < 1
     note = bounds_words(found, bare_ratio)
-    return Cell(format_ratio(found.center), note, Tone.PLAIN if is_told else Tone.MUTED)
+    return Cell(format_ratio(found.center), note, Tone.PLAIN if is_significant else Tone.MUTED)
 
 
 def _share_cell(change: ChangeFinding) -> Cell:

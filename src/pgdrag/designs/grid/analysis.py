@@ -124,7 +124,7 @@ class _Finder:
             both=interval_of(both),
             product=interval_of(first).center * interval_of(second).center,
             interaction=interval_of(interaction),
-            is_told=abs(interaction.center) > interaction.half_width(confidence),
+            is_significant=abs(interaction.center) > interaction.half_width(confidence),
             detectable=comparison_of(interaction).detectable,
             averaged_over=len(others),
         )

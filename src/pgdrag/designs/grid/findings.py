@@ -48,7 +48,7 @@ class InteractionFinding:
         both: how many times slower both make it together.
         product: what `alone` come to, multiplied.
         interaction: `both` divided by `product`: 1 where neither acts on the other.
-        is_told: it differs from 1, by an interval that allows for the number of interactions.
+        is_significant: it differs from 1, by an interval that allows for the number of interactions.
         detectable: the smallest interaction, as a ratio over 1, that would have been seen.
         averaged_over: combinations of the other factors' levels, over which all this is averaged; 1 where
             there is no other factor.
@@ -61,7 +61,7 @@ class InteractionFinding:
     both: Interval
     product: float
     interaction: Interval
-    is_told: bool
+    is_significant: bool
     detectable: float
     averaged_over: int
     sentence: str = ""

@@ -65,7 +65,7 @@ def _combinations(found: GridFinding) -> list[Block]:
 
 
 def _sentences(found: GridFinding) -> list[Block]:
-    ranked = sorted(found.interactions, key=lambda one: not one.is_told)
+    ranked = sorted(found.interactions, key=lambda one: not one.is_significant)
     return [Items(tuple(one.sentence for one in ranked[:_MOST_SENTENCES]))] if ranked else []
 
 
@@ -90,7 +90,7 @@ def _row(one: InteractionFinding) -> tuple[Cell, ...]:
         f"{name} {change}" for name, change in zip(one.factors, one.changes, strict=True)
     )
     told = Verdict.SLOWER if one.interaction.center > 1 else Verdict.FASTER
-    verdict = told if one.is_told else Verdict.INCONCLUSIVE
+    verdict = told if one.is_significant else Verdict.INCONCLUSIVE
     return (
         Cell(first, f"and {second}", is_strong=True),
         *(_ratio_cell(each) for each in (*one.alone, one.both)),

@@ -27,7 +27,7 @@ def interaction_sentence(found: InteractionFinding) -> str:
         f"{names}{over}: together {_times(found.both.center)}, where their product would be "
         f"{_times(found.product)}: the interaction is {slowdown_words(found.interaction)}"
     )
-    if found.is_told:
+    if found.is_significant:
         return f"{start}."
     if _excludes_one(found.interaction):
         return f"{start}; of so many looks one may say that by chance."
@@ -47,7 +47,7 @@ def answer(found: Sequence[InteractionFinding], lacking: Sequence[str] = ()) -> 
 
 def _answer(found: Sequence[InteractionFinding]) -> str:
     told = sorted(
-        (one for one in found if one.is_told),
+        (one for one in found if one.is_significant),
         key=lambda one: -max(one.interaction.center, inverse(one.interaction.center)),
     )
     if told:

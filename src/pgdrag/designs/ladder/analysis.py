@@ -14,7 +14,7 @@ from pgdrag.designs.ladder.findings import LadderFinding, RungChange
 from pgdrag.designs.ladder.words import (
     carrier_sentence,
     doubts,
-    is_told,
+    is_significant,
     together_sentence,
 )
 from pgdrag.english import listed
@@ -97,7 +97,7 @@ class _Finder:
         before = self._before(name)
         alone, company = self._looks(arm)
         seen = [one.detectable for one in map(_compared, (alone, company)) if one is not None]
-        is_whole_told = is_told(whole)
+        is_whole_told = is_significant(whole)
         return RungChange(
             rung=arm.rung.name,
             title=arm.rung.title,

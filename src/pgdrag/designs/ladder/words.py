@@ -12,7 +12,7 @@ from pgdrag.findings.wording import slowdown_words
 from pgdrag.units import format_ratio
 
 
-def is_told(comparison: Comparison | None) -> bool:
+def is_significant(comparison: Comparison | None) -> bool:
     """Tell whether a comparison excludes that nothing changes."""
     return comparison is not None and comparison.verdict in (Verdict.SLOWER, Verdict.FASTER)
 
@@ -21,7 +21,7 @@ def carrier_sentence(whole: Comparison | None, changes: Sequence[RungChange]) ->
     """Say which change carries more than half of the whole, or why that cannot be said."""
     if whole is None:
         return "Which change carries it cannot be said: all changes together have no number."
-    if not is_told(whole):
+    if not is_significant(whole):
         return (
             "Nothing can be credited to a single change, since all of them together cannot be told from "
             f"none (an effect of {format_ratio(whole.detectable)} or more would have been seen)."

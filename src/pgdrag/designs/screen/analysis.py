@@ -30,7 +30,7 @@ class ScreenedChange:
         slowdown: how many times slower the change makes it, on average over all settings of the others.
         p: that it is as large by chance, alone.
         p_adjusted: the same, for all changes together (Holm).
-        is_told: told from noise among all of them, at 5 %.
+        is_significant: told from noise among all of them, at 5 %.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ScreenedChange:
     slowdown: Interval
     p: float
     p_adjusted: float
-    is_told: bool
+    is_significant: bool
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _answer(found: ScreenFinding) -> str:
             f"No answer yet: {found.trials} of {found.planned} trials have a number, which cannot tell "
             f"{counted(len(found.names), 'change')} apart."
         )
-    told = [one for one in found.changes if one.is_told]
+    told = [one for one in found.changes if one.is_significant]
     count = f"{len(told)} of {counted(len(found.names), 'change')}"
     if not told:
         return f"None of {counted(len(found.names), 'change')} has an effect of its own that could be told from noise."

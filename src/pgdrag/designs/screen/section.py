@@ -55,7 +55,7 @@ class ScreenSection(Section):
 
 def _picture(found: ScreenFinding) -> list[Block]:
     # Those that could be noise are many: a few of them show what noise looks like.
-    told_count = sum(one.is_told for one in found.changes)
+    told_count = sum(one.is_significant for one in found.changes)
     shown = found.changes[: max(told_count + _NOISE_SHOWN, _LEAST_SHOWN)]
     rows = [
         ForestRow(one.name, _told(one), slowdown_words(one.slowdown), one.slowdown) for one in shown
@@ -97,7 +97,7 @@ def _table(found: ScreenFinding) -> Table:
                 format_ratio(one.slowdown.center),
                 f"{format_ratio(one.slowdown.low)} to {format_ratio(one.slowdown.high)}",
             ),
-            Cell(_told(one), tone=Tone.PLAIN if one.is_told else Tone.MUTED),
+            Cell(_told(one), tone=Tone.PLAIN if one.is_significant else Tone.MUTED),
             Cell(_p(one.p)),
             Cell(_p(one.p_adjusted)),
         )
@@ -107,7 +107,7 @@ def _table(found: ScreenFinding) -> Table:
 
 
 def _told(one: ScreenedChange) -> str:
-    if not one.is_told:
+    if not one.is_significant:
         return "could be noise"
     return "slower" if one.slowdown.center > 1 else "faster"
 

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from pgdrag.findings.values import DesignFinding, Interval
 from pgdrag.model import Result
-from pgdrag.model.exhibits import LOOKING, TURN, Event
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import LOOKING, TURN, Event
 from pgdrag.stats.pair_logs import PairedLogs
 
 BLOCK = 4
@@ -63,7 +63,7 @@ def blocks_of(result: Result) -> list[TurnBlock]:
     """Return the whole blocks of a trial's turns in each of whose turns something was committed."""
     if result.measurement is None:
         return []
-    turns = [event for event in result.exhibits.events if event.kind == TURN]
+    turns = [event for event in result.recordings.events if event.kind == TURN]
     found = [_block(four, result.measurement.samples) for four in _fours(turns)]
     return [block for block in found if block is not None]
 

@@ -313,8 +313,8 @@ def _with_curve(line: RungDecay) -> RungDecay:
     )
     slope = curved.slope()
     # A bend that only ends in a trend by its beginning is less sure than the line says.
-    is_told = slope.high < 0 or slope.low > 0
-    return curved if is_told else line
+    is_significant = slope.high < 0 or slope.low > 0
+    return curved if is_significant else line
 
 
 def _less_one(ratio: Interval) -> Interval:

@@ -24,8 +24,8 @@ from pgdrag.findings.dose.findings import Decider, DecidersFinding, DeciderVerdi
 from pgdrag.findings.dose.variants import HeldRung, Variant
 from pgdrag.findings.holds.spans import held_for
 from pgdrag.model import Result
-from pgdrag.model.exhibits import Series
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import Series
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE
 from pgdrag.stats.distributions import normal_beyond, student_quantile
@@ -81,7 +81,7 @@ def _rows(rung: HeldRung) -> list[_Row]:
 
 
 def _of_trial(result: Result, measured: Measurement) -> list[_Row]:
-    series = {one.name: one for one in result.exhibits.series if one.name in GROWING}
+    series = {one.name: one for one in result.recordings.series if one.name in GROWING}
     rows = []
     for at in range(int(measured.elapsed_s // _INTERVAL_S)):
         begin_s, end_s = at * _INTERVAL_S, (at + 1) * _INTERVAL_S

@@ -23,8 +23,8 @@ from pgdrag.findings.expecto.published import (
 from pgdrag.findings.expecto.sound import correlation
 from pgdrag.findings.expecto.speed import WINDOW_SHARE, per_min, whole_intervals
 from pgdrag.findings.mechanisms.signs import adjusted
-from pgdrag.model.exhibits import Exhibits, Series, StatementUse
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings, Series, StatementUse
 
 LEAST_INTERVALS = 10
 # Each look at the sessions tells of these; of the other types only where they were seen.
@@ -32,24 +32,24 @@ _ALWAYS_THERE = WAIT_SERIES["IO"]
 
 
 def expecto_finding(
-    samples: Sequence[Sample], exhibits: Exhibits, *, window_share: float = WINDOW_SHARE
+    samples: Sequence[Sample], recordings: Recordings, *, window_share: float = WINDOW_SHARE
 ) -> ExpectoFinding | None:
     """Return pg_expecto's view of a trial; None without waits over time, or with fewer than 10 intervals.
 
     Args:
         samples: what the driver counted, interval by interval.
-        exhibits: with series of sessions by what they wait for, and statements where they were counted.
+        recordings: with series of sessions by what they wait for, and statements where they were counted.
         window_share: length of the trailing windows, in (0, 1) of the trial.
     """
     assert 0 < window_share < 1, window_share
-    seen = _intervals(samples, {one.name: one for one in exhibits.series})
+    seen = _intervals(samples, {one.name: one for one in recordings.series})
     if seen is None:
         return None
     window = max(round(window_share * len(seen.per_min)), 1)
     speed = trailing_medians(seen.per_min, window)
     medians = {kind: trailing_medians(values, window) for kind, values in seen.waits.items()}
     waitings = sum(medians.values(), start=np.zeros(len(speed)))
-    calls, rows = _per_min(exhibits.statements, samples)
+    calls, rows = _per_min(recordings.statements, samples)
     return ExpectoFinding(
         intervals=len(seen.per_min),
         interval_s=seen.interval_s,

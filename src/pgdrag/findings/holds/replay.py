@@ -10,8 +10,8 @@ from pgdrag.errors import HoldsError
 from pgdrag.findings.holds.distribution import HoldDistribution, HolderKind, from_level
 from pgdrag.findings.holds.levels import REPLAY
 from pgdrag.model import HORIZON, Result, Treatment
-from pgdrag.model.exhibits import HOLD_EVENT
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import HOLD_EVENT
 from pgdrag.stats.distance import TOLERANCE, LengthDistance, distance
 from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
 from pgdrag.units import format_duration
@@ -100,7 +100,7 @@ def replay_finding(
 
 
 def _held(result: Result, window_s: float) -> Iterator[tuple[str, SeenHold]]:
-    for event in result.exhibits.events:
+    for event in result.recordings.events:
         if event.kind != HOLD_EVENT or event.count != 1 or event.start_s >= window_s:
             continue
         end_s = window_s if event.end_s is None else min(event.end_s, window_s)

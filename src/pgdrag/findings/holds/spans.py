@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pgdrag.findings.holds.levels import is_held
 from pgdrag.model import Result
-from pgdrag.model.exhibits import HOLD_EVENT, Event
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import HOLD_EVENT, Event
 
 _AT_THE_END_S = 2.0  # what is held until so shortly before the window's end is held until its end
 
@@ -38,7 +38,7 @@ def held_span(result: Result, measured: Measurement) -> Span | None:
     """
     if not is_held(result.trial.treatment):
         return None
-    seen = _holds(result.exhibits.events)
+    seen = _holds(result.recordings.events)
     if not seen:
         return Span(0.0, measured.elapsed_s, is_released=False)
     begin_s = max(min(one.start_s for one in seen), 0.0)
@@ -55,7 +55,7 @@ def held_for(result: Result, measured: Measurement, t_s: float) -> float:
     span = held_span(result, measured)
     if span is None or not span.begin_s <= t_s <= span.end_s:
         return 0.0
-    begun_s = min((one.start_s for one in _holds(result.exhibits.events)), default=span.begin_s)
+    begun_s = min((one.start_s for one in _holds(result.recordings.events)), default=span.begin_s)
     return t_s - begun_s
 
 

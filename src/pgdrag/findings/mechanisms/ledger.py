@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from pgdrag.model import Observation
-from pgdrag.model.exhibits import SESSION_TYPES, WaitTime
+from pgdrag.model.recordings import SESSION_TYPES, WaitTime
 
 REST = ""  # the last factor of each component: what the others leave
 # They last as long as what others do meanwhile, the first ones first.

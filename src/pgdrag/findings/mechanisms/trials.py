@@ -127,7 +127,7 @@ class Trials:
 
 def _seen(result: Result, measured: Measurement) -> Seen:
     committed = measured.total.committed
-    book = ledger(result.exhibits.waits, result.evidence, committed)
+    book = ledger(result.recordings.waits, result.evidence, committed)
     evidence = (*result.evidence, *(() if book is None else _made_of(book)))
     return Seen({one.name: one for one in evidence}, committed, book)
 

@@ -17,6 +17,6 @@ from pgdrag.host.undo._change import all_changes as all_changes
 from pgdrag.host.undo._file import Noted as Noted
 from pgdrag.host.undo._journal import UNDO_VARIABLE as UNDO_VARIABLE
 from pgdrag.host.undo._journal import UndoJournal as UndoJournal
-from pgdrag.host.undo._journal import take_doubts as take_doubts
+from pgdrag.host.undo._journal import take_warnings as take_warnings
 from pgdrag.host.undo._journal import undo_directory as undo_directory
 from pgdrag.host.undo._signals import uninterrupted as uninterrupted

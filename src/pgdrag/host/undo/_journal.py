@@ -138,7 +138,7 @@ class UndoJournal:
     def put_back(self, noted: Noted, *, overwrite: bool = False) -> PutBack:
         """Put one change back, in one piece: signals wait; whatever goes wrong is told, not raised.
 
-        What is left stays in the journal; `take_doubts` tells of it.
+        What is left stays in the journal; `take_warnings` tells of it.
         """
         with uninterrupted():
             current = self._steps.get(noted.step)
@@ -165,7 +165,7 @@ class UndoJournal:
             if x.owner == self._owner or not x.owner.is_alive()
         ]
 
-    def take_doubts(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """Return a sentence for each change that could not be put back; of one change only once."""
         sentences = [doubt.sentence for doubt in self._doubts]
         self._doubts.clear()
@@ -185,7 +185,7 @@ class UndoJournal:
             return  # a child that was forked has nothing of its own
         with uninterrupted():
             self.put_back_all(own_only=True)
-            for sentence in self.take_doubts():
+            for sentence in self.take_warnings():
                 _tell(sentence)
             self.release()
 
@@ -282,9 +282,9 @@ def undo_directory(
     return (directory or (Path(asked) if asked else DEFAULT_DIRECTORY)).absolute()
 
 
-def take_doubts() -> list[str]:
+def take_warnings() -> list[str]:
     """Return a sentence for each change that this process could not put back since last asked."""
-    return [sentence for journal in _opened.values() for sentence in journal.take_doubts()]
+    return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
 
 
 def _refuse_others(directory: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pgdrag.findings.values import Findings, RungFinding
 from pgdrag.model import Observation, Outcome, Result
-from pgdrag.model.exhibits import Exhibits, PageStrip, Series, UpdateLook
+from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 
 COLLECTORS = ("row_versions", "update_cost")
 _WRONG = "results were wrong"
@@ -27,19 +27,19 @@ class LookedAt:
 
     name: str
     title: str
-    exhibits: Exhibits
+    recordings: Recordings
     evidence: Sequence[Observation]
     doubt: str = ""
 
     def series(self, name: str) -> Series | None:
         """Return a series that has values; None where there is none."""
-        return next((x for x in self.exhibits.series if x.name == name and x.values), None)
+        return next((x for x in self.recordings.series if x.name == name and x.values), None)
 
     @property
     def tables(self) -> dict[str, list[PageStrip]]:
         """The moments of each table's pages."""
         found: dict[str, list[PageStrip]] = {}
-        for strip in self.exhibits.page_strips:
+        for strip in self.recordings.page_strips:
             found.setdefault(strip.relation, []).append(strip)
         return found
 
@@ -47,7 +47,7 @@ class LookedAt:
     def updates(self) -> dict[str, list[UpdateLook]]:
         """The looks at each update, by its text."""
         found: dict[str, list[UpdateLook]] = {}
-        for look in self.exhibits.update_looks:
+        for look in self.recordings.update_looks:
             found.setdefault(look.query, []).append(look)
         return found
 
@@ -64,25 +64,25 @@ def looked_at(findings: Findings, names: Sequence[str]) -> list[LookedAt]:
 def reasons(findings: Findings) -> list[str]:
     """Say of each rung why it was not looked at, where it was asked for."""
     told = (
-        f"{rung.rung.name}: no {name.replace('_', ' ')}: {rung.exhibits.missing[name]}."
+        f"{rung.rung.name}: no {name.replace('_', ' ')}: {rung.recordings.missing[name]}."
         for rung in findings.rungs
         for name in COLLECTORS
-        if name in rung.exhibits.missing
+        if name in rung.recordings.missing
     )
     return list(dict.fromkeys(told))
 
 
 def _of_rung(findings: Findings, rung: RungFinding, names: set[str]) -> Iterator[LookedAt]:
-    def is_told(exhibits: Exhibits) -> bool:
-        return any(one.name in names for one in exhibits.series)
+    def is_significant(recordings: Recordings) -> bool:
+        return any(one.name in names for one in recordings.series)
 
-    if is_told(rung.exhibits):
-        yield LookedAt(rung.rung.name, rung.rung.title, rung.exhibits, rung.evidence)
+    if is_significant(rung.recordings):
+        yield LookedAt(rung.rung.name, rung.rung.title, rung.recordings, rung.evidence)
         return
     for result in findings.run.results:
-        if _is_wrong(result, rung) and is_told(result.exhibits):
+        if _is_wrong(result, rung) and is_significant(result.recordings):
             yield LookedAt(
-                rung.rung.name, rung.rung.title, result.exhibits, result.evidence, _WRONG
+                rung.rung.name, rung.rung.title, result.recordings, result.evidence, _WRONG
             )
             return
 

@@ -10,8 +10,8 @@ from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.expecto.speed import operational_speeds
 from pgdrag.findings.values import RungFinding
 from pgdrag.model import OPERATIONAL_SPEED
-from pgdrag.model.exhibits import Event, Series
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Event, Series
 from pgdrag.report.document import Mark, Panel, Recording, Trace
 from pgdrag.units import format_duration
 
@@ -69,12 +69,12 @@ _OTHER_MARK = 4
 def recording_of(rung: RungFinding, marks_of_kind: int) -> Recording:
     """Return all panels of a rung that show anything, and at most so many marks of each kind."""
     ends = [rung.samples[-1].t_s] if rung.samples else []
-    ends += sorted((one.times_s[-1] for one in rung.exhibits.series if one.times_s), reverse=True)
+    ends += sorted((one.times_s[-1] for one in rung.recordings.series if one.times_s), reverse=True)
     # The driver's window is the window; others were still looking when it had ended.
     length_s = ends[0] if ends else 0.0
     marks = [
         mark
-        for events in events_by_kind(rung.exhibits.events).values()
+        for events in events_by_kind(rung.recordings.events).values()
         for mark in _marks(events, length_s, marks_of_kind)
     ]
     marks.sort(key=lambda mark: mark.start_s)
@@ -91,7 +91,7 @@ def events_by_kind(events: Sequence[Event]) -> dict[str, list[Event]]:
 
 def has_recording(rung: RungFinding) -> bool:
     """Tell whether a rung has anything that a line can be drawn of."""
-    return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.exhibits.series)
+    return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.recordings.series)
 
 
 def _panels(rung: RungFinding) -> Iterator[Panel]:
@@ -99,7 +99,7 @@ def _panels(rung: RungFinding) -> Iterator[Panel]:
         yield from _driver_panels(rung.samples)
         if rung.rung.claim.of == OPERATIONAL_SPEED:
             yield from _operational_speed(rung.samples)
-    drawn = {one.name: one for one in rung.exhibits.series if len(one.times_s) > 1}
+    drawn = {one.name: one for one in rung.recordings.series if len(one.times_s) > 1}
     for title, names in _PANELS:
         if traces := tuple(_traces(drawn, names)):
             first = next(drawn[name] for name in names if name in drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdrag.english import counted
-from pgdrag.model.exhibits import UpdateLook
+from pgdrag.model.recordings import UpdateLook
 from pgdrag.report.document import (
     Align,
     Block,

@@ -74,7 +74,7 @@ def _table(found: Sequence[tuple[str, DriverFinding]]) -> Table:
 def _row(name: str, found: DriverFinding) -> tuple[Cell, ...]:
     cost, per_transaction_us = found.cost, found.cpu_us_per_transaction
     memory = NOTHING if cost.max_rss_bytes is None else Cell(format_bytes(cost.max_rss_bytes))
-    doubt = Cell("yes", tone=Tone.DOUBT) if found.is_in_doubt else Cell("no", tone=Tone.GOOD)
+    doubt = Cell("yes", tone=Tone.DOUBT) if found.is_suspect else Cell("no", tone=Tone.GOOD)
     return (
         Cell(name, is_strong=True),
         Cell(percent_words(found.cpu_share)),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pgdrag.findings.plan_diff import plan_sentence
 from pgdrag.findings.plan_nodes import Misestimate, misestimate
 from pgdrag.findings.values import Findings, PlanChange, RungFinding
-from pgdrag.model.exhibits import StatementPlan
+from pgdrag.model.recordings import StatementPlan
 from pgdrag.report.document import (
     Align,
     Block,
@@ -44,7 +44,7 @@ class PlansSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """Some statement was explained."""
-        return any(rung.exhibits.plans for rung in findings.rungs)
+        return any(rung.recordings.plans for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs with other plans, then estimates, then what could not be explained."""
@@ -98,7 +98,7 @@ def _both(change: PlanChange, previous: RungFinding, rung: RungFinding) -> Detai
     """Return a statement's plans on both rungs, as they ran where they were run."""
     blocks: list[Block] = []
     for side in (previous, rung):
-        plan = next(x for x in side.exhibits.plans if x.query == change.query)
+        plan = next(x for x in side.recordings.plans if x.query == change.query)
         shown = plan.generic if change.kind == "generic" else plan.analyzed or plan.custom
         if shown is not None:
             blocks += [Paragraph(f"On {side.rung.name}:"), Lines(plan_text(shown))]
@@ -111,7 +111,7 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
         (
             (worst, rung, plan)
             for rung in findings.rungs
-            for plan in rung.exhibits.plans
+            for plan in rung.recordings.plans
             if (worst := _worst(plan)) is not None and worst.factor >= TELLING_FACTOR
         ),
         key=lambda each: -each[0].factor,
@@ -147,13 +147,13 @@ def _unexplained(findings: Findings) -> tuple[Block, ...]:
     reasons = {
         f"{rung.rung.name}: {statement_words(plan.query)}: {plan.missing}"
         for rung in findings.rungs
-        for plan in rung.exhibits.plans
+        for plan in rung.recordings.plans
         if plan.missing
     }
     reasons |= {
-        f"{rung.rung.name}: {rung.exhibits.missing['plans']}"
+        f"{rung.rung.name}: {rung.recordings.missing['plans']}"
         for rung in findings.rungs
-        if "plans" in rung.exhibits.missing
+        if "plans" in rung.recordings.missing
     }
     if not reasons:
         return ()

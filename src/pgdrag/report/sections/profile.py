@@ -55,11 +55,11 @@ class ProfileSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is a profile of some rung, or a reason why there is none."""
-        return any(rung.exhibits.stacks or _missing(rung) for rung in findings.rungs)
+        return any(rung.recordings.stacks or _missing(rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the pictures, folded, and why one is missing."""
-        by_name = {rung.rung.name: rung for rung in findings.rungs if rung.exhibits.stacks}
+        by_name = {rung.rung.name: rung for rung in findings.rungs if rung.recordings.stacks}
         blocks: list[Block] = [Paragraph(_HOW_TO_READ, Tone.MUTED)] if by_name else []
         most = max(_FEWEST_BOXES, min(MOST_BOXES, _ALL_BOXES // max(1, 2 * len(by_name) - 1)))
         for at, rung in enumerate(by_name.values()):
@@ -72,7 +72,7 @@ class ProfileSection(Section):
 
 
 def _profile(rung: RungFinding, name: str, most: int) -> Details:
-    stacks = rung.exhibits.stacks
+    stacks = rung.recordings.stacks
     title = f"Processor time on {rung.rung.name}"
     samples = sum(stack.samples for stack in stacks)
     figure = Figure(
@@ -88,7 +88,7 @@ def _profile(rung: RungFinding, name: str, most: int) -> Details:
 
 
 def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Details:
-    first, second = before.exhibits.stacks, rung.exhibits.stacks
+    first, second = before.recordings.stacks, rung.recordings.stacks
     scales, unit = _scales(before, rung)
     title = f"Processor time {unit}, {rung.rung.name} against {before.rung.name}"
     graph = difference_graph(
@@ -132,7 +132,7 @@ def _scales(before: RungFinding, rung: RungFinding) -> tuple[Scales, str]:
 
     The kernel's account of processor time is exact where samples may be lost.
     """
-    shares = by_share(before.exhibits.stacks, rung.exhibits.stacks)
+    shares = by_share(before.recordings.stacks, rung.recordings.stacks)
     first_s, second_s = _cpu_s(before), _cpu_s(rung)
     if not first_s or not second_s:
         return shares, "by its shares"
@@ -145,7 +145,7 @@ def _cpu_s(rung: RungFinding) -> float | None:
 
 
 def _missing(rung: RungFinding) -> Mapping[str, str]:
-    found = rung.exhibits.missing
+    found = rung.recordings.missing
     return {what: why for what, why in found.items() if what.startswith(_PROFILE)}
 
 

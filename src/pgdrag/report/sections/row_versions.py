@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pgdrag.findings.values import Findings
-from pgdrag.model.exhibits import Series
+from pgdrag.model.recordings import Series
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (
     Align,
@@ -134,7 +134,7 @@ def _each(seen: LookedAt, name: str) -> str:
         return ""
     ends = [
         (one.values[-1], one.label.partition(": ")[2].removeprefix("public."))
-        for one in seen.exhibits.series
+        for one in seen.recordings.series
         if one.name.startswith(f"{name}_of_") and one.values
     ]
     largest = sorted(ends, reverse=True)[:_NAMED_INDEXES]

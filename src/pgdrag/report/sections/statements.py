@@ -28,7 +28,7 @@ class StatementsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """pg_stat_statements was loaded somewhere."""
-        return any(rung.exhibits.statements for rung in findings.rungs)
+        return any(rung.recordings.statements for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return a table a rung."""
@@ -39,17 +39,17 @@ class StatementsSection(Section):
             "Time is the server's, in executing the statement, and in planning it where that is tracked.",
             Tone.MUTED,
         )
-        told = [rung for rung in findings.rungs if rung.exhibits.statements]
+        told = [rung for rung in findings.rungs if rung.recordings.statements]
         tables = [x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous))]
         return (intro, *tables)
 
 
 def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
-    has_before = previous is not None and bool(previous.exhibits.statements)
+    has_before = previous is not None and bool(previous.recordings.statements)
     changes = statement_changes(
-        previous.exhibits.statements if previous is not None else (),
+        previous.recordings.statements if previous is not None else (),
         committed_in_middle(findings, previous) if previous is not None else 0,
-        rung.exhibits.statements,
+        rung.recordings.statements,
         committed_in_middle(findings, rung),
     )
     against = f"against {rung.previous}" if has_before else ""

@@ -26,8 +26,8 @@ class StepsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture as soon as one rung has a number beside the baseline's."""
-        is_told = any(rung.to_baseline is not None for rung in findings.rungs)
-        return findings.has_rungs and is_told
+        is_significant = any(rung.to_baseline is not None for rung in findings.rungs)
+        return findings.has_rungs and is_significant
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the chart; the table of the rungs says the same in words."""

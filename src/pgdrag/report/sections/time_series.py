@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, counted, listed
 from pgdrag.findings.values import LADDER, Findings, RungFinding
-from pgdrag.model.exhibits import Event
+from pgdrag.model.recordings import Event
 from pgdrag.report.document import (
     Align,
     Block,
@@ -92,7 +92,7 @@ class _Drawing:
     """The pictures of several recordings, as fine as leaves the whole file small."""
 
     def __init__(self, rungs: Sequence[RungFinding], *, room_bytes: float) -> None:
-        numbers = [len(x) for one in rungs for x in events_by_kind(one.exhibits.events).values()]
+        numbers = [len(x) for one in rungs for x in events_by_kind(one.recordings.events).values()]
         marks = points_of_each(numbers, most=100, least=10, in_all=400)
         whole = {one.rung.name: recording_of(one, marks) for one in rungs}
         self.detail, names = fitted(
@@ -155,7 +155,7 @@ def _text(recordings: Sequence[Recording]) -> str:
 def _events(shown: Sequence[RungFinding]) -> list[Block]:
     blocks: list[Block] = []
     for rung in shown:
-        if events := rung.exhibits.events:
+        if events := rung.recordings.events:
             of = f" of {rung.rung.name}" if len(shown) > 1 else ""
             table = _each(events, of) if len(events) <= _FEW else _by_kind(events, of)
             words = f"{counted(sum(one.count for one in events), 'event')}{of}"
@@ -213,7 +213,7 @@ def _missing(rungs: Sequence[RungFinding]) -> list[Block]:
     """Return once what collectors could not bring, and of which rungs where not of all."""
     lacking: dict[tuple[str, str], list[str]] = {}
     for rung in rungs:
-        for one in rung.exhibits.missing.items():
+        for one in rung.recordings.missing.items():
             lacking.setdefault(one, []).append(rung.rung.name)
     if not lacking:
         return []

@@ -54,7 +54,7 @@ def _per_transaction(findings: Findings, rung: RungFinding) -> Waits:
     committed = committed_in_middle(findings, rung)
     if not committed:
         return {}
-    return {(one.backend_type, one.wait): one.time_s / committed for one in rung.exhibits.waits}
+    return {(one.backend_type, one.wait): one.time_s / committed for one in rung.recordings.waits}
 
 
 def _heading(rung: RungFinding, before: Waits) -> Heading:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from pgdrag.findings.plan_nodes import node_words
-from pgdrag.model.exhibits import (
-    Exhibits,
+from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import (
     PageStrip,
     Plan,
     ProcessIoUse,
+    Recordings,
     Series,
     StatementPlan,
     StatementUse,
     UpdateLook,
 )
-from pgdrag.model.measurement import Measurement
 
 QUERY = "SELECT n FROM simulated WHERE id < $1"
 UPDATE = "UPDATE simulated SET n = n + $1 WHERE id < $2"
 
 
-def simulated_exhibits(measurement: Measurement, *, is_slowed: bool) -> Exhibits:
-    """Return exhibits of a server that reads its table by an index, or whole where it was slowed."""
+def simulated_recordings(measurement: Measurement, *, is_slowed: bool) -> Recordings:
+    """Return recordings of a server that reads its table by an index, or whole where it was slowed."""
     committed = measurement.total.committed
     busy_s = measurement.elapsed_s * 0.5
     use = StatementUse(QUERY, committed, committed, busy_s, None, committed, 0, 0, 0, 0)
     plan = _plan(is_slowed=is_slowed)
     plans = StatementPlan(QUERY, plan, plan, _run(plan), transaction="simulated")
     io = ProcessIoUse("sessions", 2 * committed, committed, 2 * 8192 * committed, 8192 * committed)
-    return Exhibits(
+    return Recordings(
         statements=(use,) if committed else (),
         plans=(plans,),
         process_io=(io,) if committed else (),

@@ -1,6 +1,6 @@
 """What does a collector bring beside its numbers? What happened when, and tables that say more than a sum.
 
-An `Observation` is one number over the measured window, and all verdicts are made of those. Exhibits
+An `Observation` is one number over the measured window, and all verdicts are made of those. Recordings
 are for looking closer: series, events, profiles. Each is a frozen value; times are seconds from the
 window's start and may be negative, or beyond its end, where something began before or ended after.
 """
@@ -230,7 +230,7 @@ class UpdateLook:
 
 
 @dataclass(frozen=True)
-class Exhibits:
+class Recordings:
     """All that collectors brought from one trial beside numbers.
 
     Attributes:
@@ -252,10 +252,10 @@ class Exhibits:
         return any(getattr(self, one.name) for one in fields(self))
 
 
-def together(parts: Iterable[Exhibits]) -> Exhibits:
+def together(parts: Iterable[Recordings]) -> Recordings:
     """Return what several collectors brought as one."""
     parts = tuple(parts)
-    return Exhibits(
+    return Recordings(
         series=tuple(x for part in parts for x in part.series),
         events=tuple(sorted((x for part in parts for x in part.events), key=lambda x: x.start_s)),
         waits=tuple(x for part in parts for x in part.waits),
