@@ -56,7 +56,7 @@ def test_boundary_and_knee_are_found():
     assert math.isclose(found.curve.slope, 0.6, rel_tol=0.15)
     # Noise of 3 % and two trials each: the repeats of all values make each of them known to 5 %.
     assert all(x.tps.high / x.tps.low < 1.15 for x in found.values if x.tps)
-    assert "at 2MB it does not (no unpinned buffers available)" in findings.answer
+    assert "2MB does not work (no unpinned buffers available)" in findings.answer
     assert "Throughput rises up to about 128MB" in findings.answer
     assert "4MB" in terminal_text(findings, width=80)
 

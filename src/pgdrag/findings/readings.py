@@ -13,7 +13,7 @@ import scipy
 
 from pgdrag.findings.combine import rate_of
 from pgdrag.model import Outcome, Result, Treatment
-from pgdrag.stats.rates import rate_interval, within_spread
+from pgdrag.stats.rates import TrialRate, rate_interval, within_spread
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,26 @@ def log_rate(commits: float, time_s: float) -> tuple[float, float]:
     return mean, float(scipy.special.polygamma(1, shape))
 
 
+def rate_if_numbered(result: Result) -> TrialRate | None:
+    """Return a result's throughput, nothing committed included; None where it says nothing of it."""
+    measured = result.measurement
+    is_numbered = result.outcome in (Outcome.MEASURED, Outcome.STALLED)
+    if not is_numbered or measured is None or measured.elapsed_s <= 0:
+        return None
+    return rate_of(result, measured)
+
+
+def rates_of(results: Iterable[Result]) -> list[TrialRate]:
+    """Return the throughput of those results that have a number."""
+    found = (rate_if_numbered(result) for result in results)
+    return [rate for rate in found if rate is not None]
+
+
 def reading(result: Result) -> Reading | None:
     """Return what a result says of throughput; None where it has no number."""
-    measured = result.measurement
-    if (
-        result.outcome not in (Outcome.MEASURED, Outcome.STALLED)
-        or measured is None
-        or measured.elapsed_s <= 0
-    ):
+    trial, rate = result.trial, rate_if_numbered(result)
+    if rate is None:
         return None
-    trial, rate = result.trial, rate_of(result, measured)
     if rate.committed == 0:
         bound = rate_interval(rate).high
         return Reading(math.log(bound), 0.0, True, trial.block, trial.is_brief)

@@ -8,8 +8,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.designs.boundary.course import BoundaryCourse
-from pgdrag.model import Block, Forecast, Result, Rung
+from pgdrag.designs.boundary.curve import Step, Tries, search, spread
+from pgdrag.findings.readings import reading
+from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung
+
+_NAME_LENGTH = 60  # of a treatment, at most
 
 
 class BoundaryParameters(DesignParameters):
@@ -34,6 +37,11 @@ class Boundary(Design):
     """Adaptive: short trials halve what is left of the values; full ones measure the curve above.
 
     A failure is repeated before it is believed, and so is the success of the value found.
+
+    Attributes:
+        setting: name of the setting.
+        values: candidates, ascending, as they are written.
+        treatments: one a value: the first rung's with the setting at that value.
     """
 
     name = "boundary"
@@ -43,22 +51,61 @@ class Boundary(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         assert isinstance(parameters, BoundaryParameters)
-        self._course = BoundaryCourse(
-            self.rungs,
-            parameters.setting,
-            parameters.values,
-            parameters.points,
-            parameters.repeats,
+        factor = next((x.factor for x in rungs[-1].added), ("setting", ""))
+        if parameters.setting:
+            factor = ("setting", parameters.setting)
+        named = [x.value for rung in rungs for x in rung.added if x.factor == factor]
+        self.setting = factor[1]
+        self.values = tuple(dict.fromkeys(parameters.values or named))
+        self.treatments = tuple(
+            rungs[0].treatment.with_levels(_name(self.setting, value), [Level(*factor, value)])
+            for value in self.values
         )
+        self._points, self._repeats = parameters.points, parameters.repeats
+        self._tries = [Tries() for _ in self.values]
+        self._is_measured = False
+
+    @property
+    def step(self) -> Step | None:
+        """Where the search stands; None: there are no values."""
+        return search(self._tries) if self.values else None
 
     def ask(self) -> Block:
-        """Return the next value to try, or the points of the curve; nothing once that was measured."""
-        return self._course.ask()
+        """Return the next value to try, or the points of the curve; nothing once that is measured."""
+        step = self.step
+        if step is not None and step.next is not None:
+            return Block((self.treatments[step.next],), is_brief=True)
+        if step is None or step.smallest is None or self._is_measured:
+            return Block()
+        places = spread(step.smallest, len(self.values), self._points)
+        return Block(tuple(self.treatments[at] for at in places for _ in range(self._repeats)))
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take what became of them."""
-        self._course.tell(results)
+        """Count the trials that worked and those that failed; the curve's decide nothing."""
+        places = {treatment.identity: at for at, treatment in enumerate(self.treatments)}
+        for result in results:
+            if result.trial.is_brief:
+                at = places[result.trial.treatment.identity]
+                self._tries[at] = self._tries[at].after(has_worked=works(result))
+            else:
+                self._is_measured = True
 
     def forecast(self) -> Forecast:
         """Return how many trials are still to come."""
-        return self._course.forecast()
+        block = self.ask()
+        count = len(block.treatments)
+        if not block.is_brief:
+            return Forecast(count, count)
+        halvings = len(self.values).bit_length()
+        return Forecast(0, self._points * self._repeats, 1, 2 * halvings + 8)
+
+
+def works(result: Result) -> bool:
+    """Tell whether the workload ran: something was committed."""
+    found = reading(result)
+    return result.outcome is Outcome.MEASURED and found is not None and not found.is_bound
+
+
+def _name(setting: str, value: str) -> str:
+    text = f"{setting} = {value}"
+    return text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"

@@ -1,13 +1,13 @@
 """How small may a value be, and from where on does more of it gain nothing?
 
 Two questions, one after the other: a bisection over candidate values for the smallest that works, which
-bears trials that fail by chance; then a curve over the values that work, and the place of its knee.
+tolerates trials that fail by chance; then a curve over the values that work, and its knee.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,16 +18,28 @@ from pgdrag.stats.distributions import f_beyond, f_quantile
 
 Floats = npt.NDArray[np.float64]
 
-FAILURES = 2  # of a value before it is believed not to work
-SUCCESSES = 2  # of the smallest value before it is believed to work
+FAILURES = 2  # more than successes, before a value is believed not to work
+SUCCESSES = 2  # of the smallest value, before it is believed to work
+MOST_TRIES = 5  # of a value; the majority decides then
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Trials of one value that worked, and that failed."""
+class Tries:
+    """How many trials of one value worked, and how many failed."""
 
     worked: int = 0
     failed: int = 0
+
+    def after(self, *, has_worked: bool) -> Tries:
+        """Return the same with one more trial."""
+        return Tries(self.worked + has_worked, self.failed + (not has_worked))
+
+    def verdict(self, *, is_final: bool = False) -> bool | None:
+        """Tell whether the value works; None: another trial is needed."""
+        lead = self.worked - self.failed
+        if lead <= -FAILURES or self.worked + self.failed >= MOST_TRIES:
+            return lead > 0
+        return True if lead >= (SUCCESSES if is_final else 1) else None
 
 
 class State(StrEnum):
@@ -46,71 +58,46 @@ class Step:
     Attributes:
         next: place of the value to try now; None: the search is over.
         smallest: place of the smallest value that works; None: there is none, or it is not known yet.
-        largest_failing: place of the largest value below it that does not; None: there is none.
-        is_flaky: places that worked in one trial and failed in another.
+        failing: place of the largest value below it that does not work; None: there is none.
     """
 
     state: State
     next: int | None
     smallest: int | None
-    largest_failing: int | None
-    is_flaky: tuple[int, ...]
+    failing: int | None
 
 
-def search(count: int, tallies: Mapping[int, Tally]) -> Step:
-    """Return where the search over values 0 … count - 1, ascending, stands.
+def search(tries: Sequence[Tries]) -> Step:
+    """Return where the search over the values, ascending, stands.
 
-    The largest comes first, then the smallest, then the middle of what is left. A value fails only when
-    two more of its trials failed than worked; the smallest that works must have worked twice. What
-    works is taken to work above, too.
+    The largest comes first, then the smallest, then the middle of what is left. A value fails when two
+    more of its trials failed than worked; the smallest that works must have worked twice. A value above
+    one that works is assumed to work.
     """
-    assert count > 0, "no values"
-    flaky = tuple(at for at, x in sorted(tallies.items()) if x.worked and x.failed)
-    top = _verdict(tallies.get(count - 1))
-    if top is None:
-        return Step(State.SEARCHING, count - 1, None, None, flaky)
-    if not top:
-        return Step(State.NONE_WORKS, None, None, count - 1, flaky)
-    low, high, wanted = _halved(count, tallies)
-    if wanted is not None:
-        return Step(State.SEARCHING, wanted, high, low if low >= 0 else None, flaky)
-    # The one that was found must work again; where it then fails, the next larger one is found.
-    for at in range(high, count):
-        works = _verdict(tallies.get(at), is_final=True)
-        below = at - 1 if at > 0 else None
-        if works is None:
-            return Step(State.SEARCHING, at, at, below, flaky)
-        if works:
-            return Step(State.ALL_WORK if at == 0 else State.FOUND, None, at, below, flaky)
-    return Step(State.NONE_WORKS, None, None, count - 1, flaky)
-
-
-def _halved(count: int, tallies: Mapping[int, Tally]) -> tuple[int, int, int | None]:
-    """Return the largest place that fails (-1: none), the smallest that works, and what to try between."""
-    low, high = -1, count - 1
-    if count > 1:
-        bottom = _verdict(tallies.get(0))
-        if bottom is None:
-            return low, high, 0
-        low, high = (-1, 0) if bottom else (0, high)
+    assert tries, "no values"
+    top = len(tries) - 1
+    works = tries[top].verdict()
+    if works is None:
+        return Step(State.SEARCHING, top, None, None)
+    if not works:
+        return Step(State.NONE_WORKS, None, None, top)
+    # `low` fails (-1: nothing does) and `high` works; the smallest value is the first to be tried between.
+    low, high, middle = -1, top, 0
     while high - low > 1:
-        middle = (low + high) // 2
-        works = _verdict(tallies.get(middle))
+        works = tries[middle].verdict()
         if works is None:
-            return low, high, middle
+            return Step(State.SEARCHING, middle, high, low if low >= 0 else None)
         low, high = (low, middle) if works else (middle, high)
-    return low, high, None
-
-
-def _verdict(tally: Tally | None, *, is_final: bool = False) -> bool | None:
-    """Tell whether a value works; None: another trial is wanted."""
-    tally = tally or Tally()
-    lead = tally.worked - tally.failed
-    if lead <= -FAILURES or tally.worked + tally.failed >= 5:
-        return lead > 0
-    if lead >= (SUCCESSES if is_final else 1):
-        return True
-    return None
+        middle = (low + high) // 2
+    # The value found must work again; where it then fails, the next larger one is tried.
+    for at in range(high, top + 1):
+        works = tries[at].verdict(is_final=True)
+        failing = at - 1 if at > 0 else None
+        if works is None:
+            return Step(State.SEARCHING, at, at, failing)
+        if works:
+            return Step(State.ALL_WORK if at == 0 else State.FOUND, None, at, failing)
+    return Step(State.NONE_WORKS, None, None, top)
 
 
 def spread(first: int, count: int, points: int) -> tuple[int, ...]:
@@ -129,7 +116,7 @@ class KneeVerdict(StrEnum):
 
     KNEE = "knee"  # rises, then stays
     RISING = "still rising"  # up to the largest value
-    FLAT = "flat"  # no value is told from another
+    FLAT = "flat"  # no significant difference between values
     UNKNOWN = "unknown"  # too few points
 
 
@@ -138,18 +125,20 @@ class Knee:
     """A rising line that becomes level, on logarithms of value and throughput.
 
     Attributes:
-        at: the value from which on more gains nothing; None without a knee.
-        low, high: its profile interval, held within the values tried.
+        at: the smallest value tried that lies at or above the knee, as it is written; None without one.
+        size: the knee itself, as a number; None without one.
+        low, high: its 95 % profile interval, held within the values tried.
         slope: of the rising part: 0.5 is a gain of 41 % for each doubling; None where there is none.
         plateau_per_s: throughput beyond the knee, or at the largest value.
     """
 
     verdict: KneeVerdict
-    at: float | None
-    low: float | None
-    high: float | None
-    slope: float | None
-    plateau_per_s: float | None
+    at: str | None = None
+    size: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope: float | None = None
+    plateau_per_s: float | None = None
 
 
 def knee(values: Sequence[float], logs: Sequence[float], *, confidence: float = 0.95) -> Knee:
@@ -160,44 +149,36 @@ def knee(values: Sequence[float], logs: Sequence[float], *, confidence: float = 
         logs: logarithm of its throughput.
 
     Returns:
-        A knee only where the curve is told from a level one, and its place from the largest value.
+        A knee only where the curve differs significantly from a level one, and the knee from the largest
+        value. `at` is left to the caller.
 
     Source: segmented regression by profile over the break (Lerman 1980), the second segment level; the
-    interval holds every break that an F test does not refuse.
+    interval holds every break that an F test does not reject.
     """
     x, y = np.log(np.asarray(values, dtype=float)), np.asarray(logs, dtype=float)
     if len(np.unique(x)) < 3 or len(x) < 5:
-        return Knee(KneeVerdict.UNKNOWN, None, None, None, None, None)
+        return Knee(KneeVerdict.UNKNOWN)
     dof = len(x) - 3
     breaks = np.linspace(float(x.min()), float(x.max()), 201)[1:]
-    errors = _fits(x, y, breaks)[0]
     # Once more around the best, as finely as the interval may be narrow.
-    near = int(np.argmin(errors))
-    ends = (float(breaks[max(near - 2, 0)]), float(breaks[min(near + 2, len(breaks) - 1)]))
+    near = int(np.argmin(_fits(x, y, breaks)[0]))
+    ends = float(breaks[max(near - 2, 0)]), float(breaks[min(near + 2, len(breaks) - 1)])
     breaks = np.unique(np.concatenate([breaks, np.linspace(*ends, 401)]))
     errors, plateaus, slopes = _fits(x, y, breaks)
     best = int(np.argmin(errors))
     level = float(((y - y.mean()) ** 2).sum())
     least = max(float(errors[best]), 1e-12 * max(level, 1e-12))
-    plateau, slope = float(plateaus[best]), float(slopes[best])
+    slope, top = float(slopes[best]), math.exp(plateaus[best])
     # Two parameters more than a level line: break and slope.
     p_flat = f_beyond((level - least) / 2 / (least / dof), 2, dof)
     if p_flat > 1 - confidence or slope <= 0:
-        return Knee(KneeVerdict.FLAT, None, None, None, None, float(math.exp(y.mean())))
-    limit = least * (1 + f_quantile(confidence, 1, dof) / dof)
-    inside = breaks[errors <= limit]
-    low, high = float(inside.min()), float(inside.max())
-    if high >= float(x.max()) - 1e-9:
-        top = math.exp(plateau)
-        return Knee(KneeVerdict.RISING, None, math.exp(low), None, slope, top)
-    return Knee(
-        KneeVerdict.KNEE,
-        math.exp(float(breaks[best])),
-        math.exp(low),
-        math.exp(high),
-        slope,
-        math.exp(plateau),
-    )
+        return Knee(KneeVerdict.FLAT, plateau_per_s=math.exp(y.mean()))
+    inside = breaks[errors <= least * (1 + f_quantile(confidence, 1, dof) / dof)]
+    low, high = math.exp(inside.min()), math.exp(inside.max())
+    if inside.max() >= x.max() - 1e-9:
+        return Knee(KneeVerdict.RISING, low=low, slope=slope, plateau_per_s=top)
+    size = math.exp(breaks[best])
+    return Knee(KneeVerdict.KNEE, None, size, low, high, slope, top)
 
 
 def _fits(x: Floats, y: Floats, breaks: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,14 +1,14 @@
-"""The curve of a setting: where it fails, where it rises, and from where on more gains nothing."""
+"""How does a boundary read? Where a setting fails, where its curve rises, and where more gains nothing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.designs.boundary.analysis import BoundaryFinding, ValueTried
-from pgdrag.designs.boundary.curve import KneeVerdict
-from pgdrag.english import counted
+from pgdrag.designs.boundary.curve import KneeVerdict, State
+from pgdrag.designs.boundary.findings import BoundaryFinding, ValueTried
+from pgdrag.english import counted, listed
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING, bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Paragraph, Table, Tone
@@ -43,6 +43,80 @@ class BoundarySection(Section):
         return (_table(found), *_knee(found))
 
 
+def answer(found: BoundaryFinding) -> str:
+    """Return boundary and knee in one to three sentences."""
+    return f"{_boundary_words(found)} {_knee_words(found)}".strip()
+
+
+def warnings(found: BoundaryFinding) -> Iterator[str]:
+    """Yield what may be wrong with it, each with the remedy still untried."""
+    flaky = [x.value for x in found.values if x.worked and x.failed]
+    if flaky:
+        yield (
+            f"{listed(flaky)} worked in one trial and failed in another; choose a value well above the "
+            "boundary"
+        )
+    if found.state == State.FOUND and found.candidates > 1:
+        yield (
+            "values above the boundary are assumed to work, and values between those tried were not tested"
+        )
+    if found.curve.verdict is KneeVerdict.UNKNOWN and any(x.tps for x in found.values):
+        yield "too few values work to locate a knee; try more values, closer together"
+
+
+def _boundary_words(found: BoundaryFinding) -> str:
+    name = found.setting
+    match found.state:
+        case State.FOUND:
+            why = next((x.reason for x in found.values if x.value == found.failing), "")
+            because = f" ({why})" if why else ""
+            return (
+                f"The smallest value of {name} that works is {found.smallest}; {found.failing} does not "
+                f"work{because}."
+            )
+        case State.ALL_WORK:
+            return f"Every value of {name} tried works, from {found.smallest} up."
+        case State.NONE_WORKS:
+            why = next((x.reason for x in reversed(found.values) if x.reason), "")
+            return f"No value of {name} tried works" + (f": {why}." if why else ".")
+        case State.SEARCHING:
+            tried = f"{len(found.values)} of {counted(found.candidates, 'value')}"
+            return f"No answer yet: {tried} of {name} tried."
+        case _:
+            return "No answer: there are no values to try."
+
+
+def _knee_words(found: BoundaryFinding) -> str:
+    curve = found.curve
+    match curve.verdict:
+        case KneeVerdict.KNEE:
+            assert curve.plateau_per_s is not None
+            return (
+                f"Throughput rises up to about {curve.at} ({_bounds_words(found)}), to "
+                f"{format_rate(curve.plateau_per_s)}; more {found.setting} brings no significant gain."
+            )
+        case KneeVerdict.RISING:
+            largest = found.values[-1].value
+            return f"No knee: throughput still rises at {largest}, the largest value tried."
+        case KneeVerdict.FLAT:
+            return "No knee: throughput does not change significantly over the values that work."
+        case _:
+            return ""
+
+
+def _bounds_words(found: BoundaryFinding) -> str:
+    """Return the interval of the knee in values as they were written: those that hold it."""
+    low, high = found.curve.low, found.curve.high
+    assert low is not None
+    assert high is not None
+    sized = [(x.size, x.value) for x in found.values if x.size is not None]
+    below = [value for size, value in sized if size <= low * 1.001]
+    above = [value for size, value in sized if size >= high * 0.999]
+    if not below or not above:
+        return f"95 % CI {format_number(low)} to {format_number(high)}"
+    return f"95 % CI {below[-1]} to {above[0]}"
+
+
 def _picture(found: BoundaryFinding) -> list[Block]:
     shown = [(x, x.tps) for x in found.values if x.tps is not None and x.tps.center > 0]
     if not shown:
@@ -52,16 +126,16 @@ def _picture(found: BoundaryFinding) -> list[Block]:
         ForestRow(x.value, _place(found, x), format_rate(tps.center), _slower(tps, top))
         for x, tps in shown
     ]
-    told = "; ".join(f"{row.name} {row.words}" for row in rows)
+    description = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
-        f"How many times slower than at {largest}, with the 95 % interval of each value's throughput; "
-        "logarithmic scale, further right is slower."
+        f"How many times slower than at {largest}, with each value's 95 % interval. Logarithmic scale; "
+        "further right is slower."
     )
-    return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
+    return [Figure(forest_chart(rows, _TITLE, description), caption, forest_text(rows))]
 
 
 def _slower(tps: Interval, top: float) -> Interval:
-    """Return throughput as so many times below that of the largest value, taken as it is."""
+    """Return how many times slower it is than at the largest value, whose own error is left out."""
     high = top / tps.low if tps.low > 0 else math.inf
     return Interval(top / tps.high, top / tps.center, high, tps.confidence, tps.method)
 
@@ -78,8 +152,8 @@ def _knee(found: BoundaryFinding) -> list[Block]:
         return []
     gain = format_number((2**curve.slope - 1) * 100, significant=2)
     text = (
-        f"Below the knee each doubling of {found.setting} gains {gain} %. A line that rises and then stays "
-        "level, fitted on logarithms; its break has a 95 % profile interval."
+        f"Below the knee each doubling of {found.setting} gains {gain} %. Fitted: a line on logarithms that "
+        "rises and then stays level. The knee's interval is a 95 % profile interval."
     )
     return [Paragraph(text, Tone.MUTED)]
 
