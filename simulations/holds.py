@@ -148,4 +148,4 @@ def _result(
     measured = Measurement(float(WINDOW_S), "deadline", counts, {}, samples, DriverCost(1.0, 1.0))
     trial = Trial(number, number, number, treatment, WorkloadSpec("simulated"), load, seed=1)
     result = Result(trial, Outcome.MEASURED, 0.0, measurement=measured)
-    return replace(result, recordings=Recordings(series=(series,), events=events))
+    return replace(result, recordings=Recordings((series, *events)))

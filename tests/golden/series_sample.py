@@ -80,7 +80,7 @@ def recordings(
             for begin_s in [number * every_s]
         )
         events = tuple(sorted(events, key=lambda event: event.start_s))
-    return Recordings(series=(*waits, *counters), events=events, missing={"slru": "is not there"})
+    return Recordings((*waits, *counters, *events), missing={"slru": "is not there"})
 
 
 def seconds(rate: float, salt: int) -> tuple[Sample, ...]:

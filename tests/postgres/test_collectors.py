@@ -24,6 +24,7 @@ from pgdrag.collectors.database import Database
 from pgdrag.collectors.reads import Reads
 from pgdrag.collectors.scans import Scans
 from pgdrag.collectors.wal import Wal
+from pgdrag.model.recordings import ProcessIoUse
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.log_formats import format_of
 from pgdrag.servers.processes import wait_until
@@ -102,7 +103,9 @@ def test_calls_and_bytes_are_told_apart_by_kind_of_process(any_cluster: Cluster)
         client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
         client.execute("UPDATE rows SET filler = 'x'")
         client.execute("CHECKPOINT")
-    uses = {use.kind: use for use in collector.recordings(Window(1.0, 1, 0.0, 1.0)).process_io}
+    uses = {
+        use.kind: use for use in collector.recordings(Window(1.0, 1, 0.0, 1.0)).of(ProcessIoUse)
+    }
     assert uses["sessions"].read_calls >= 1000
     assert uses["sessions"].written_bytes > ROWS * 80
     assert uses["checkpointer"].write_calls > 0

@@ -42,7 +42,7 @@ def recordings_of(collector: Plans) -> Recordings:
 
 
 def plans_of(cluster: Cluster, *examples: Example) -> Sequence[StatementPlan]:
-    return recordings_of(look(cluster, *examples)).plans
+    return recordings_of(look(cluster, *examples)).of(StatementPlan)
 
 
 def observed(collector: Plans) -> Observation:
@@ -152,7 +152,7 @@ def test_all_together_they_take_no_longer_than_they_may(
 ) -> None:
     monkeypatch.setattr(plans_module, "BUDGET_S", 0.0)
     collector = look(with_rows, READ)
-    (plan,) = recordings_of(collector).plans
+    (plan,) = recordings_of(collector).of(StatementPlan)
     assert plan.missing == "no generic plan: the 0 s for all statements were over"
     assert "for all statements were over" in observed(collector).missing
 

@@ -15,7 +15,7 @@ from pgdrag.collectors.profile import CUT_SHORT, WITHOUT_KERNEL, Profile
 from pgdrag.experiment.questions import PROFILED
 from pgdrag.model import Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
-from pgdrag.model.recordings import Recordings
+from pgdrag.model.recordings import Recordings, Stack
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 
@@ -66,7 +66,7 @@ def test_a_busy_session_that_began_within_the_window_is_most_of_the_profile(
     start(any_cluster)
     found = profile_of_busy(any_cluster)
     types, functions = Counter[str](), Counter[str]()
-    for stack in found.stacks:
+    for stack in found.of(Stack):
         types[stack.frames[0]] += stack.samples
         functions.update(dict.fromkeys(set(stack.frames[1:]), stack.samples))
     assert types.most_common(1)[0][0] == "client backend"
@@ -83,7 +83,7 @@ def test_the_collectors_own_session_is_not_in_it(shared_cluster: Cluster) -> Non
         connection.execute(BUSY.encode())
         profile.after(Observer(shared_cluster, connection))
     found = profile.recordings(FOREVER)
-    assert not [x for x in found.stacks if "generate_series_step_int4" in x.frames]
+    assert not [x for x in found.of(Stack) if "generate_series_step_int4" in x.frames]
 
 
 @pytest.mark.usefixtures("_perf")
@@ -91,7 +91,7 @@ def test_samples_outside_of_the_window_do_not_count(shared_cluster: Cluster) -> 
     profile = Profile()
     with watching(profile, shared_cluster):
         run_in_session(shared_cluster, BUSY)
-    assert profile.recordings(FOREVER).stacks
+    assert profile.recordings(FOREVER).of(Stack)
     (observation,) = profile.observations(FOREVER)
     assert observation.value is not None or "perf_event_paranoid" in observation.missing
     nothing = profile.recordings(Window(1.0, 1, 0.0, 1.0))
@@ -113,7 +113,7 @@ def test_without_perf_the_reason_says_where_it_is_to_be_had(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = profile_of_busy(shared_cluster)
     assert found.missing["profile"].startswith("perf is not installed: it is in the package")
-    assert not found.stacks
+    assert not found.of(Stack)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_perf_that_fails_gives_its_reason(
         script.replace("cat", "/bin/cat"), tmp_path, shared_cluster, monkeypatch
     )
     assert found.missing["profile"].startswith(reason)
-    assert not found.stacks
+    assert not found.of(Stack)
 
 
 def trial_of(treatment: Treatment) -> Trial:
@@ -147,13 +147,13 @@ def trial_of(treatment: Treatment) -> Trial:
 @pytest.mark.usefixtures("_perf")
 def test_a_trial_has_a_profile_where_it_is_asked_for(bench: ServerTrialRunner) -> None:
     result = run_trial(trial_of(Treatment("T", (PROFILED,))), bench)
-    assert result.recordings.stacks
+    assert result.recordings.of(Stack)
     assert "profile_kernel_share" in {one.name for one in result.evidence}
     assert [(x.level.name, x.effective) for x in result.applied] == [("profile", "on")]
 
 
 def test_a_trial_has_none_where_it_is_not(bench: ServerTrialRunner) -> None:
     result = run_trial(trial_of(Treatment("T")), bench)
-    assert not result.recordings.stacks
+    assert not result.recordings.of(Stack)
     assert "profile" not in result.recordings.missing
     assert "profile_kernel_share" not in {one.name for one in result.evidence}

@@ -30,7 +30,7 @@ def recordings_of(collector: Statements) -> Recordings:
 
 
 def use_of(collector: Statements, words: str) -> StatementUse:
-    (found,) = [use for use in recordings_of(collector).statements if words in use.query]
+    (found,) = [use for use in recordings_of(collector).of(StatementUse) if words in use.query]
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_statement_has_its_calls_rows_and_time(any_cluster: Cluster) -> None:
     assert read.io_s is not None
     assert watch["statements_per_transaction"] == 3
     assert watch["execution_s_per_transaction"] == pytest.approx(
-        sum(use.exec_s for use in recordings_of(collector).statements) / 2
+        sum(use.exec_s for use in recordings_of(collector).of(StatementUse)) / 2
     )
     assert watch["planning_s_per_transaction"] > 0
 
@@ -75,7 +75,7 @@ def test_neither_what_came_before_nor_pgdrags_own_statements_are_told(
         observer.query("SELECT count(*) FROM pg_class")
         run_in_session(any_cluster, "SELECT 1")
         collector.after(observer)
-    assert [(use.query, use.calls) for use in recordings_of(collector).statements] == [
+    assert [(use.query, use.calls) for use in recordings_of(collector).of(StatementUse)] == [
         ("SELECT $1", 1)
     ]
 
@@ -123,7 +123,7 @@ def test_an_existing_server_is_left_as_it_is(running_or_not: Cluster) -> None:
         collector.before(observer)
         run_in_session(running_or_not, "SELECT 1")
         collector.after(observer)
-    assert [use.query for use in recordings_of(collector).statements] == ["SELECT $1"]
+    assert [use.query for use in recordings_of(collector).of(StatementUse)] == ["SELECT $1"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pgdrag.collectors import Observer, Window
 from pgdrag.collectors._heap_pages import parse
 from pgdrag.collectors.row_versions import RowVersions
 from pgdrag.model import Observation
-from pgdrag.model.recordings import Recordings
+from pgdrag.model.recordings import PageStrip, Recordings
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 
@@ -125,7 +125,7 @@ def test_without_a_holder_versions_are_pruned_and_chains_stay_short(emptied: Clu
     seen, recordings = look_twice(emptied, 50 * ROWS)
     assert seen["bloat_ratio"].value == 1
     assert seen["index_entries_visited"].value == 1
-    [*_, strip] = recordings.page_strips
+    [*_, strip] = recordings.of(PageStrip)
     assert strip.relation == "public.counters"
     assert strip.pages == strip.pages_read == 1
     assert strip.live == (ROWS,)
@@ -182,7 +182,7 @@ def test_a_table_that_is_too_large_is_read_in_part(
     with holding(emptied):
         run_in_session(emptied, "UPDATE counters SET n = 2")
         seen, recordings = look_twice(emptied, 0)
-    strip = recordings.page_strips[-1]
+    strip = recordings.of(PageStrip)[-1]
     assert strip.pages_read == len(strip.live) == 40 < strip.pages
     assert f"; 40 of {strip.pages:,} pages" in seen["dead_versions_per_row"].detail
     # Each row has the version that the holder may still want.
@@ -221,7 +221,7 @@ def test_several_tables_have_series_of_their_own(emptied: Cluster) -> None:
     sizes = [last["table_bytes_of_public_counters"], last["table_bytes_of_public_other_one"]]
     assert last["table_bytes"] == sum(sizes)
     assert "index_bytes_of_public_counters_pkey" not in last, "there is one index alone"
-    assert {strip.relation for strip in recordings.page_strips} == {
+    assert {strip.relation for strip in recordings.of(PageStrip)} == {
         "public.counters",
         'public."Other One"',
     }
@@ -241,7 +241,7 @@ def test_what_nobody_updates_gives_way_to_the_table_that_the_workload_does(
         collector.after(observer)
         collector.afterwards(observer)
     recordings = collector.recordings(Window(1.0, 1, begin_s, time.time()))
-    assert {strip.relation for strip in recordings.page_strips} == {"public.counters"}
+    assert {strip.relation for strip in recordings.of(PageStrip)} == {"public.counters"}
     assert {len(one.values) for one in recordings.series if one.name == "bloat_ratio"} == {1}
 
 

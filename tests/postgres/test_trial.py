@@ -14,6 +14,7 @@ from pgdrag.errors import ServerError
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput
 from pgdrag.model.load import LoadProfile, Open, Step
+from pgdrag.model.recordings import StatementPlan
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -48,7 +49,11 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(
     assert (seen["wal_bytes_per_transaction"] or 0) > 100
     assert (seen["index_scans_per_transaction"] or 0) > 1
     assert {"restore", "start", "warm up", "measure", "collect", "check"} <= set(result.phases_s)
-    plans = {plan.transaction for plan in result.recordings.plans if plan.generic and plan.custom}
+    plans = {
+        plan.transaction
+        for plan in result.recordings.of(StatementPlan)
+        if plan.generic and plan.custom
+    }
     assert plans == set(result.measurement.transactions)
     assert result.restored is not None
     assert result.restored.bytes > 50_000_000  # the least that a dataset of TPC-C takes

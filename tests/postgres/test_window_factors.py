@@ -49,7 +49,7 @@ class Recorder(Factor):
         return [Applied(Level(self.name, *level), "slow") for level in levels.items()]
 
     def recordings(self, started_unix_s: float) -> Recordings:
-        return Recordings(events=(Event("recording", time.time() - started_unix_s),))
+        return Recordings((Event("recording", time.time() - started_unix_s),))
 
     def undo(self, cluster: Cluster) -> None:
         self.note("undo", cluster)

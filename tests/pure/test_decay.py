@@ -44,7 +44,7 @@ def trial(rates, *, number=1, outcome=Outcome.MEASURED, violations=(), levels=()
         trial=replace(base.trial, treatment=Treatment("A0", levels)),
         measurement=measurement(committed, elapsed_s=float(len(samples)), samples=samples),
         violations=tuple(violations),
-        recordings=Recordings(events=tuple(events)),
+        recordings=Recordings(events),
     )
 
 

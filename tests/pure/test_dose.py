@@ -162,7 +162,7 @@ def with_rates(study, rate, grown):
             replace(
                 result,
                 measurement=replace(result.measurement, samples=samples),
-                recordings=Recordings(series=(series,), events=events),
+                recordings=Recordings((series, *events)),
             )
         )
     return results

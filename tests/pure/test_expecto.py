@@ -39,7 +39,7 @@ def waiting(wait_type: str, *sessions: float, per_second: int = 1) -> Series:
 
 
 def view(samples: tuple[Sample, ...], *series: Series, **rest: float) -> ExpectoFinding:
-    found = expecto_finding(samples, Recordings(series=series), **rest)
+    found = expecto_finding(samples, Recordings(series), **rest)
     assert found is not None
     return found
 
@@ -168,14 +168,14 @@ def test_intervals_without_a_look_and_the_short_rest_of_a_window_are_left_out() 
 
 def test_without_waits_over_time_or_with_too_few_intervals_there_is_no_view() -> None:
     assert expecto_finding(seconds(*[100] * 12), Recordings()) is None
-    assert expecto_finding((), Recordings(series=(waiting("IO", 1.0),))) is None
-    few = Recordings(series=(waiting("IO", *[1.0] * 9),))
+    assert expecto_finding((), Recordings((waiting("IO", 1.0),))) is None
+    few = Recordings((waiting("IO", *[1.0] * 9),))
     assert expecto_finding(seconds(*[100] * 9), few) is None
 
 
 def test_calls_and_rows_a_minute_are_those_of_the_statements() -> None:
     use = StatementUse("SELECT 1", 240, 480, 1.0, None, 0, 0, 0, 0, 0)
-    recordings = Recordings(series=(waiting("IO", *[1.0, 2.0] * 6),), statements=(use, use))
+    recordings = Recordings((waiting("IO", *[1.0, 2.0] * 6), use, use))
     found = expecto_finding(seconds(*[100] * 12), recordings)
     assert found is not None
     assert (found.calls_per_min, found.rows_per_min) == (2400, 4800)
@@ -213,9 +213,7 @@ def text_of(*series: Series, rates: tuple[int, ...]) -> str:
     one = result("A0", sum(rates))
     assert one.measurement is not None
     window = replace(one.measurement, samples=seconds(*rates), elapsed_s=float(len(rates)))
-    run = run_of(
-        [rung("A0")], [replace(one, measurement=window, recordings=Recordings(series=series))]
-    )
+    run = run_of([rung("A0")], [replace(one, measurement=window, recordings=Recordings(series))])
     return render_markdown(find(run)).partition("The view of pg_expecto")[2]
 
 
@@ -242,7 +240,7 @@ def test_what_a_change_added_in_a_place_stands_beside_the_waits_of_that_type() -
         seconds_of = {"on_cpu_s_per_transaction": on_cpu_s, "io_wait_s_per_transaction": io_s}
         evidence = [observation(x, seconds_of.get(x, 0.0), "s/transaction") for x in PLACES]
         one = result(name, 60_000 if at == 0 else 6_000, evidence=evidence, number=at + 1)
-        waits = Recordings(series=(waiting("IO", *[1.0, 2.0] * 30),))
+        waits = Recordings((waiting("IO", *[1.0, 2.0] * 30),))
         results.append(replace(one, recordings=waits))
     text = render_markdown(find(run_of([rung("A0"), rung("A1")], results)))
     shown = text.partition("Wait types on A1")[2]

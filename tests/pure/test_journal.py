@@ -22,8 +22,10 @@ STUDY = simulated_ladder("a", "b", replicates=2)
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
 EXHIBITS = Recordings(
-    series=(Series("wal_bytes_per_s", "WAL", "bytes/s", (1.0, 2.0), (8192.0, 0.0)),),
-    plans=(StatementPlan("SELECT 1", custom={"Node Type": "Result", "Plans": []}),),
+    (
+        Series("wal_bytes_per_s", "WAL", "bytes/s", (1.0, 2.0), (8192.0, 0.0)),
+        StatementPlan("SELECT 1", custom={"Node Type": "Result", "Plans": []}),
+    ),
     missing={"profile": "no perf here"},
 )
 

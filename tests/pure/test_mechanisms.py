@@ -225,7 +225,7 @@ def evidence(*, hit, read, needed=100.0, syscalls=None):
 
 def waits(committed, *, read_s, cpu_s=1e-3):
     return Recordings(
-        waits=(
+        (
             WaitTime("client backend", "IO:DataFileRead", committed * read_s),
             WaitTime("client backend", "", committed * cpu_s),
         )
@@ -361,7 +361,7 @@ def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
         fast = trial("A0", 2 * number - 1, round(60_000 * jitter), hit=0.99, read=1, read_s=1e-4)
         slow = trial("A1", 2 * number, round(10_000 * jitter), hit=0.5, read=50, read_s=1e-4)
         idle = WaitTime("client backend", "Timeout:SpinDelay", 10_000 * 5e-3)
-        slow = replace(slow, recordings=Recordings(waits=(*slow.recordings.waits, idle)))
+        slow = replace(slow, recordings=Recordings((*slow.recordings.of(WaitTime), idle)))
         results += [fast, slow]
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
     assert not found.named

@@ -42,7 +42,7 @@ def found(
 ) -> ReplayFinding | None:
     events = tuple(Event("hold", begin_s, end_s, text) for begin_s, end_s in holds)
     result, measurement = measured
-    result = replace(result, recordings=Recordings(events=events))
+    result = replace(result, recordings=Recordings(events))
     return replay_finding(treatment(captured), [(result, measurement)])
 
 

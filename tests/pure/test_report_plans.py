@@ -44,10 +44,13 @@ def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
     plan = StatementPlan(QUERY, BY_INDEX, BY_INDEX, transaction="stock_level")
     other = StatementPlan(QUERY, WHOLE, WHOLE, RAN, missing, transaction="stock_level")
     sides = (
-        Recordings(plans=(plan,), statements=(use("SELECT 1", 60_000, 6.0),)),
+        Recordings((plan, use("SELECT 1", 60_000, 6.0))),
         Recordings(
-            plans=(other if is_changed else plan,),
-            statements=(use("SELECT 1", 6000, 12.0, wal_bytes=6_000_000), use("SELECT 2", 1, 0.1)),
+            (
+                other if is_changed else plan,
+                use("SELECT 1", 6000, 12.0, wal_bytes=6_000_000),
+                use("SELECT 2", 1, 0.1),
+            )
         ),
     )
     results = [

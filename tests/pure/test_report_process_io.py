@@ -7,12 +7,12 @@ from dataclasses import replace
 from analysis_runs import result, run_of, rung
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
-from pgdrag.model.recordings import ProcessIoUse, Recordings, together
+from pgdrag.model.recordings import ProcessIoUse, Recordings
 from pgdrag.report.markdown import render_markdown
 
-BEFORE = Recordings(process_io=(ProcessIoUse("sessions", 2000, 1000, 1000 * 8192, 0),))
+BEFORE = Recordings((ProcessIoUse("sessions", 2000, 1000, 1000 * 8192, 0),))
 AFTER = Recordings(
-    process_io=(
+    (
         ProcessIoUse("I/O workers", 500, 0, 500 * 8192, 0),
         ProcessIoUse("sessions", 300, 100, 100 * 8192, 100 * 1024),
     )
@@ -47,7 +47,3 @@ def test_a_rung_after_one_that_the_kernel_told_nothing_of_stands_alone() -> None
 def test_where_the_kernel_told_nothing_there_is_no_such_section() -> None:
     text = render_markdown(findings(Recordings(), Recordings()))
     assert "Reads and writes by process" not in text
-
-
-def test_what_several_collectors_brought_is_kept() -> None:
-    assert together((BEFORE, AFTER)).process_io == (*BEFORE.process_io, *AFTER.process_io)

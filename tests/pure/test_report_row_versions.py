@@ -46,18 +46,16 @@ def futile(count: float, took_s: float, pages: float) -> tuple[Observation, ...]
 
 
 SEEN = Recordings(
-    series=(
+    (
         series("dead_versions_per_row", 0.0, 2990.2),
         series("hot_chain_length", 1.0, 1.9),
         series("hot_chain_length_max", 1.0, 12.0),
         series("buffers_per_update", 4, 77),
-    ),
-    page_strips=strips("public.counters"),
-    update_looks=(
+        *strips("public.counters"),
         update(0.0, 4, "sequential scan of counters", has_plan=True),
         update(5.0, 60, "index scan of counters", has_plan=False),
         update(9.0, 75, "index scan of counters", has_plan=True),
-    ),
+    )
 )
 
 
@@ -99,7 +97,7 @@ def test_several_indexes_are_named_with_what_they_came_to() -> None:
         for name, size in sizes.items()
     )
     whole = Series("index_bytes", "size", "bytes", (0.0, 9.0), (8192.0, float(16 << 20)))
-    findings = with_rung(Recordings(series=(whole, *each)))
+    findings = with_rung(Recordings((whole, *each)))
     [_, table, *_] = blocks(findings)
     assert isinstance(table, Table)
     cell = table.rows[0][1]
@@ -166,8 +164,7 @@ def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
 
 
 def test_the_pictures_of_many_rungs_share_their_room() -> None:
-    seen = replace(SEEN, page_strips=strips("public.counters", columns=200, moments=6))
-    findings = with_rung(seen)
+    findings = with_rung(Recordings(strips("public.counters", columns=200, moments=6)))
     rungs: tuple[RungFinding, ...] = findings.rungs * 30
     found = [
         figure.svg
@@ -181,6 +178,6 @@ def test_the_pictures_of_many_rungs_share_their_room() -> None:
 
 
 def test_a_tables_name_is_shown_as_it_is() -> None:
-    page = render_html(with_rung(replace(SEEN, page_strips=strips('public."<b>&"'))))
+    page = render_html(with_rung(Recordings((*SEEN.series, *strips('public."<b>&"')))))
     assert "The pages of public.&#34;&lt;b&gt;&amp;&#34; on" in page
     assert "<b>" not in page

@@ -209,7 +209,7 @@ def test_waits_stand_by_type_of_process_beside_those_of_the_rung_before():
             WaitTime("client backend", "IO:WalSync", time_s),
             WaitTime("checkpointer", "IO:DataFileWrite", 6.0),
         )
-        return replace(result(name, 60_000, number=number), recordings=Recordings(waits=waits))
+        return replace(result(name, 60_000, number=number), recordings=Recordings(waits))
 
     run = run_of([rung("A0"), rung("A1")], [waiting("A0", 6.0, 1), waiting("A1", 60.0, 2)])
     text = render_markdown(find(run))

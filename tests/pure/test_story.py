@@ -68,7 +68,7 @@ def test_a_trials_story_says_how_it_differs_from_its_like():
         WaitTime("client backend", "", 1.0),
     )
     events = (Event("checkpoint", 1.0, 2.0), Event("error", 3.0, count=4))
-    odd = replace(odd, recordings=Recordings(waits=waits, events=events), warnings=("it was late",))
+    odd = replace(odd, recordings=Recordings((*waits, *events)), warnings=("it was late",))
     lines = story(find(run_of([rung("A0")], [*steady, odd])), "3")
     assert lines[0] == "Trial 3: A0, replicate 1, block 1: measured."
     assert "30,000" in lines[1]

@@ -299,7 +299,7 @@ def test_events_are_marks_with_words_and_rows_of_a_table():
         Event("checkpoint", -2.0, 3.5, "84 % of it for WAL volume"),
         Event("error", 4.0, text="40P01", count=17),
     )
-    found = run_with(Recordings(events=events, missing={"host": "not this machine"}))
+    found = run_with(Recordings(events, missing={"host": "not this machine"}))
     assert figures(found)[0].recording.marks == (
         Mark("checkpoint", -2.0, 3.5, "84 % of it for WAL volume", colour=1),
         Mark("error", 4.0, None, "40P01", count=17, colour=3),
@@ -320,7 +320,7 @@ def test_events_are_marks_with_words_and_rows_of_a_table():
 def test_more_events_than_can_be_told_apart_are_marks_for_several_and_a_row_a_kind():
     many = [Event("vacuum", at / 100, at / 100 + 0.02, f"table {at}") for at in range(1000)]
     many[500] = replace(many[500], end_s=7.0)
-    found = run_with(Recordings(events=(Event("vacuum", -1.0, -0.5, "first"), *many)))
+    found = run_with(Recordings((Event("vacuum", -1.0, -0.5, "first"), *many)))
     marks = figures(found)[0].recording.marks
     assert len(marks) <= 100
     assert sum(mark.count for mark in marks) == 1001

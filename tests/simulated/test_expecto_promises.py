@@ -40,7 +40,7 @@ def test_a_whole_view_of_a_trial_of_noise_tells_no_relation_where_the_published_
             Series(f"{name}_sessions", name, "count", times, tuple(20 + noise(rng, 60, 0.5)))
             for name in names
         )
-        found = expecto_finding(samples, Recordings(series=series))
+        found = expecto_finding(samples, Recordings(series))
         assert found is not None
         assert len(found.wait_types) == len(names)
         told += any(one.q is not None and one.q <= 0.05 for one in found.wait_types)

@@ -119,7 +119,7 @@ class CounterCollector(Collector):
 
     def recordings(self, window: Window) -> Recordings:
         """Return the series: differences of neighbouring readings, each by its own time."""
-        return Recordings(series=tuple(self._series(window)))
+        return Recordings(self._series(window))
 
     def _series(self, window: Window) -> Iterator[Series]:
         for drawn in self.drawn:

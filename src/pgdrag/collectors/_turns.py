@@ -45,7 +45,7 @@ class Turns:
         """Return every turn that was had whole, as an event."""
         offset_s = self._began_unix_s - window_started_unix_s
         whole = int((self._ended_unix_s - self._began_unix_s) / TURN_S)
-        return Recordings(events=tuple(self._events(self._drawn[:whole], offset_s)))
+        return Recordings(self._events(self._drawn[:whole], offset_s))
 
     def _events(self, turns: Sequence[bool], offset_s: float) -> list[Event]:
         return [

@@ -241,7 +241,7 @@ class Autovacuum(LogCollector):
     def recordings(self, window: Window) -> Recordings:
         """Return each vacuum and each analyze that ran within the window."""
         vacuums = _events("vacuum", self._vacuums, window)
-        return Recordings(events=(*vacuums, *_events("analyze", self._analyzes, window)))
+        return Recordings((*vacuums, *_events("analyze", self._analyzes, window)))
 
     def _from_counters(self, unseen: Unseen) -> Sequence[Observation]:
         moved = self.moved()

@@ -128,7 +128,7 @@ class Checkpoints(LogCollector):
             for start_s, end_s in [_span(run, window)]
             if start_s <= window.finished_unix_s and end_s >= window.started_unix_s
         )
-        return Recordings(events=in_groups(events, window))
+        return Recordings(in_groups(events, window))
 
     def _time_share(self, window: Window) -> Observation:
         if not self._has_times:

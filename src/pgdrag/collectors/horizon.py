@@ -118,7 +118,7 @@ class Horizon(Collector):
         """Return each holder of two seconds or more, and the age of the oldest over the window."""
         events = in_groups(self._events(window), window)
         if not self._ages:
-            return Recordings(events=events)
+            return Recordings(events)
         times_s, ages = zip(*self._ages, strict=True)
         series = Series(
             "horizon_age_transactions",
@@ -127,7 +127,7 @@ class Horizon(Collector):
             tuple(at - window.started_unix_s for at in times_s),
             tuple(float(age) for age in ages),
         )
-        return Recordings(series=(series,), events=events)
+        return Recordings((series, *events))
 
     def _events(self, window: Window) -> Iterator[Event]:
         for one in self._holdings:

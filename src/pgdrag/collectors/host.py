@@ -158,7 +158,7 @@ class Host(CounterCollector):
         """Return the series, and those of moments and not of intervals: run queue, memory."""
         drawn = super().recordings(window)
         moments = (*self._run_queue_series(window), *self._memory_series(window))
-        return replace(drawn, series=(*drawn.series, *moments))
+        return Recordings((*drawn.series, *moments))
 
     def _run_queue_series(self, window: Window) -> Iterator[Series]:
         if self._runnable:

@@ -177,12 +177,12 @@ class Messages(LogCollector):
             for state, errors in self._errors.items()
         )
         return Recordings(
-            series=super().recordings(window).series,
-            events=(
+            (
+                *super().recordings(window).series,
                 *(event for events in of_errors for event in events),
                 *in_groups(_wait_events(self._waits, window), window),
                 *in_groups(_file_events(self._files, window), window),
-            ),
+            )
         )
 
     def _bytes(self, window: Window) -> int | Unseen:

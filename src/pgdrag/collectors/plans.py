@@ -81,7 +81,7 @@ class Plans(Collector):
         plans = self._plans
         if isinstance(plans, Unseen):
             return Recordings(missing={self.name: plans.reason})
-        return Recordings(plans=tuple(plans))
+        return Recordings(plans)
 
 
 def _look(observer: Observer) -> Sequence[StatementPlan]:

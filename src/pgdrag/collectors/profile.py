@@ -107,7 +107,7 @@ class Profile(Collector):
         if not samples:
             why = "no process of the server was seen on a processor"
             return Recordings(missing={self.name: why})
-        return Recordings(stacks=fold(samples, self._types), missing=self._doubts)
+        return Recordings(fold(samples, self._types), missing=self._doubts)
 
     def _begin(self, observer: Observer) -> _Recording:
         postmaster = observer.postmaster()

@@ -123,9 +123,7 @@ class Reads(CounterCollector):
         left = {name: max(0, count - getattr(named, name)) for name, count in moved.items()}
         kinds = sorted(self._by_kind.items(), key=lambda each: -_calls(each[1]))
         uses = [_use(kind, io) for kind, io in (*kinds, ("not attributed", ProcessIo(**left)))]
-        return Recordings(
-            process_io=tuple(use for use in uses if use.read_calls or use.write_calls)
-        )
+        return Recordings(use for use in uses if use.read_calls or use.write_calls)
 
     def _split(self, read_calls: int) -> str:
         """Who made the calls: the total is exact, the split misses the end of each short life."""

@@ -136,8 +136,7 @@ class RowVersions(Collector):
         if self._densities:
             series.append(_series(*_DENSITY, "ratio", self._densities, window))
         return Recordings(
-            series=tuple(one for one in series if one.values),
-            page_strips=self._strips.chosen(window.started_unix_s),
+            (*(one for one in series if one.values), *self._strips.chosen(window.started_unix_s))
         )
 
     def _entries(self) -> Observation:

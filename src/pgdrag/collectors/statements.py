@@ -136,7 +136,7 @@ class Statements(Collector):
         if isinstance(uses, Unseen):
             return Recordings(missing={self.name: uses.reason})
         ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
-        return Recordings(statements=tuple(ranked[:MOST_STATEMENTS]))
+        return Recordings(ranked[:MOST_STATEMENTS])
 
     def _moved(self) -> Sequence[StatementUse] | Unseen:
         """Return what statements came to between the readings, those alike in text together."""

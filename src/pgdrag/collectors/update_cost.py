@@ -146,7 +146,7 @@ class UpdateCost(Collector):
             for look in one.looks:
                 by_query.setdefault(look.query, []).append(replace(look, at_s=at_s))
         shown = [one for looks in by_query.values() for one in some_of(looks)]
-        return Recordings(series=(self._series(window),), update_looks=tuple(shown))
+        return Recordings((self._series(window), *shown))
 
     def _series(self, window: Window) -> Series:
         """Return the mean over the statements of each round; a round that lacks one would not compare."""

@@ -92,7 +92,7 @@ class WaitProfile(Collector):
         seen = _within(watched, window)
         if isinstance(seen, Unseen):
             return Recordings(missing={self.name: seen.reason})
-        return Recordings(waits=_profile(seen, window), series=tuple(_series(seen, window)))
+        return Recordings((*_profile(seen, window), *_series(seen, window)))
 
     def _busy_workers(self, seen: Sequence[Waits] | Unseen) -> Observation:
         """Return how many of the I/O workers were at work, of all that there are."""

@@ -131,7 +131,7 @@ class HeldHorizon(Factor):
             end = tidying.ended_unix_s
             end_s = None if end is None else end - started_unix_s
             events.append(Event(TIDYING, begin_s, end_s, tidying.words))
-        return Recordings(events=tuple(events))
+        return Recordings(events)
 
     def account(self, cluster: Cluster) -> str:
         """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""

@@ -43,6 +43,7 @@ from pgdrag.findings.values import (
 )
 from pgdrag.findings.wording import detectable_words
 from pgdrag.model import OPERATIONAL_SPEED, Applied, Outcome, Rung, RunRecord
+from pgdrag.model.recordings import StatementPlan
 from pgdrag.stats.linear_model import fit
 from pgdrag.stats.rates import Noise, TrialRate, combined_rate, repeat_noise
 from pgdrag.stats.ratios import interval_of, slowdown
@@ -189,7 +190,9 @@ def _find_rung(
         expecto=expecto_finding(here.samples, here.recordings),
         middle_trial=here.middle_trial,
         replay=replay_finding(rung.treatment, here.numbered),
-        plan_changes=plan_changes(trials[before].recordings.plans, here.recordings.plans)
+        plan_changes=plan_changes(
+            trials[before].recordings.of(StatementPlan), here.recordings.of(StatementPlan)
+        )
         if before is not None
         else (),
         mechanisms=_mechanisms(seen, trials, reference, at, (to_baseline, to_previous)),

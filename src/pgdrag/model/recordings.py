@@ -1,32 +1,55 @@
-"""What does a collector bring beside its numbers? What happened when, and tables that say more than a sum.
+"""What did collectors record beside numbers? What happened when, and tables that say more than a sum.
 
 An `Observation` is one number over the measured window, and all verdicts are made of those. Recordings
-are for looking closer: series, events, profiles. Each is a frozen value; times are seconds from the
-window's start and may be negative, or beyond its end, where something began before or ended after.
+let a reader look closer: series, events, profiles. Times are seconds from the window's start; they are
+negative, or beyond its end, for what began before it or ended after it.
+
+A kind of recording is a subclass of `Recording`. The kinds below are those that pgdrag ships; a plug-in
+defines its own beside its collector, and its report section asks for them with `Recordings.of`. The
+journal keeps each under its key, so nothing here needs to know it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
+    from pydantic_core import CoreSchema
 
 # Types of processes that work for clients, as pg_stat_activity has them.
 SESSION_TYPES = ("client backend", "parallel worker")
-# The kind of the events that tell when collectors looked, and when they rested, where they took turns.
+# The kind of the events that say when collectors sampled, and when they paused, where they took turns.
 TURN = "collectors' turn"
 LOOKING, RESTING = "looking", "resting"
-# The kind of the events that tell of each hold of the horizon that pgdrag itself made.
+# The kind of the events for each hold of the horizon that pgdrag itself made.
 HOLD_EVENT = "hold"
 # As EXPLAIN (FORMAT JSON) has it: the object below "Plan", with "JIT" of the whole where that is there,
 # and without what is false and buffers that are 0.
 Plan = Mapping[str, object]
 
+
+class Recording:
+    """The base class of all kinds of recordings: each is a frozen dataclass that JSON can hold.
+
+    Attributes:
+        key: under which the journal and the JSON report keep recordings of this kind; no other kind
+            may have it.
+    """
+
+    key: ClassVar[str]
+
+
+R = TypeVar("R", bound=Recording)
+
 SeriesUnit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(Recording):
     """One quantity over the window.
 
     Attributes:
@@ -38,6 +61,7 @@ class Series:
         is_of_machine: of all that runs on the server's machine.
     """
 
+    key: ClassVar[str] = "series"
     name: str
     label: str
     unit: SeriesUnit
@@ -50,7 +74,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(Recording):
     """Something that happened at a moment, or from one moment to another.
 
     Attributes:
@@ -61,6 +85,7 @@ class Event:
         count: how many alike are told by this one, where there were too many to keep each.
     """
 
+    key: ClassVar[str] = "events"
     kind: str
     start_s: float
     end_s: float | None = None
@@ -69,7 +94,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class WaitTime:
+class WaitTime(Recording):
     """What the server's processes of one type spent in one wait.
 
     Attributes:
@@ -78,13 +103,14 @@ class WaitTime:
         time_s: of all these processes together, over the window.
     """
 
+    key: ClassVar[str] = "waits"
     backend_type: str
     wait: str
     time_s: float
 
 
 @dataclass(frozen=True)
-class StatementUse:
+class StatementUse(Recording):
     """What one statement came to over the window, from pg_stat_statements.
 
     Attributes:
@@ -94,6 +120,7 @@ class StatementUse:
         jit_s: in compiling it; None before PostgreSQL 15.
     """
 
+    key: ClassVar[str] = "statements"
     query: str
     calls: int
     rows: int
@@ -109,7 +136,7 @@ class StatementUse:
 
 
 @dataclass(frozen=True)
-class StatementPlan:
+class StatementPlan(Recording):
     """How the server would run, and ran, one statement of the workload.
 
     Attributes:
@@ -121,6 +148,7 @@ class StatementPlan:
         missing: why a plan is not there, or "".
     """
 
+    key: ClassVar[str] = "plans"
     query: str
     generic: Plan | None = None
     custom: Plan | None = None
@@ -130,19 +158,20 @@ class StatementPlan:
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(Recording):
     """How often processes were seen on a processor at one place of their code.
 
     Attributes:
         frames: functions from the outermost in; the first is the type of process.
     """
 
+    key: ClassVar[str] = "stacks"
     frames: tuple[str, ...]
     samples: int
 
 
 @dataclass(frozen=True)
-class ProcessIoUse:
+class ProcessIoUse(Recording):
     """What the server's processes of one kind read and wrote over the window, by system calls.
 
     Attributes:
@@ -152,6 +181,7 @@ class ProcessIoUse:
         written_bytes: into the kernel's page cache or to a device.
     """
 
+    key: ClassVar[str] = "process_io"
     kind: str
     read_calls: int
     write_calls: int
@@ -160,7 +190,7 @@ class ProcessIoUse:
 
 
 @dataclass(frozen=True)
-class PageStrip:
+class PageStrip(Recording):
     """What the pages of a table held at one moment, from its first page to its last.
 
     Each column stands for as many neighbouring pages as the others; its numbers are means over those of
@@ -180,6 +210,7 @@ class PageStrip:
         free_bytes: between line pointers and versions.
     """
 
+    key: ClassVar[str] = "page_strips"
     relation: str
     at_s: float
     pages: int
@@ -198,7 +229,7 @@ class PageStrip:
 
 
 @dataclass(frozen=True)
-class UpdateLook:
+class UpdateLook(Recording):
     """What one update of the workload's took at one moment, when it was run and rolled back.
 
     Attributes:
@@ -213,6 +244,7 @@ class UpdateLook:
         plan: as it ran; None where the look before was found in the same way, and this is not the last.
     """
 
+    key: ClassVar[str] = "update_looks"
     transaction: str
     query: str
     at_s: float
@@ -229,41 +261,108 @@ class UpdateLook:
         return self.buffers_hit + self.buffers_read
 
 
-@dataclass(frozen=True)
+# The kinds whose keys the JSON report always has.
+SHIPPED: tuple[type[Recording], ...] = (
+    *(Series, Event, WaitTime, StatementUse, StatementPlan),
+    *(Stack, ProcessIoUse, PageStrip, UpdateLook),
+)
+
+
 class Recordings:
-    """All that collectors brought from one trial beside numbers.
+    """All recordings of one trial, of any kinds.
+
+    A journal is read without knowing the kinds in it: values stay as JSON until `of` asks for them. So
+    recordings of a plug-in that is no longer installed are kept, too.
 
     Attributes:
-        missing: why a collector brought nothing, by its name.
+        missing: why a collector recorded nothing, by its name.
     """
 
-    series: tuple[Series, ...] = ()
-    events: tuple[Event, ...] = ()
-    waits: tuple[WaitTime, ...] = ()
-    statements: tuple[StatementUse, ...] = ()
-    plans: tuple[StatementPlan, ...] = ()
-    stacks: tuple[Stack, ...] = ()
-    process_io: tuple[ProcessIoUse, ...] = ()
-    page_strips: tuple[PageStrip, ...] = ()
-    update_looks: tuple[UpdateLook, ...] = ()
-    missing: Mapping[str, str] = field(default_factory=dict)
+    def __init__(
+        self, values: Iterable[Recording] = (), missing: Mapping[str, str] | None = None
+    ) -> None:
+        self.missing: Mapping[str, str] = dict(missing or {})
+        self._by_key: dict[str, list[Any]] = {}
+        for value in values:
+            self._by_key.setdefault(value.key, []).append(value)
+
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """Return the recordings of one kind, in the order in which they were recorded."""
+        stored = self._by_key.get(kind.key, [])
+        if any(not isinstance(value, kind) for value in stored):
+            stored = self._by_key[kind.key] = [_typed(kind, value) for value in stored]
+        return tuple(stored)
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """All series."""
+        return self.of(Series)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All events."""
+        return self.of(Event)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the recordings by their keys, and `missing` under its own."""
+        shipped: dict[str, Any] = {kind.key: [] for kind in SHIPPED}
+        return {**shipped, **self._by_key, "missing": self.missing}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Recordings:
+        """Return recordings whose values are what `as_json` made of them, read back."""
+        found = cls(missing=stored.get("missing"))
+        found._by_key = {key: list(x) for key, x in stored.items() if key != "missing" and x}
+        return found
 
     def __bool__(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self))
+        return bool(self._by_key or self.missing)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Recordings):
+            return NotImplemented
+        from pydantic_core import to_jsonable_python
+
+        # One of them may have been read from a journal, and not be typed yet.
+        mine, others = (to_jsonable_python(one.as_json()) for one in (self, other))
+        return bool(mine == others)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Recordings({self.as_json()})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls.from_json(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(cls.as_json),
+        )
 
 
 def together(parts: Iterable[Recordings]) -> Recordings:
-    """Return what several collectors brought as one."""
-    parts = tuple(parts)
-    return Recordings(
-        series=tuple(x for part in parts for x in part.series),
-        events=tuple(sorted((x for part in parts for x in part.events), key=lambda x: x.start_s)),
-        waits=tuple(x for part in parts for x in part.waits),
-        statements=tuple(x for part in parts for x in part.statements),
-        plans=tuple(x for part in parts for x in part.plans),
-        stacks=tuple(x for part in parts for x in part.stacks),
-        process_io=tuple(x for part in parts for x in part.process_io),
-        page_strips=tuple(x for part in parts for x in part.page_strips),
-        update_looks=tuple(x for part in parts for x in part.update_looks),
-        missing={name: why for part in parts for name, why in part.missing.items()},
-    )
+    """Return the recordings of several collectors as one; events in the order of time."""
+    whole = Recordings()
+    for part in parts:
+        whole.missing = {**whole.missing, **part.missing}
+        for key, values in part._by_key.items():
+            whole._by_key.setdefault(key, []).extend(values)
+    if Event.key in whole._by_key:
+        whole._by_key[Event.key] = sorted(whole.events, key=lambda event: event.start_s)
+    return whole
+
+
+def _typed(kind: type[R], value: Any) -> R:
+    if isinstance(value, kind):
+        return value
+    typed: R = _adapter(kind).validate_python(value)  # type: ignore[arg-type]
+    return typed
+
+
+@cache
+def _adapter(kind: type[Recording]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

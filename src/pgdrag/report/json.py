@@ -37,6 +37,7 @@ from typing import TypeAlias
 from pgdrag.findings.combine import rate_of
 from pgdrag.findings.values import Findings, Interval, RungFinding
 from pgdrag.model import Result, RunRecord, Study
+from pgdrag.model.recordings import Recordings
 
 FORMAT = 1
 
@@ -129,6 +130,8 @@ def plain(value: object) -> Json:
             return value
         case float():
             return value if math.isfinite(value) else None
+        case Recordings():
+            return plain(value.as_json())
         case Mapping():
             return {str(key): plain(one) for key, one in value.items()}
         case list() | tuple():

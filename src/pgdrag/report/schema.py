@@ -18,6 +18,7 @@ from pgdrag.findings.design_analysis import all_analyses
 from pgdrag.findings.values import DesignFinding, Findings, Interval, RungFinding
 from pgdrag.model import Level, Outcome, RestoreCost, RunRecord, Study
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost
+from pgdrag.model.recordings import SHIPPED, Recordings
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
@@ -122,6 +123,8 @@ class _Maker:
             return {"type": "object", "additionalProperties": self.of(arguments[1])}
         if isinstance(kind, type) and issubclass(kind, Enum):
             return {"enum": [one.value for one in kind]}
+        if kind is Recordings:
+            return self._recordings()
         if is_dataclass(kind):
             assert isinstance(kind, type), kind
             return self.reference(kind, {})
@@ -137,6 +140,18 @@ class _Maker:
                 "maxItems": len(items),
             }
         return {"type": "array", "items": self.of(arguments[0])}
+
+    def _recordings(self) -> Schema:
+        kinds = {kind.key: {"type": "array", "items": self.of(kind)} for kind in SHIPPED}
+        missing = {
+            **self.of(Mapping[str, str]),
+            "description": "why a collector recorded nothing, by its name.",
+        }
+        # Other keys are those of plug-ins.
+        return {
+            **_object({**kinds, "missing": missing}),
+            "additionalProperties": {"type": "array"},
+        }
 
     def reference(self, kind: type, more: Mapping[str, Schema]) -> Schema:
         """Return a reference to a dataclass's schema, with further properties that are written before."""

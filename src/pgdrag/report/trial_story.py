@@ -11,7 +11,7 @@ from pgdrag.findings.decay.one_trial import trial_rate_words
 from pgdrag.findings.movement import moved
 from pgdrag.model import Observation, Result
 from pgdrag.model.measurement import Measurement
-from pgdrag.model.recordings import SESSION_TYPES, Recordings
+from pgdrag.model.recordings import SESSION_TYPES, Recordings, WaitTime
 from pgdrag.units import format_duration, format_ratio
 
 _NAMED_WAITS = 4
@@ -73,7 +73,7 @@ def _among(measured: Measurement, like: Sequence[Measurement]) -> str:
 
 def _waited(recordings: Recordings) -> str:
     waits: Counter[str] = Counter()
-    for one in recordings.waits:
+    for one in recordings.of(WaitTime):
         if one.backend_type in SESSION_TYPES:
             waits[one.wait or "on a processor, or waiting for one"] += one.time_s  # type: ignore[assignment]
     whole = sum(waits.values())

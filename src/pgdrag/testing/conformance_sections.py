@@ -204,7 +204,7 @@ def _holds(lengths_s: tuple[float, ...]) -> Recordings:
         Event(HOLD_EVENT, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
         for at, length_s in enumerate(lengths_s * 2)
     ]
-    return Recordings(events=tuple(events))
+    return Recordings(events)
 
 
 def _run_to_end(study: Study, truth: Truth) -> RunRecord:

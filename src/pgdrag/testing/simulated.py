@@ -288,7 +288,7 @@ def _profile(treatment: Treatment) -> Recordings:
         return Recordings()
     session = ("client backend", "PostgresMain", "exec_simple_query")
     scan = Stack((*session, "ExecSeqScan", "heap_getnextslot"), 100 * len(treatment.levels))
-    return Recordings(stacks=(scan, Stack((*session, "vfs_read_[k]"), 50)))
+    return Recordings((scan, Stack((*session, "vfs_read_[k]"), 50)))
 
 
 def _sessions_at(load: LoadProfile, t_s: float) -> int:

@@ -75,7 +75,7 @@ def simulated_evidence(
     )
     shares = {"IO": read_s / time_s * 0.95, "LWLock": _LWLOCK_SHARE}
     series = tuple(_series(kind, share, samples, rng) for kind, share in shares.items())
-    return (*told.values(), *others), Recordings(waits=waits, series=series if samples else ())
+    return (*told.values(), *others), Recordings((*waits, *(series if samples else ())))
 
 
 def _series(wait_type: str, share: float, samples: Sequence[Sample], rng: random.Random) -> Series:

@@ -64,12 +64,12 @@ class SimulatedHold:
             dead.append(kept + one.committed / 1000 if is_held else kept * left)
         end_s = min(self.length_s, times[-1] if times else 0.0)
         return Recordings(
-            series=(
+            (
                 Series("horizon_age_transactions", "age", "count", times, tuple(ages)),
                 Series("dead_versions_per_row", "dead versions", "count", times, tuple(dead)),
                 Series("bloat_ratio", "bloat", "count", times, tuple(bloat)),
-            ),
-            events=(Event(HOLD_EVENT, 0.0, end_s, f"{self.holder}, session 1"),),
+                Event(HOLD_EVENT, 0.0, end_s, f"{self.holder}, session 1"),
+            )
         )
 
 

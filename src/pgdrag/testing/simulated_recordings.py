@@ -28,18 +28,16 @@ def simulated_recordings(measurement: Measurement, *, is_slowed: bool) -> Record
     plans = StatementPlan(QUERY, plan, plan, _run(plan), transaction="simulated")
     io = ProcessIoUse("sessions", 2 * committed, committed, 2 * 8192 * committed, 8192 * committed)
     return Recordings(
-        statements=(use,) if committed else (),
-        plans=(plans,),
-        process_io=(io,) if committed else (),
-        series=(_old_versions(measurement.elapsed_s, is_slowed=is_slowed),),
-        page_strips=(
+        (
+            *((use,) if committed else ()),
+            plans,
+            *((io,) if committed else ()),
+            _old_versions(measurement.elapsed_s, is_slowed=is_slowed),
             _pages(0.0, pages=1, old=0),
             _pages(measurement.elapsed_s, pages=8, old=150 if is_slowed else 20),
-        ),
-        update_looks=(
             _update(0.0, 5, plan),
             _update(measurement.elapsed_s, 900 if is_slowed else 90, plan),
-        ),
+        )
     )
 
 

@@ -49,7 +49,7 @@ def expecto_finding(
     speed = trailing_medians(seen.per_min, window)
     medians = {kind: trailing_medians(values, window) for kind, values in seen.waits.items()}
     waitings = sum(medians.values(), start=np.zeros(len(speed)))
-    calls, rows = _per_min(recordings.statements, samples)
+    calls, rows = _per_min(recordings.of(StatementUse), samples)
     return ExpectoFinding(
         intervals=len(seen.per_min),
         interval_s=seen.interval_s,

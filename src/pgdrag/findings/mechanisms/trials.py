@@ -29,6 +29,7 @@ from pgdrag.findings.mechanisms.signs import (
 from pgdrag.findings.values import Movement
 from pgdrag.model import Observation, Result
 from pgdrag.model.measurement import Measurement
+from pgdrag.model.recordings import WaitTime
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Trials:
 
 def _seen(result: Result, measured: Measurement) -> Seen:
     committed = measured.total.committed
-    book = ledger(result.recordings.waits, result.evidence, committed)
+    book = ledger(result.recordings.of(WaitTime), result.evidence, committed)
     evidence = (*result.evidence, *(() if book is None else _made_of(book)))
     return Seen({one.name: one for one in evidence}, committed, book)
 

@@ -39,7 +39,7 @@ class LookedAt:
     def tables(self) -> dict[str, list[PageStrip]]:
         """The moments of each table's pages."""
         found: dict[str, list[PageStrip]] = {}
-        for strip in self.recordings.page_strips:
+        for strip in self.recordings.of(PageStrip):
             found.setdefault(strip.relation, []).append(strip)
         return found
 
@@ -47,7 +47,7 @@ class LookedAt:
     def updates(self) -> dict[str, list[UpdateLook]]:
         """The looks at each update, by its text."""
         found: dict[str, list[UpdateLook]] = {}
-        for look in self.recordings.update_looks:
+        for look in self.recordings.of(UpdateLook):
             found.setdefault(look.query, []).append(look)
         return found
 

@@ -44,7 +44,7 @@ class PlansSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """Some statement was explained."""
-        return any(rung.recordings.plans for rung in findings.rungs)
+        return any(rung.recordings.of(StatementPlan) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs with other plans, then estimates, then what could not be explained."""
@@ -98,7 +98,7 @@ def _both(change: PlanChange, previous: RungFinding, rung: RungFinding) -> Detai
     """Return a statement's plans on both rungs, as they ran where they were run."""
     blocks: list[Block] = []
     for side in (previous, rung):
-        plan = next(x for x in side.recordings.plans if x.query == change.query)
+        plan = next(x for x in side.recordings.of(StatementPlan) if x.query == change.query)
         shown = plan.generic if change.kind == "generic" else plan.analyzed or plan.custom
         if shown is not None:
             blocks += [Paragraph(f"On {side.rung.name}:"), Lines(plan_text(shown))]
@@ -111,7 +111,7 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
         (
             (worst, rung, plan)
             for rung in findings.rungs
-            for plan in rung.recordings.plans
+            for plan in rung.recordings.of(StatementPlan)
             if (worst := _worst(plan)) is not None and worst.factor >= TELLING_FACTOR
         ),
         key=lambda each: -each[0].factor,
@@ -147,7 +147,7 @@ def _unexplained(findings: Findings) -> tuple[Block, ...]:
     reasons = {
         f"{rung.rung.name}: {statement_words(plan.query)}: {plan.missing}"
         for rung in findings.rungs
-        for plan in rung.recordings.plans
+        for plan in rung.recordings.of(StatementPlan)
         if plan.missing
     }
     reasons |= {

@@ -53,7 +53,7 @@ def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -
     has_before = previous is not None and _is_told(findings, previous)
     if previous is not None and has_before:
         sides.insert(0, (previous, committed_in_middle(findings, previous)))
-    used = [{use.kind: use for use in side.recordings.process_io} for side, _ in sides]
+    used = [{use.kind: use for use in side.recordings.of(ProcessIoUse)} for side, _ in sides]
     kinds = dict.fromkeys(kind for uses in reversed(used) for kind in uses)
 
     def row(kind: str) -> tuple[Cell, ...]:
@@ -85,4 +85,4 @@ def _per_transaction(use: ProcessIoUse | None, committed: int) -> tuple[str, ...
 
 
 def _is_told(findings: Findings, rung: RungFinding) -> bool:
-    return bool(rung.recordings.process_io) and committed_in_middle(findings, rung) > 0
+    return bool(rung.recordings.of(ProcessIoUse)) and committed_in_middle(findings, rung) > 0

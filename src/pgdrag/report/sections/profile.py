@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.recordings import Stack
 from pgdrag.report.document import (
     Align,
     Block,
@@ -55,11 +56,11 @@ class ProfileSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is a profile of some rung, or a reason why there is none."""
-        return any(rung.recordings.stacks or _missing(rung) for rung in findings.rungs)
+        return any(rung.recordings.of(Stack) or _missing(rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the pictures, folded, and why one is missing."""
-        by_name = {rung.rung.name: rung for rung in findings.rungs if rung.recordings.stacks}
+        by_name = {rung.rung.name: rung for rung in findings.rungs if rung.recordings.of(Stack)}
         blocks: list[Block] = [Paragraph(_HOW_TO_READ, Tone.MUTED)] if by_name else []
         most = max(_FEWEST_BOXES, min(MOST_BOXES, _ALL_BOXES // max(1, 2 * len(by_name) - 1)))
         for at, rung in enumerate(by_name.values()):
@@ -72,7 +73,7 @@ class ProfileSection(Section):
 
 
 def _profile(rung: RungFinding, name: str, most: int) -> Details:
-    stacks = rung.recordings.stacks
+    stacks = rung.recordings.of(Stack)
     title = f"Processor time on {rung.rung.name}"
     samples = sum(stack.samples for stack in stacks)
     figure = Figure(
@@ -88,7 +89,7 @@ def _profile(rung: RungFinding, name: str, most: int) -> Details:
 
 
 def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Details:
-    first, second = before.recordings.stacks, rung.recordings.stacks
+    first, second = before.recordings.of(Stack), rung.recordings.of(Stack)
     scales, unit = _scales(before, rung)
     title = f"Processor time {unit}, {rung.rung.name} against {before.rung.name}"
     graph = difference_graph(
@@ -132,7 +133,7 @@ def _scales(before: RungFinding, rung: RungFinding) -> tuple[Scales, str]:
 
     The kernel's account of processor time is exact where samples may be lost.
     """
-    shares = by_share(before.recordings.stacks, rung.recordings.stacks)
+    shares = by_share(before.recordings.of(Stack), rung.recordings.of(Stack))
     first_s, second_s = _cpu_s(before), _cpu_s(rung)
     if not first_s or not second_s:
         return shares, "by its shares"

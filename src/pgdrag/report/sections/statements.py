@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
 from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.recordings import StatementUse
 from pgdrag.report.cells import NOTHING, committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -28,7 +29,7 @@ class StatementsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """pg_stat_statements was loaded somewhere."""
-        return any(rung.recordings.statements for rung in findings.rungs)
+        return any(rung.recordings.of(StatementUse) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return a table a rung."""
@@ -39,17 +40,17 @@ class StatementsSection(Section):
             "Time is the server's, in executing the statement, and in planning it where that is tracked.",
             Tone.MUTED,
         )
-        told = [rung for rung in findings.rungs if rung.recordings.statements]
+        told = [rung for rung in findings.rungs if rung.recordings.of(StatementUse)]
         tables = [x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous))]
         return (intro, *tables)
 
 
 def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
-    has_before = previous is not None and bool(previous.recordings.statements)
+    has_before = previous is not None and bool(previous.recordings.of(StatementUse))
     changes = statement_changes(
-        previous.recordings.statements if previous is not None else (),
+        previous.recordings.of(StatementUse) if previous is not None else (),
         committed_in_middle(findings, previous) if previous is not None else 0,
-        rung.recordings.statements,
+        rung.recordings.of(StatementUse),
         committed_in_middle(findings, rung),
     )
     against = f"against {rung.previous}" if has_before else ""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pgdrag.english import percent_words
 from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.model.recordings import WaitTime
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -54,7 +55,9 @@ def _per_transaction(findings: Findings, rung: RungFinding) -> Waits:
     committed = committed_in_middle(findings, rung)
     if not committed:
         return {}
-    return {(one.backend_type, one.wait): one.time_s / committed for one in rung.recordings.waits}
+    return {
+        (one.backend_type, one.wait): one.time_s / committed for one in rung.recordings.of(WaitTime)
+    }
 
 
 def _heading(rung: RungFinding, before: Waits) -> Heading:
