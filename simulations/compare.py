@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.designs.compare.quantities import holm
 from pgdrag.designs.compare.rules import Gate, Look, Rules, look_at_logs, pairs_needed
 from pgdrag.findings.values import Verdict
+from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.pair_logs import PairedLogs
 from pgdrag.stats.paired import (
     BOOTSTRAP_PAIRS,

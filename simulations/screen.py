@@ -57,7 +57,8 @@ def _found_rows(name: str, rng: np.random.Generator, count: int) -> list[Row]:
         innocent += CHANGES - 6
         accused += len(said - planted - pair)
         at = int(order[0])
-        covered += abs(found.effects[at].log - effects[at]) <= found.effects[at].half
+        estimate = found.effects[at].slowdown
+        covered += abs(estimate.center + effects[at]) <= estimate.half_width()
     return [
         share_row(f"{name}: effects of 1.25 times or more told", told, guilty, ">= 0.95"),
         share_row(f"{name}: innocent changes accused", accused, innocent, "<= 0.05"),

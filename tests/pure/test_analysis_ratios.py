@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pgdrag.findings.values import Verdict
 from pgdrag.stats.counts import conditional_ratio
-from pgdrag.stats.rates import Noise, TrialRate, repeat_noise
+from pgdrag.stats.noise import Noise
+from pgdrag.stats.rates import TrialRate, repeat_noise
 from pgdrag.stats.ratios import slowdown
 
 
@@ -120,8 +121,8 @@ def test_more_noise_needs_a_larger_slowdown_to_be_detected():
 
 
 def test_noise_of_one_trial_is_unknown():
-    assert repeat_noise(trials_of(60_000)) is None
-    noise = repeat_noise(trials_of(60_000, 0, 60_000))
+    assert repeat_noise([trials_of(60_000)]) is None
+    noise = repeat_noise([trials_of(60_000, 0, 60_000)])
     assert noise == Noise(log_sd=0.0, dof=1)
 
 

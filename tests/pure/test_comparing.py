@@ -13,7 +13,7 @@ from pgdrag.designs.compare import Compare, CompareParameters
 from pgdrag.designs.compare.analysis import CompareAnalysis
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.pairs import Pairing, pairing
-from pgdrag.designs.compare.quantities import Direction, holm
+from pgdrag.designs.compare.quantities import Direction
 from pgdrag.designs.compare.rules import End, Gate, Rules, pairs_needed, standing
 from pgdrag.findings.values import Verdict
 from pgdrag.model import Outcome, Result, Treatment
@@ -323,11 +323,6 @@ def test_a_percentile_beyond_which_hardly_anything_lies_is_not_compared():
     names = [one.name for one in found(few).quantities]
     assert "latency_p95_us payment" in names
     assert "latency_p99_us payment" not in names
-
-
-def test_many_quantities_are_judged_together():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
 
 
 def test_the_design_asks_for_pairs_until_it_is_decided():

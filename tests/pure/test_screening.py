@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.designs.screen.effects import hadamard, holm, lenth, screen, screening_matrix
+from pgdrag.designs.screen.effects import hadamard, lenth, screen, screening_matrix
+from pgdrag.stats.multiple_testing import holm
 
 
 @pytest.mark.parametrize("order", [1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 60, 64, 76])
@@ -41,8 +42,8 @@ def test_planted_effects_are_found_and_an_interaction_moves_none():
     told = {at for at, effect in enumerate(found.effects) if effect.p_adjusted <= 0.05}
     # The pair shows half of what it does in each of the two.
     assert told == {4, 7, 9, 20}
-    assert found.effects[7].log == pytest.approx(-1.5, abs=0.05)
-    assert found.effects[4].log == pytest.approx(-0.4, abs=0.05)
+    assert found.effects[7].slowdown.center == pytest.approx(1.5, abs=0.05)
+    assert found.effects[4].slowdown.center == pytest.approx(0.4, abs=0.05)
 
 
 def test_missing_trials_cost_precision_and_nothing_else():
@@ -50,8 +51,8 @@ def test_missing_trials_cost_precision_and_nothing_else():
     logs = 3.0 - 0.7 * (rows[:, 3] > 0)
     kept = np.arange(len(rows)) % 7 != 0
     found = screen(rows[kept], logs[kept])
-    assert found.effects[3].log == pytest.approx(-0.7)
-    assert max(abs(x.log) for at, x in enumerate(found.effects) if at != 3) < 1e-9
+    assert found.effects[3].slowdown.center == pytest.approx(0.7)
+    assert max(abs(x.slowdown.center) for at, x in enumerate(found.effects) if at != 3) < 1e-9
 
 
 def test_too_few_trials_tell_nothing():
@@ -65,7 +66,7 @@ def test_repeats_give_the_error_themselves():
     rng = np.random.default_rng(2)
     found = screen(rows, rng.normal(0, 0.1, len(rows)))
     assert found.method.startswith("pure error")
-    assert found.error_log_sd == pytest.approx(2 * 0.1 / math.sqrt(len(rows)), rel=0.5)
+    assert found.se == pytest.approx(2 * 0.1 / math.sqrt(len(rows)), rel=0.5)
 
 
 def test_holm_is_never_below_bonferroni_of_the_smallest_and_ascends():

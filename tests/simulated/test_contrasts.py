@@ -12,7 +12,7 @@ import pytest
 
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.rates import TrialRate
-from pgdrag.stats.ratios import comparison_of, interval_of
+from pgdrag.stats.ratios import comparison_of
 
 RUNS = 1200
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / RUNS)  # 1.3 %
@@ -48,7 +48,7 @@ def test_a_contrast_is_covered(weights: dict[str, float], blocks: int, lost: flo
         if found is None:  # of trials that were lost
             continue
         told += 1
-        interval = interval_of(found)
+        interval = found.interval()
         hits += interval.low <= math.exp(truth_of(weights)) <= interval.high
     assert told > 0.9 * RUNS
     assert 0.95 - 1.5 * MARGIN <= hits / told <= 0.97 + MARGIN
@@ -73,7 +73,7 @@ def test_sharing_noise_makes_intervals_of_two_blocks_usable() -> None:
     for _ in range(100):
         found = run(rng, blocks=2, sd=0.05)
         widths.append(found.contrast(STEP).half_width())  # type: ignore[union-attr]
-        pair = {name: found.logs[found.model[:, found.names.index(name)] == 1] for name in STEP}
+        pair = {name: np.log([one.per_s for one in found.trials[name]]) for name in STEP}
         alone.append(12.7 * abs(float(np.diff(pair["R2"] - pair["R3"])[0])) / 2)
     assert float(np.median(widths)) < 0.15 < float(np.median(alone))
 

@@ -45,8 +45,9 @@ from pgdrag.findings.wording import detectable_words
 from pgdrag.model import OPERATIONAL_SPEED, Applied, Outcome, Rung, RunRecord
 from pgdrag.model.recordings import StatementPlan
 from pgdrag.stats.linear_model import fit
-from pgdrag.stats.rates import Noise, TrialRate, combined_rate, repeat_noise
-from pgdrag.stats.ratios import interval_of, slowdown
+from pgdrag.stats.noise import Noise
+from pgdrag.stats.rates import TrialRate, combined_rate, repeat_noise
+from pgdrag.stats.ratios import slowdown
 from pgdrag.units import format_interval
 
 
@@ -64,7 +65,7 @@ def find(run: RunRecord) -> Findings:
     decays = rung_decays(grouped)
     trending = {name for name, decay in decays.items() if decay.has_trend}
     trials = tuple(replace(one, has_trend=one.rung.name in trending) for one in grouped)
-    noise = repeat_noise(trials[0].rates) if trials else None
+    noise = repeat_noise([trials[0].rates]) if trials else None
     seen = Trials(trials)
     rungs = tuple(
         _with_decay(_find_rung(run, trials, at, noise, found, seen), decays.get(one.rung.name))
@@ -361,7 +362,7 @@ def _with_operational_speed(
     for rung in rungs:
         claim, found = rung.total_claim, speeds.slowdown(baseline, rung.rung.name)
         if claim is not None and found is not None and rung.rung.claim.of == OPERATIONAL_SPEED:
-            rung = replace(rung, total_claim=replace(claim, in_kind=interval_of(found)))
+            rung = replace(rung, total_claim=replace(claim, in_kind=found.interval()))
         told.append(rung)
     return tuple(told)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pgdrag.english import counted
 from pgdrag.stats.distributions import (
+    POWER,
     beta_quantile,
     chi_squared_beyond,
     chi_squared_quantile,
@@ -19,7 +20,6 @@ from pgdrag.stats.distributions import (
 from pgdrag.stats.interval import Interval
 
 FEW_COMMITS = 30  # DESIGN, numbers rule 4: below this a rate gets its exact interval
-POWER = 0.8  # with which a detectable effect would have been told from noise
 
 # Of the error that a ratio of two unlike tallies may make, the part given to the one whose time was
 # fixed. It has mostly thousands of commits, and an interval that hardly widens by it.

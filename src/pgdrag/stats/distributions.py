@@ -8,8 +8,11 @@ is first used, so a command that asks for no number does not wait for it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import scipy
+
+POWER = 0.8  # with which a detectable effect would have been significant
 
 
 def normal_quantile(probability: float) -> float:
@@ -32,6 +35,12 @@ def student_quantile(probability: float, dof: float) -> float:
     return float(scipy.special.stdtrit(dof, probability))
 
 
+@lru_cache(maxsize=65536)
+def t_multiplier(confidence: float, dof: float) -> float:
+    """Return how many standard errors a two-sided t interval reaches to each side."""
+    return student_quantile((1 + confidence) / 2, dof)
+
+
 def student_beyond(at: float, dof: float) -> float:
     """Return the probability that a variable of Student's t is above `at`."""
     return float(scipy.special.stdtr(dof, -at))
@@ -40,6 +49,21 @@ def student_beyond(at: float, dof: float) -> float:
 def noncentral_student_beyond(at: float, dof: float, shift: float) -> float:
     """Return the probability that t is above `at` where the truth lies `shift` standard errors off."""
     return 1 - float(scipy.special.nctdtr(dof, shift, at))
+
+
+@lru_cache(maxsize=256)
+def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
+    """Return how many standard errors an effect must have to be significant with a probability of `power`."""
+    quantile = t_multiplier(confidence, dof)
+    if not math.isfinite(dof) or dof > 200:
+        return quantile + normal_quantile(power)
+
+    def missing(shift: float) -> float:
+        return noncentral_student_beyond(quantile, dof, shift) - power
+
+    # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
+    top = 2 * (quantile + student_quantile(power, dof))
+    return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 
 def f_quantile(probability: float, dof_above: float, dof_below: float) -> float:

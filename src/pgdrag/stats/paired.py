@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pgdrag.stats.counts import POWER
-from pgdrag.stats.distributions import noncentral_student_beyond, student_quantile
+from pgdrag.stats.distributions import (
+    POWER,
+    noncentral_student_beyond,
+    noncentrality,
+    t_multiplier,
+)
 from pgdrag.stats.pair_logs import (
     ALL_SIGNS,
     ORDER_PAIRS,
@@ -27,7 +30,6 @@ from pgdrag.stats.pair_logs import (
     subsets,
     t_p_of,
 )
-from pgdrag.stats.ratios import noncentrality
 
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer have too coarse a distribution
 # What an effect must be larger by where two intervals have to exclude none; see simulations/compare.py.
@@ -113,7 +115,7 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
     # A resample varies by (n-1)/n less than it should, and its quantiles are a normal's where they
     # should be Student's: the values are spread by both beforehand.
     count = len(values)
-    student = _t_quantile(confidence, count - 1) / _t_quantile(confidence, math.inf)
+    student = t_multiplier(confidence, count - 1) / t_multiplier(confidence, math.inf)
     spread = values.mean() + (values - values.mean()) * student * math.sqrt(count / (count - 1))
     found = scipy.stats.bootstrap(
         (spread,),
@@ -147,7 +149,7 @@ def power(effect: float, log_sd: float, pairs: int, *, confidence: float) -> flo
     """Return how often so many pairs tell a log ratio from none: `smallest_effect` turned round."""
     if pairs < ORDER_PAIRS or effect <= 0:
         return 0.0
-    quantile, se = _t_quantile(confidence, pairs - 2), _effective_se(log_sd, pairs)
+    quantile, se = t_multiplier(confidence, pairs - 2), _effective_se(log_sd, pairs)
     # Far beyond the quantile the noncentral t distribution is certain, and its sum does not converge.
     is_certain = effect >= (3 * quantile + 10) * se
     told = 1.0 if is_certain else noncentral_student_beyond(quantile, pairs - 2, effect / se)
@@ -230,7 +232,7 @@ def _flip_p(pairs: PairedLogs) -> float:
 
 
 def _floored(found: LogInterval, floor_se: float, confidence: float) -> LogInterval:
-    half = _t_quantile(confidence, math.inf) * floor_se
+    half = t_multiplier(confidence, math.inf) * floor_se
     return LogInterval(
         min(found.low, found.center - half),
         found.center,
@@ -244,13 +246,8 @@ def _floored(found: LogInterval, floor_se: float, confidence: float) -> LogInter
 def _t_interval(
     center: float, se: float, dof: float, confidence: float, method: str
 ) -> LogInterval:
-    half = _t_quantile(confidence, dof) * se
+    half = t_multiplier(confidence, dof) * se
     return LogInterval(center - half, center, center + half, se, dof, method)
-
-
-@lru_cache(maxsize=1024)  # the same few looks come again and again
-def _t_quantile(confidence: float, dof: float) -> float:
-    return student_quantile((1 + confidence) / 2, dof)
 
 
 def _mean_se(values: NDArray[np.float64]) -> float:

@@ -8,18 +8,18 @@ stay right when neighbouring seconds resemble each other). The wider of the two 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from pgdrag.english import counted
 from pgdrag.model.measurement import Sample
 from pgdrag.stats.batches import Spread, batch_means, long_memory, spread_of_mean
 from pgdrag.stats.counts import FEW_COMMITS, Tally, exact_rate, overdispersion, widened
-from pgdrag.stats.distributions import normal_quantile, student_quantile
+from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.estimate import LogEstimate, bounded_exp
 from pgdrag.stats.interval import Interval
 from pgdrag.stats.line import line_through
+from pgdrag.stats.noise import Noise, pooled_noise
 from pgdrag.units import format_duration
 
 DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend is not worth a word
@@ -89,19 +89,6 @@ class TrialRate:
         return self.committed < FEW_COMMITS + self.is_inverse_sampled
 
 
-@dataclass(frozen=True)
-class Noise:
-    """How much trials of one treatment differ from each other in this run.
-
-    Attributes:
-        log_sd: standard deviation of log throughput between trials.
-        dof: degrees of freedom of that estimate: trials less one.
-    """
-
-    log_sd: float
-    dof: int
-
-
 def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     """Estimate commits per second of one window.
 
@@ -131,12 +118,12 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     if spread is None:
         return replace(exact, warnings=(_unseen(trial),))
     center = exact.center
-    half = _t_quantile(confidence, spread.dof) * spread.log_se
+    half = t_multiplier(confidence, spread.dof) * spread.log_se
     return Interval(
         # The chance in counting is a floor: a lucky run of even batches is no better knowledge.
         low=min(exact.low, center * math.exp(-half)),
         center=center,
-        high=max(exact.high, center * math.exp(min(half, 700.0))),
+        high=max(exact.high, center * bounded_exp(half)),
         confidence=confidence,
         method=f"batch means, {spread.source}",
         warnings=_sample_warnings(trial),
@@ -161,20 +148,21 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
         kind = "gamma" if tally.is_inverse_sampled else "Poisson"
         together = replace(together, method=f"exact {kind}, {len(trials)} trials pooled")
         return widened(together, trial_dispersion(trials))
-    logs = np.log([trial.per_s for trial in trials])
-    within = math.sqrt(sum(within_spread(trial).log_se ** 2 for trial in trials)) / len(trials)
-    dof = len(trials) - 1
-    half = max(
-        _t_quantile(confidence, dof) * float(logs.std(ddof=1)) / math.sqrt(len(trials)),
-        normal_quantile((1 + confidence) / 2) * within,
-    )
-    center = float(np.exp(logs.mean()))
-    return Interval(
-        low=center * math.exp(-half),
-        center=center,
-        high=center * math.exp(min(half, 700.0)),
-        confidence=confidence,
-        method=f"t interval on logarithms, {len(trials)} trials",
+    own = repeat_noise([trials])
+    assert own is not None
+    method = f"t interval on logarithms, {len(trials)} trials"
+    return mean_rate(trials, own, method).interval(confidence)
+
+
+def mean_rate(trials: Sequence[TrialRate], noise: Noise, method: str) -> LogEstimate:
+    """Estimate the mean log throughput of trials that all committed something."""
+    count = len(trials)
+    return LogEstimate(
+        center=sum(math.log(trial.per_s) for trial in trials) / count,
+        se=noise.log_sd / math.sqrt(count),
+        dof=noise.dof,
+        floor_se=math.sqrt(sum(within_spread(trial).log_se ** 2 for trial in trials)) / count,
+        method=method,
     )
 
 
@@ -204,12 +192,14 @@ def within_spread(trial: TrialRate) -> Spread:
     return spread
 
 
-def repeat_noise(trials: Sequence[TrialRate]) -> Noise | None:
-    """Estimate the noise between trials of one treatment; None with fewer than two that committed."""
-    logs = [math.log(trial.per_s) for trial in trials if trial.committed]
-    if len(logs) < 2:
-        return None
-    return Noise(float(np.std(logs, ddof=1)), len(logs) - 1)
+def repeat_noise(treatments: Iterable[Sequence[TrialRate]]) -> Noise | None:
+    """Estimate the noise between trials of one treatment, pooled over treatments; None where none was repeated.
+
+    Trials that committed nothing are left out.
+    """
+    return pooled_noise(
+        [[math.log(trial.per_s) for trial in trials if trial.per_s > 0] for trials in treatments]
+    )
 
 
 def trial_dispersion(trials: Sequence[TrialRate]) -> float:
@@ -231,7 +221,7 @@ def trend(samples: Sequence[Sample], *, confidence: float = 0.95) -> Trend | Non
         return None
     times, rates = batches
     line = line_through(times, rates / float(rates.mean()))
-    half = _t_quantile(confidence, line.dof) * line.slope_se
+    half = t_multiplier(confidence, line.dof) * line.slope_se
     slope = line.slope
     length_s = sum(sample.duration_s for sample in samples)
     return Trend(
@@ -287,7 +277,3 @@ def _rounded_up(length_s: float) -> float:
     """Return a length that people would choose: whole tens of seconds, or minutes."""
     step_s = 10 if length_s < 120 else 60
     return math.ceil(length_s / step_s) * step_s
-
-
-def _t_quantile(confidence: float, dof: float) -> float:
-    return student_quantile((1 + confidence) / 2, dof)

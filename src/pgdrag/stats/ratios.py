@@ -16,23 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
-import scipy
 
-from pgdrag.stats.counts import FEW_COMMITS, POWER, count_ratio, detectable_ratio, widened
-from pgdrag.stats.distributions import (
-    noncentral_student_beyond,
-    normal_beyond,
-    normal_quantile,
-    student_beyond,
-    student_quantile,
-)
+from pgdrag.stats.counts import FEW_COMMITS, count_ratio, detectable_ratio, widened
+from pgdrag.stats.estimate import LogEstimate
 from pgdrag.stats.interval import Comparison, Interval, Verdict
+from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import (
-    Noise,
     TrialRate,
     pooled,
     repeat_noise,
@@ -41,44 +33,6 @@ from pgdrag.stats.rates import (
 )
 
 EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
-_LOG_MAX = 700.0  # exp() of more is not a float
-
-
-@dataclass(frozen=True)
-class LogRatio:
-    """An estimate of log slowdown: its standard error and degrees of freedom.
-
-    Attributes:
-        floor_se: from within the trials alone: the interval is never narrower than this.
-        method: how it was made, in a few words.
-        has_between: the error includes what differs from trial to trial.
-    """
-
-    center: float
-    se: float
-    dof: float
-    floor_se: float
-    method: str
-    warnings: tuple[str, ...] = ()
-    has_between: bool = True
-
-    def half_width(self, confidence: float = 0.95) -> float:
-        """Return how far the interval reaches to either side, on the log scale."""
-        return max(
-            _t_quantile(confidence, self.dof) * self.se,
-            # Replicates that agree by luck know no more than their own counts do.
-            normal_quantile((1 + confidence) / 2) * self.floor_se,
-        )
-
-    @property
-    def p_value(self) -> float:
-        """How likely chance alone is so far from no effect, by whichever error says less."""
-        distance = abs(self.center)
-        if distance == 0:
-            return 1.0
-        between = 2 * student_beyond(distance / self.se, self.dof) if self.se else 0.0
-        within = 2 * normal_beyond(distance / self.floor_se) if self.floor_se else 0.0
-        return float(max(between, within))
 
 
 def slowdown(
@@ -140,21 +94,21 @@ def _compare_logs(
 
 
 def comparison_of(
-    ratio: LogRatio, *, confidence: float = 0.95, equivalence: float = EQUIVALENCE
+    ratio: LogEstimate, *, confidence: float = 0.95, equivalence: float = EQUIVALENCE
 ) -> Comparison:
     """Return the verdict on an estimate, with its interval; arguments as in `slowdown`."""
-    interval = interval_of(ratio, confidence)
-    narrow = interval_of(ratio, 2 * confidence - 1)
+    interval = ratio.interval(confidence)
+    narrow = ratio.interval(2 * confidence - 1)
     return Comparison(
         _verdict(interval, narrow if ratio.has_between else None, equivalence),
         interval,
-        _detectable(ratio, confidence),
+        ratio.detectable(confidence),
     )
 
 
 def _log_ratio(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
-) -> LogRatio:
+) -> LogEstimate:
     paired = _paired(reference, treatment)
     if paired is not None:
         return paired
@@ -163,14 +117,14 @@ def _log_ratio(
     return _unrepeated(reference, treatment, noise)
 
 
-def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio | None:
+def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogEstimate | None:
     """Pair by block, several trials of a block as their mean; None where a block has no partner."""
     before, after = _by_block(reference), _by_block(treatment)
     if before.keys() != after.keys() or len(before) < 2:
         return None
     logs = np.array([_mean_log(before[block]) - _mean_log(after[block]) for block in before])
     within = sum(_mean_variance(side[block]) for side in (before, after) for block in side)
-    return LogRatio(
+    return LogEstimate(
         center=float(logs.mean()),
         se=float(logs.std(ddof=1)) / math.sqrt(len(logs)),
         dof=len(logs) - 1,
@@ -187,12 +141,12 @@ def _by_block(trials: Sequence[TrialRate]) -> dict[int, list[TrialRate]]:
     return blocks
 
 
-def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogRatio:
+def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogEstimate:
     logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
     variances = [float(side.var(ddof=1)) / len(side) for side in logs]
     dofs = [len(side) - 1 for side in logs]
     within = _mean_variance(reference) + _mean_variance(treatment)
-    return LogRatio(
+    return LogEstimate(
         center=float(logs[0].mean() - logs[1].mean()),
         se=math.sqrt(sum(variances)),
         dof=_satterthwaite(variances, dofs),
@@ -204,14 +158,14 @@ def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> Lo
 
 def _unrepeated(
     reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
-) -> LogRatio:
+) -> LogEstimate:
     sides = (reference, treatment)
     center = _mean_log(reference) - _mean_log(treatment)
     within = [within_spread(trial) for side in sides for trial in side]
     weights = [1 / len(side) ** 2 for side in sides for _ in side]
     variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
     dof = _satterthwaite(variances, [spread.dof for spread in within])
-    inside = LogRatio(
+    inside = LogEstimate(
         center,
         math.sqrt(sum(variances)),
         dof,
@@ -224,7 +178,7 @@ def _unrepeated(
         has_between=False,
     )
     # A side that was repeated tells the noise of the side that was not.
-    noise = noise or repeat_noise(reference) or repeat_noise(treatment)
+    noise = noise or repeat_noise([reference]) or repeat_noise([treatment])
     if noise is None:
         return inside
     between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
@@ -233,29 +187,16 @@ def _unrepeated(
         "another treatment; run 3 or more replicates"
     )
     if between <= inside.se:
-        return LogRatio(
+        return LogEstimate(
             center, inside.se, dof, 0.0, "delta method, repeats differ less", (warning,)
         )
-    return LogRatio(
+    return LogEstimate(
         center,
         between,
         noise.dof,
         inside.se,
         f"t interval with the noise of {noise.dof + 1} repeats",
         (warning,),
-    )
-
-
-def interval_of(ratio: LogRatio, confidence: float = 0.95) -> Interval:
-    """Return the estimate as a ratio with its bounds."""
-    half = ratio.half_width(confidence)
-    return Interval(
-        _exp(ratio.center - half),
-        _exp(ratio.center),
-        _exp(ratio.center + half),
-        confidence,
-        ratio.method,
-        ratio.warnings,
     )
 
 
@@ -300,28 +241,6 @@ def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
     return sum(times * variance for times, variance in counted) / total if counted else 1.0
 
 
-def _detectable(ratio: LogRatio, confidence: float) -> float:
-    # The power of the t test at a true log ratio of `shift` standard errors is a noncentral t.
-    between = noncentrality(ratio.dof, confidence) * ratio.se
-    within = noncentrality(math.inf, confidence) * ratio.floor_se
-    return _exp(max(between, within))
-
-
-@lru_cache(maxsize=256)
-def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
-    """Return how many standard errors an effect must have to be told from noise `power` of the time."""
-    quantile = _t_quantile(confidence, dof)
-    if not math.isfinite(dof) or dof > 200:
-        return quantile + normal_quantile(power)
-
-    def missing(shift: float) -> float:
-        return noncentral_student_beyond(quantile, dof, shift) - power
-
-    # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
-    top = 2 * (quantile + student_quantile(power, dof))
-    return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
-
-
 def _mean_log(trials: Sequence[TrialRate]) -> float:
     return sum(math.log(trial.per_s) for trial in trials) / len(trials)
 
@@ -344,11 +263,3 @@ def _few_replicates(count: int, noun: str) -> tuple[str, ...]:
     if count >= 3:
         return ()
     return (f"{count} {noun} make a wide interval; run 3 or more replicates",)
-
-
-def _exp(log: float) -> float:
-    return math.exp(min(max(log, -_LOG_MAX), _LOG_MAX))
-
-
-def _t_quantile(confidence: float, dof: float) -> float:
-    return student_quantile((1 + confidence) / 2, dof)

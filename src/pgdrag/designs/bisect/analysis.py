@@ -17,7 +17,8 @@ from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval
 from pgdrag.model import Level, RunRecord, Treatment
 from pgdrag.stats.distributions import normal_quantile
-from pgdrag.stats.rates import Noise, TrialRate
+from pgdrag.stats.noise import Noise
+from pgdrag.stats.rates import TrialRate
 from pgdrag.stats.ratios import slowdown
 
 CONFIDENCE = 0.95

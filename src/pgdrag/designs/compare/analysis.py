@@ -33,6 +33,7 @@ from pgdrag.designs.compare.words import answer_words, doubts
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval, Verdict
 from pgdrag.model import Outcome, Rung, RunRecord, Treatment
+from pgdrag.stats.distributions import noncentrality
 from pgdrag.stats.pair_logs import ORDER_PAIRS, OrderEffect, PairedLogs
 from pgdrag.stats.paired import (
     EXACT_PAIRS,
@@ -41,7 +42,7 @@ from pgdrag.stats.paired import (
     interval,
     p_value,
 )
-from pgdrag.stats.ratios import noncentrality, slowdown
+from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import look_confidence
 
 _SLOWDOWNS = (1.01, 1.02, 1.05, 1.1)  # that people ask for

@@ -19,6 +19,7 @@ from pgdrag.findings.driver_limits import Use
 from pgdrag.findings.values import Interval
 from pgdrag.model import Result
 from pgdrag.model.measurement import Latency
+from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.pair_logs import ORDER_PAIRS, PairedLogs
 from pgdrag.stats.paired import interval, t_p_value
 
@@ -77,17 +78,6 @@ def quantities(pairs: Sequence[Pair], *, confidence: float) -> tuple[Quantity, .
         replace(one, p_adjusted=p, direction=_direction(one, p, confidence))
         for one, p in zip(found, adjusted, strict=True)
     )
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number, so that any under alpha errs with alpha in all."""
-    order = sorted(range(len(ps)), key=lambda at: ps[at])
-    adjusted = [0.0] * len(ps)
-    highest = 0.0
-    for rank, at in enumerate(order):
-        highest = max(highest, min(1.0, ps[at] * (len(ps) - rank)))
-        adjusted[at] = highest
-    return adjusted
 
 
 _Value = Callable[[Result], float | None]

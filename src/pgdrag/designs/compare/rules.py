@@ -15,8 +15,8 @@ from typing import Any
 from pgdrag.designs.compare.pairs import Pairing, throughput_logs
 from pgdrag.findings.values import Interval, Verdict
 from pgdrag.model import Outcome
-from pgdrag.stats.counts import FEW_COMMITS, POWER
-from pgdrag.stats.distributions import normal_quantile
+from pgdrag.stats.counts import FEW_COMMITS
+from pgdrag.stats.distributions import POWER, normal_quantile
 from pgdrag.stats.pair_logs import ORDER_PAIRS, PairedLogs
 from pgdrag.stats.paired import LogInterval, interval, power, smallest_effect
 from pgdrag.stats.ratios import EQUIVALENCE, slowdown

@@ -19,8 +19,9 @@ from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Comparison
 from pgdrag.model import Rung, RunRecord
+from pgdrag.stats.estimate import LogEstimate
 from pgdrag.stats.linear_model import Fit, fit
-from pgdrag.stats.ratios import LogRatio, comparison_of, interval_of
+from pgdrag.stats.ratios import comparison_of
 
 _CONFIDENCE = 0.95
 Places = tuple[int, ...]
@@ -120,12 +121,12 @@ class _Finder:
         found = InteractionFinding(
             factors=(one.name, other.name),
             changes=(_change(one, at[0]), _change(other, at[1])),
-            alone=(interval_of(first), interval_of(second)),
-            both=interval_of(both),
-            product=interval_of(first).center * interval_of(second).center,
-            interaction=interval_of(interaction),
+            alone=(first.interval(), second.interval()),
+            both=both.interval(),
+            product=first.interval().center * second.interval().center,
+            interaction=interaction.interval(),
             is_significant=abs(interaction.center) > interaction.half_width(confidence),
-            detectable=comparison_of(interaction).detectable,
+            detectable=interaction.detectable(),
             averaged_over=len(others),
         )
         return replace(found, sentence=interaction_sentence(found))
@@ -165,5 +166,5 @@ def _change(axis: Axis, at: int) -> str:
     return f"{axis.words[0]} → {axis.words[at]}"
 
 
-def _compared(ratio: LogRatio | None) -> Comparison | None:
+def _compared(ratio: LogEstimate | None) -> Comparison | None:
     return None if ratio is None else comparison_of(ratio)

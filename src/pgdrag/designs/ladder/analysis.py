@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.designs.ablate.labels import Call, Effect, Label, call_all, label_of, resolved
-from pgdrag.designs.ablate.subset_values import t_quantile
 from pgdrag.designs.ladder.arms import DEFAULT_THRESHOLD, Arm, arms, is_attributing
 from pgdrag.designs.ladder.findings import LadderFinding, RungChange
 from pgdrag.designs.ladder.words import (
@@ -22,8 +21,10 @@ from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Comparison, Interval
 from pgdrag.model import Outcome, Rung, RunRecord
+from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.estimate import LogEstimate
 from pgdrag.stats.linear_model import Fit, Weights, fit
-from pgdrag.stats.ratios import LogRatio, comparison_of, interval_of
+from pgdrag.stats.ratios import comparison_of
 
 _CONFIDENCE = 0.95
 _MUCH = 0.5  # part of the whole over which a change carries it
@@ -133,14 +134,14 @@ class _Finder:
             told.append(replace(change, label=label, meaning=label.meaning))
         return told
 
-    def _as_seen(self, call: Call, look: LogRatio | None) -> Call:
+    def _as_seen(self, call: Call, look: LogEstimate | None) -> Call:
         """Return a call, where "none" is said only if an effect that matters would have shown."""
         found = _compared(look)
         if call is not Call.NONE or found is None:
             return call
         return call if math.log(found.detectable) <= self._matters else Call.UNKNOWN
 
-    def _looks(self, arm: Arm) -> tuple[LogRatio | None, LogRatio | None]:
+    def _looks(self, arm: Arm) -> tuple[LogEstimate | None, LogEstimate | None]:
         alone, company = self._alone(arm), self._company(arm)
         return (
             self._fit.contrast(alone) if alone else None,
@@ -178,7 +179,7 @@ class _Finder:
         for arm in tested:
             weights = _sum(weights, {x: -y for x, y in self._alone(arm).items()})
         found = self._fit.contrast(weights) if len(tested) > 1 else None
-        return None if found is None else interval_of(found)
+        return None if found is None else found.interval()
 
     def _before(self, name: str) -> str | None:
         names = [rung.treatment.name for rung in self._rungs]
@@ -202,11 +203,11 @@ def _sum(one: Weights, other: Weights) -> dict[str, float]:
     return {name: weight for name, weight in both.items() if weight}
 
 
-def _compared(found: LogRatio | None) -> Comparison | None:
+def _compared(found: LogEstimate | None) -> Comparison | None:
     return None if found is None else comparison_of(found)
 
 
-def _effect(found: LogRatio) -> Effect:
+def _effect(found: LogEstimate) -> Effect:
     half = found.half_width(_CONFIDENCE)
-    se = half / t_quantile(_CONFIDENCE, found.dof)
+    se = half / t_multiplier(_CONFIDENCE, found.dof)
     return Effect(found.center, found.center - half, found.center + half, se, found.dof)

@@ -15,7 +15,8 @@ from pgdrag.findings.values import DesignFinding, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import RunRecord, Treatment
 from pgdrag.model.changes import Change, changes_between
-from pgdrag.stats.distributions import student_quantile
+from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.estimate import bounded_exp
 
 CONFIDENCE = 0.95
 MOST_NAMED = 8
@@ -94,7 +95,7 @@ class ScreenAnalysis(DesignAnalysis):
             stalled += sum(one.is_bound for one in readings)
             rows += [row] * len(readings)
             logs += [one.log_per_s for one in readings]
-        screened = screen(rows, logs, confidence=CONFIDENCE) if changes else None
+        screened = screen(rows, logs) if changes else None
         found = ScreenFinding(
             answer="",
             warnings=(),
@@ -123,14 +124,8 @@ def _changes(changes: tuple[Change, ...], screened: Screened | None) -> tuple[Sc
             change.name,
             None if change.before is None else change.before.value,
             None if change.after is None else change.after.value,
-            Interval(
-                _exp(-effect.log - effect.half),
-                _exp(-effect.log),
-                _exp(-effect.log + effect.half),
-                CONFIDENCE,
-                f"t interval, {screened.method}",
-            ),
-            effect.p,
+            effect.slowdown.interval(CONFIDENCE),
+            effect.slowdown.p_value,
             effect.p_adjusted,
             effect.p_adjusted <= 1 - CONFIDENCE,
         )
@@ -143,9 +138,7 @@ def _detectable(screened: Screened | None, count: int) -> float | None:
     """Return the slowdown at which an effect passes the strictest of Holm's steps."""
     if screened is None:
         return None
-    quantile = student_quantile(1 - (1 - CONFIDENCE) / 2 / count, screened.dof)
-    log = quantile * screened.error_log_sd
-    return _exp(log)
+    return bounded_exp(t_multiplier(1 - (1 - CONFIDENCE) / count, screened.dof) * screened.se)
 
 
 def _answer(found: ScreenFinding) -> str:
@@ -191,7 +184,3 @@ def _doubts(found: ScreenFinding) -> list[str]:
             "effects look smaller than they are; a longer budget would show the rate"
         )
     return told
-
-
-def _exp(log: float) -> float:
-    return math.exp(min(max(log, -700.0), 700.0))

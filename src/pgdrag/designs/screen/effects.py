@@ -14,7 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pgdrag.stats.distributions import student_beyond, student_quantile
+from pgdrag.stats.estimate import LogEstimate
+from pgdrag.stats.linear_model import least_squares
+from pgdrag.stats.multiple_testing import holm
+from pgdrag.stats.noise import pooled_noise
 
 Matrix = npt.NDArray[np.int8]
 Floats = npt.NDArray[np.float64]
@@ -22,38 +25,32 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Effect:
-    """The average effect of a change on the logarithm of throughput, over all settings of the others.
+    """How many times slower a change makes it, on average over all settings of the others.
 
     Attributes:
-        log: after less before; negative where the change slows.
-        half: half the width of its interval.
-        p: two-sided, for this change alone.
-        p_adjusted: after Holm, over all changes.
+        slowdown: on the log scale.
+        p_adjusted: its p-value, adjusted for all changes (Holm).
     """
 
-    log: float
-    half: float
-    p: float
+    slowdown: LogEstimate
     p_adjusted: float
 
 
 @dataclass(frozen=True)
 class Screened:
-    """What a screening shows.
+    """Result of a screening.
 
     Attributes:
         effects: in the order of the changes.
-        error_log_sd: standard error of an effect.
+        se: standard error of an effect; of the middle one where trials are missing.
         dof: of that.
-        method: how the error was had, in a few words.
-        runs: trials with a number.
+        method: how the error was estimated, in a few words.
     """
 
     effects: tuple[Effect, ...]
-    error_log_sd: float
+    se: float
     dof: float
     method: str
-    runs: int
 
 
 def hadamard(order: int) -> Matrix | None:
@@ -88,9 +85,7 @@ def screening_matrix(count: int, *, is_folded: bool = True) -> Matrix:
     return np.vstack([columns, -columns]) if is_folded else columns.copy()
 
 
-def screen(
-    design: npt.ArrayLike, logs: npt.ArrayLike, *, confidence: float = 0.95
-) -> Screened | None:
+def screen(design: npt.ArrayLike, logs: npt.ArrayLike) -> Screened | None:
     """Estimate the effect of every change from trials, each with its row of the design.
 
     Args:
@@ -98,49 +93,29 @@ def screen(
         logs: logarithms of throughput.
 
     Returns:
-        None where the trials cannot tell the changes apart. Trials that are missing cost precision, but
-        make no effect wrong: all effects are fitted together.
+        None where the trials cannot tell the changes apart. Missing trials cost precision, but bias no
+        effect: all effects are fitted together.
 
     Source: pure error from repeats of a row, else Lenth's pseudo standard error (1989); Holm 1979.
     """
-    rows = np.asarray(design, dtype=float)
-    y = np.asarray(logs, dtype=float)
+    rows, y = np.asarray(design, dtype=float), np.asarray(logs, dtype=float)
     count = rows.shape[1] if rows.ndim == 2 else 0
     if count == 0 or len(y) <= count:
         return None
-    x = np.column_stack([np.ones(len(y)), rows])
-    if np.linalg.matrix_rank(x) <= count:
+    fitted = least_squares(np.column_stack([np.ones(len(y)), rows]), y)
+    if len(y) - fitted.dof <= count:
         return None
-    spread = np.linalg.inv(x.T @ x)
     # From one level to the other is a step of two.
-    effects = 2 * (spread @ x.T @ y)[1:]
-    scale = 2 * np.sqrt(np.diag(spread))[1:]
-    error, dof, method = _error(rows, y, effects, float(np.median(scale)))
-    ses = error * scale / float(np.median(scale))
-    quantile = student_quantile((1 + confidence) / 2, dof)
-    ps = [
-        2 * student_beyond(abs(effect) / se, dof) if se > 0 else float(effect == 0)
-        for effect, se in zip(effects, ses, strict=True)
+    effects = -2 * fitted.coefficients[1:]
+    scales = 2 * np.linalg.norm(fitted.solution[1:], axis=1)
+    scale = float(np.median(scales))
+    se, dof, method = _error(rows, y, effects, scale)
+    found = [
+        LogEstimate(float(effect), se * float(own / scale), dof, 0.0, f"t interval, {method}")
+        for effect, own in zip(effects, scales, strict=True)
     ]
-    return Screened(
-        tuple(
-            Effect(float(effect), quantile * float(se), p, adjusted)
-            for effect, se, p, adjusted in zip(effects, ses, ps, holm(ps), strict=True)
-        ),
-        error,
-        dof,
-        method,
-        len(y),
-    )
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that in all of them together one is wrong as often as in one alone."""
-    adjusted, floor = [0.0] * len(ps), 0.0
-    for rank, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
-        floor = max(floor, min(1.0, (len(ps) - rank) * ps[at]))
-        adjusted[at] = floor
-    return adjusted
+    adjusted = holm([one.p_value for one in found])
+    return Screened(tuple(map(Effect, found, adjusted)), se, dof, method)
 
 
 def lenth(effects: Sequence[float]) -> tuple[float, float]:
@@ -158,12 +133,11 @@ def _error(rows: Floats, y: Floats, effects: Floats, scale: float) -> tuple[floa
     repeats: dict[tuple[float, ...], list[float]] = {}
     for row, value in zip(rows, y, strict=True):
         repeats.setdefault(tuple(row), []).append(float(value))
-    dof = sum(len(values) - 1 for values in repeats.values())
-    if dof >= len(effects) / 3:
-        squares = sum(float(np.var(x)) * len(x) for x in repeats.values())
-        return math.sqrt(squares / dof) * scale, float(dof), f"pure error of {dof} repeats"
-    error, dof_lenth = lenth([float(one) for one in effects])
-    return error, dof_lenth, "Lenth's pseudo standard error of the effects themselves"
+    noise = pooled_noise(repeats.values())
+    if noise is not None and noise.dof >= len(effects) / 3:
+        return noise.log_sd * scale, noise.dof, f"pure error of {noise.dof} repeats"
+    error, dof = lenth(effects.tolist())
+    return error, dof, "Lenth's pseudo standard error of the effects themselves"
 
 
 def _paley_one(order: int) -> Matrix | None:

@@ -12,13 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import scipy
-
 from pgdrag.findings.mechanisms.findings import Direction
 from pgdrag.findings.movement import UNMOVED_BELOW, scaled
 from pgdrag.model import Observation
 from pgdrag.stats.distributions import binomial_from, student_beyond
+from pgdrag.stats.multiple_testing import false_discovery_rates
+from pgdrag.stats.noise import Noise, pooled_noise
 
 _OF_EVENTS = ("1/s", "1/transaction")
 _FEW_EVENTS = 30  # on both sides together; of so few chance in counting is what matters
@@ -40,14 +39,6 @@ class Reading:
     counting_variance: float
     events: int | None = None
     exposure: float = 1.0
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How much an observation differs between trials of one treatment; `dof` 0: nobody knows."""
-
-    sd: float
-    dof: int
 
 
 @dataclass(frozen=True)
@@ -93,18 +84,14 @@ def reading(seen: Observation, committed: int, resolution: float) -> Reading | N
     return Reading(value, 1 / max(share * whole, 1.0) + 1 / max((1 - share) * whole, 1.0))
 
 
-def spread(groups: Sequence[Sequence[Reading]]) -> Spread:
-    """Return what trials of the same treatment differ by, pooled over the treatments."""
-    values = [[one.value for one in group] for group in groups if len(group) > 1]
-    dof = sum(len(group) - 1 for group in values)
-    if not dof:
-        return Spread(math.nan, 0)
-    squares = sum(float(np.var(group, ddof=1)) * (len(group) - 1) for group in values)
-    return Spread(max(math.sqrt(squares / dof), _LEAST_SD), dof)
+def spread(groups: Sequence[Sequence[Reading]]) -> Noise | None:
+    """Return what trials of the same treatment differ by, pooled over the treatments; None where none was repeated."""
+    found = pooled_noise([one.value for one in group] for group in groups)
+    return None if found is None else Noise(max(found.log_sd, _LEAST_SD), found.dof)
 
 
 def tested(
-    wanted: Direction, before: Sequence[Reading], after: Sequence[Reading], noise: Spread
+    wanted: Direction, before: Sequence[Reading], after: Sequence[Reading], noise: Noise | None
 ) -> Test:
     """Test whether an observation moved the wanted way, with one reading a trial, at least one each side.
 
@@ -112,7 +99,7 @@ def tested(
     """
     distance = _mean(after) - _mean(before)
     distance = distance if wanted == "up" else -distance
-    p = _chance(distance, wanted, before, after, noise) if noise.dof else None
+    p = _chance(distance, wanted, before, after, noise) if noise else None
     return Test(p, distance)
 
 
@@ -121,12 +108,12 @@ def _chance(
     wanted: Direction,
     before: Sequence[Reading],
     after: Sequence[Reading],
-    noise: Spread,
+    noise: Noise,
 ) -> float:
     counted = [one.events for one in (*before, *after) if one.events is not None]
     if len(counted) == len(before) + len(after) and sum(counted) < _FEW_EVENTS:
         return _chance_of_few(wanted, before, after)
-    between = noise.sd**2 * (1 / len(before) + 1 / len(after))
+    between = noise.log_sd**2 * (1 / len(before) + 1 / len(after))
     counting = sum(
         sum(x.counting_variance for x in side) / len(side) ** 2 for side in (before, after)
     )
@@ -153,10 +140,7 @@ def adjusted(values: Mapping[str, float]) -> dict[str, float]:
 
     Theirs and not Benjamini and Hochberg's, since counters of one server depend on each other.
     """
-    if not values:
-        return {}
-    found = scipy.stats.false_discovery_control(list(values.values()), method="by")
-    return dict(zip(values, (float(x) for x in found), strict=True))
+    return dict(zip(values, false_discovery_rates(list(values.values()), "by"), strict=True))
 
 
 def _mean(side: Sequence[Reading]) -> float:

@@ -19,7 +19,6 @@ from pgdrag.findings.mechanisms.catalogue import (
 from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
 from pgdrag.findings.mechanisms.signs import (
     Reading,
-    Spread,
     Test,
     adjusted,
     reading,
@@ -30,6 +29,7 @@ from pgdrag.findings.values import Movement
 from pgdrag.model import Observation, Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import WaitTime
+from pgdrag.stats.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Trials:
         self._seen = {
             rung.rung.name: tuple(_seen(*pair) for pair in rung.numbered) for rung in rungs
         }
-        self._spreads: dict[str, Spread] = {}
+        self._spreads: dict[str, Noise | None] = {}
 
     @property
     def are_repeated(self) -> bool:
@@ -118,7 +118,7 @@ class Trials:
         trials = (trial for rung in rungs for trial in self._seen[rung])
         return max((x.evidence[name].resolution for x in trials if name in x.evidence), default=1.0)
 
-    def _spread(self, name: str) -> Spread:
+    def _spread(self, name: str) -> Noise | None:
         if name not in self._spreads:
             self._spreads[name] = spread(
                 [self._readings(rung, name, self._resolution(name, rung)) for rung in self._seen]

@@ -1,0 +1,48 @@
+"""How much do trials of one treatment differ from each other? One estimate, from whatever was repeated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Trial-to-trial noise on the log scale.
+
+    Attributes:
+        log_sd: standard deviation of log throughput between trials of one treatment.
+        dof: degrees of freedom of that estimate.
+    """
+
+    log_sd: float
+    dof: int
+
+
+def pooled_noise(
+    groups: Iterable[Sequence[float]],
+    *,
+    within: Sequence[float] = (),
+    prior: Noise | None = None,
+) -> Noise | None:
+    """Estimate the noise between trials of one treatment, pooled over all that were repeated.
+
+    Args:
+        groups: for each treatment (or each treatment within a block) one value a trial, on the log scale.
+        within: for each group the variance that comes from within its trials, which is subtracted. Default:
+            nothing is, so the noise includes it.
+        prior: what is known beforehand; it counts for as many repeats as it has degrees of freedom.
+
+    Returns:
+        None where nothing was repeated and there is no prior.
+    """
+    squares, dof = (prior.log_sd**2 * prior.dof, prior.dof) if prior else (0.0, 0)
+    for at, values in enumerate(groups):
+        if len(values) > 1:
+            variance = float(np.var(values, ddof=1)) - (within[at] if within else 0.0)
+            squares += (len(values) - 1) * max(variance, 0.0)
+            dof += len(values) - 1
+    return Noise(math.sqrt(squares / dof), dof) if dof else None
