@@ -55,7 +55,7 @@ def test_a_hold_that_costs_nothing_does_not_fall():
 
 def test_doses_in_noise_larger_than_their_effect_cannot_be_told():
     (curve,) = held(*LENGTHS, cost=1 / 300, noise=0.25).horizon.doses
-    assert curve.verdict == "cannot be told"
+    assert curve.verdict == "inconclusive"
 
 
 def test_rungs_that_lose_updates_stand_in_no_curve():
@@ -197,4 +197,4 @@ def test_holds_that_are_never_released_cannot_separate_the_two():
 
 def test_where_neither_matters_nothing_is_said_to_decide():
     _, decider = decided(lambda held_s, bloat: 1000.0)
-    assert decider.verdict == "cannot be told"
+    assert decider.verdict == "inconclusive"

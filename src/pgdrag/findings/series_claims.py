@@ -193,7 +193,7 @@ def _tau(placed: Sequence[tuple[str, float, Estimate]]) -> Interval:
 
 
 def _trend_answer(published: str, found: Direction) -> Answer:
-    if found == "cannot be told":
+    if found == "inconclusive":
         return Answer.INCONCLUSIVE
     return Answer.REPRODUCED if found == published else Answer.NOT_REPRODUCED
 
@@ -250,7 +250,7 @@ def _published(claim: Claim) -> str:
 
 
 def _found_words(decay: RungDecay) -> str:
-    if decay.direction == "cannot be told":
+    if decay.direction == "inconclusive":
         return "neither a trend nor the lack of one"
     return decay.direction
 

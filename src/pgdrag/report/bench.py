@@ -262,7 +262,7 @@ def _drift_json(drift: DecayFinding | None) -> dict[str, object] | None:
         "begin_per_s": drift.begin_per_s,
         "end_per_s": drift.end_per_s,
         "change": drift.change,
-        "sentence": drift.sentence,
+        "sentence": drift_sentence(drift),
     }
 
 

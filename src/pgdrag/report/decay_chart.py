@@ -1,4 +1,4 @@
-"""What does the picture of decays show? One panel a rung: each trial's rates, and what was fitted to them.
+"""The chart of throughput within the trials: one panel a rung, with each trial's rates and the fit.
 
 All panels share the time axis, so that what fell faster looks steeper; each has its own scale of
 rates, from 0 up.
@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdrag.findings.decay.findings import CurvePoint
 from pgdrag.report import svg
 from pgdrag.units import format_duration, format_rate
 
@@ -18,21 +19,11 @@ _LEFT, _RIGHT = 1.5, 98.5
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """The fitted rate at one moment, with its bounds."""
-
-    t_s: float
-    low: float
-    center: float
-    high: float
-
-
-@dataclass(frozen=True)
 class DecayPanel:
     """One rung.
 
     Attributes:
-        words: what became of its rate, in a few words.
+        words: the verdict in a few words.
         trials: of each, (second, rate) of each interval.
         fit: growing in time; its band is what the bounds enclose.
         is_wrong: the rates are those of wrong results; the words say so, too.
@@ -42,7 +33,7 @@ class DecayPanel:
     title: str
     words: str
     trials: tuple[tuple[tuple[float, float], ...], ...]
-    fit: tuple[Fitted, ...]
+    fit: tuple[CurvePoint, ...]
     is_wrong: bool = False
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, counted, listed, percent_words
-from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.findings.decay.words import trial_rate_words
 from pgdrag.findings.movement import moved
 from pgdrag.model import Observation, Result
 from pgdrag.model.measurement import Measurement

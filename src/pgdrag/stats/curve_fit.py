@@ -1,13 +1,13 @@
-"""Which curve does the rate of one trial follow, and how sure is that?
+"""Which curve does a trial's rate follow, and how sure is that?
 
-Neighbouring seconds resemble each other: what is left beside the curve is taken for a first-order
-autoregression of unknown memory. All members of a family are tried against all memories; level and
-size of the noise are integrated out, and what remains is how likely each member is. An interval is
-what holds 95 % of that, so that it is as wide as the memory is uncertain: a few seconds that all
-lie high may be a trend, or a noise that lasts. A stall of a second or two is no part of that noise.
+The noise around the curve is a first-order autoregression with unknown autocorrelation. Every curve of a
+grid is weighed against every autocorrelation; the level and the size of the noise are integrated out. An
+interval holds 95 % of the weight, so it is as wide as the autocorrelation is uncertain. (Least squares
+with `scipy.optimize.curve_fit` and a corrected covariance calls a steady window a trend in up to 10 % of
+cases, where this stays below 5 %: see simulations/decay.py.)
 
-Source: Hampel 1974 (distances from a median); Box and Tiao 1973 (regression with autocorrelated errors, chapter 2); Hurvich and Tsai 1989
-(the corrected information criterion); Burnham and Anderson 2002 (weights of models, chapter 2).
+Source: Box and Tiao 1973, chapter 2 (regression with autocorrelated errors); Hurvich and Tsai 1989 (the
+corrected information criterion); Hampel 1974 (outliers by the distance from a median).
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pgdrag.stats.curve_shapes import FAMILIES, Box, Family, Model, Shapes, Values
+Values = NDArray[np.float64]
+Model = Literal["exponential", "hyperbolic", "exponential toward a floor"]
 
 CONFIDENCE = 0.95
-INTERVALS_MIN = 10  # fewer cannot tell a trend from a memory
+INTERVALS_MIN = 10  # fewer cannot separate a trend from autocorrelation
 
-_MEMORIES: Values = np.linspace(0.0, 0.99, 15)
-_WIDEST = 3.0  # ranges of the log rates: no change beyond is tried
-_FAR = 14.0  # a member that is less likely by this in its logarithm is left out
-_ROUNDS = 3
+_AUTOCORRELATIONS = np.linspace(0.0, 0.99, 15)
+_CHANGES, _BENDS = 81, 16  # points of a grid
+_STRAIGHTEST, _MOST_BENT = 0.05, 30.0
+_WIDEST = 3.0  # largest change tried, in ranges of the log rates
+_FAR = 14.0  # log weight below the best at which a curve is dropped
+_ROUNDS = 3  # of narrowing the grid
 _NEIGHBOURS = 3  # on either side
-_UNUSUAL = 3.5  # standard deviations, as the median distance tells them
+_OUTLIER_SD = 3.5
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -58,40 +64,85 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class FamilyFit:
-    """How likely each member of a family is.
-
-    Attributes:
-        weights: sum to 1.
-        levels, level_variances: of each member: log rate at the beginning, and its variance.
-        aicc: of the likeliest member; lower is better.
-    """
-
-    shapes: Shapes
-    weights: Values
-    levels: Values
-    level_variances: Values
-    best: int
-    aicc: float
-
-    @property
-    def name(self) -> Model:
-        """Of the family."""
-        return self.shapes.family.name
-
-
-@dataclass(frozen=True)
 class Estimate:
-    """A number of one trial, on the scale on which trials are averaged."""
+    """A number with its interval, on the scale on which trials are averaged."""
 
     low: float
     center: float
     high: float
 
+    @classmethod
+    def around(cls, center: float, half: float) -> Estimate:
+        """Return a symmetric interval."""
+        return cls(center - half, center, center + half)
+
     @property
     def half(self) -> float:
         """Half of its width."""
         return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of one family over a stretch that goes from 0 to 1.
+
+    Attributes:
+        changes: logarithm of the rate at the end over that at the beginning.
+        bends: rates of approach to the floor, per length of the stretch; only of that family.
+    """
+
+    name: Model
+    changes: Values
+    bends: Values
+
+    def at(self, places: Values) -> Values:
+        """Return a row for each curve: the log rate, less that at the beginning, at places in 0…1."""
+        changes, bends = self.changes[:, None], self.bends[:, None]
+        if self.name == "exponential":
+            return np.asarray(changes * places)
+        if self.name == "hyperbolic":  # -log(1 + t/tau): each second adds the same cost
+            return np.asarray(-np.log1p(np.expm1(-changes) * places))
+        floor = self._floors()[:, None]
+        return np.asarray(np.log(floor + (1 - floor) * np.exp(-bends * places)))
+
+    def half_lives(self) -> Values:
+        """Return where each has halved, in lengths of the stretch; infinite where it never does."""
+        falls = np.maximum(-self.changes, _LEAST)
+        if self.name == "exponential":
+            return np.where(self.changes < 0, math.log(2) / falls, np.inf)
+        if self.name == "hyperbolic":
+            return np.asarray(1 / np.expm1(falls))
+        with np.errstate(divide="ignore"):  # where the floor is above a half: infinite
+            left = np.clip((0.5 - self._floors()) / (1 - self._floors()), 0.0, None)
+            return np.asarray(-np.log(left) / self.bends)
+
+    def _floors(self) -> Values:
+        """Return the rate that each approaches, over that at the beginning."""
+        return np.asarray((np.exp(self.changes) - np.exp(-self.bends)) / -np.expm1(-self.bends))
+
+
+# The families, each with how many parameters shape its curves.
+FAMILIES: dict[Model, int] = {"exponential": 1, "hyperbolic": 1, "exponential toward a floor": 2}
+LINE: tuple[Model, ...] = ("exponential",)
+
+
+@dataclass(frozen=True)
+class FamilyFit:
+    """How likely each curve of a family is.
+
+    Attributes:
+        weights: sum to 1; empty where the family has no curve that fits a rise.
+        levels, level_variances: of each curve: log rate at the beginning, and its variance.
+        best: the likeliest curve.
+        aicc: its corrected information criterion; lower is better.
+    """
+
+    curves: Curves
+    weights: Values
+    levels: Values
+    level_variances: Values
+    best: int
+    aicc: float
 
 
 @dataclass(frozen=True)
@@ -101,61 +152,46 @@ class TrialFit:
     stretch: Stretch
     families: tuple[FamilyFit, ...]
 
-    @property
-    def line(self) -> FamilyFit:
-        """The family that asks for nothing but a trend."""
-        return self.families[0]
-
     def estimate(
-        self, of: Callable[[Shapes], Values], shares: Sequence[float], chosen: Model
+        self, of: Callable[[Curves], Values], shares: Sequence[float], chosen: int
     ) -> Estimate:
-        """Return a number that depends on the shape alone, over families with these shares.
+        """Return a number that depends on the curve alone, over families with these shares.
 
-        The center is that of the likeliest member of the family chosen.
+        The center is that of the likeliest curve of the family chosen.
         """
-        values = np.concatenate([of(one.shapes) for one in self.families])
-        parts = [share * one.weights for share, one in zip(shares, self.families, strict=True)]
-        weights = np.concatenate(parts)
-        best = next(one for one in self.families if one.name == chosen)
-        center = float(of(best.shapes.only(best.best))[0])
-        low, high = quantiles(values, weights, CONFIDENCE)
+        values = [of(one.curves) for one in self.families]
+        weights = [share * one.weights for share, one in zip(shares, self.families, strict=True)]
+        low, high = quantiles(np.concatenate(values), np.concatenate(weights), CONFIDENCE)
+        center = float(values[chosen][self.families[chosen].best])
         return Estimate(min(low, center), center, max(high, center))
 
-    def change(self, shares: Sequence[float], chosen: Model) -> Estimate:
-        """Return the logarithm of the rate at the end over that at the beginning."""
-        return self.estimate(lambda shapes: shapes.changes, shares, chosen)
-
-    def log_rate(self, t_s: float, shares: Sequence[float], chosen: Model) -> Estimate:
+    def log_rate(self, t_s: float, shares: Sequence[float], chosen: int) -> Estimate:
         """Return the logarithm of the fitted rate at a moment of the window."""
         place = np.array([self.stretch.place(t_s)])
-        means, seconds, used = 0.0, 0.0, 0.0
-        for share, one in zip(shares, self.families, strict=True):
-            if share > 0 and one.weights.size:
-                values = one.levels + one.shapes.at(place)[:, 0]
-                weights = share * one.weights
-                means += float(weights @ values)
-                seconds += float(weights @ (values**2 + one.level_variances))
-                used += share
-        best = next(one for one in self.families if one.name == chosen)
-        center = float(best.levels[best.best] + best.shapes.only(best.best).at(place)[0, 0])
-        mean = means / used
-        half = 2 * math.sqrt(max(seconds / used - mean**2, 0.0))
+        values = [one.levels + one.curves.at(place)[:, 0] for one in self.families]
+        every = np.concatenate(values)
+        variances = np.concatenate([one.level_variances for one in self.families])
+        parts = [share * one.weights for share, one in zip(shares, self.families, strict=True)]
+        weights = np.concatenate(parts) / np.concatenate(parts).sum()
+        mean = float(weights @ every)
+        half = 2 * math.sqrt(float(weights @ ((every - mean) ** 2 + variances)))
+        center = float(values[chosen][self.families[chosen].best])
         return Estimate(min(mean - half, center), center, max(mean + half, center))
 
 
-def fit_stretch(stretch: Stretch, families: Sequence[Family] = FAMILIES) -> TrialFit | None:
-    """Fit families to a stretch; None where its intervals are too few to tell anything."""
+def fit_stretch(stretch: Stretch, families: Sequence[Model] = tuple(FAMILIES)) -> TrialFit | None:
+    """Fit families to a stretch; None where it has too few intervals."""
     if len(stretch.times_s) < INTERVALS_MIN:
         return None
-    return TrialFit(stretch, tuple(_fit_family(family, stretch) for family in families))
+    return TrialFit(stretch, tuple(_fit_family(name, stretch) for name in families))
 
 
 def without_stalls(logs: Values) -> Values:
-    """Return log rates in which no interval lies far from its neighbours.
+    """Return log rates with outliers pulled in, such as a second's stall.
 
-    One second's stall says nothing of a trend, but by its size would drown it. What lies further from the
-    median of seven neighbouring intervals than intervals usually do is taken to lie just so far. A steady
-    fall or rise is its own median, however steep; the first and last three intervals are left as they are.
+    An interval further from the median of its seven neighbours than 3.5 times the usual distance is moved
+    to that distance. A steady fall or rise is its own median, however steep; the first and last three
+    intervals are left as they are.
     """
     if len(logs) < 2 * _NEIGHBOURS + 1:
         return logs
@@ -163,11 +199,11 @@ def without_stalls(logs: Values) -> Values:
     middles = np.median(windows, axis=1)
     inner = slice(_NEIGHBOURS, len(logs) - _NEIGHBOURS)
     apart = logs[inner] - middles
-    usual = 1.4826 * float(np.median(np.abs(apart)))
-    if usual == 0:
+    most = _OUTLIER_SD * 1.4826 * float(np.median(np.abs(apart)))
+    if most == 0:
         return logs
     held = logs.copy()
-    held[inner] = middles + np.clip(apart, -_UNUSUAL * usual, _UNUSUAL * usual)
+    held[inner] = middles + np.clip(apart, -most, most)
     return held
 
 
@@ -177,101 +213,73 @@ def quantiles(values: Values, weights: Values, confidence: float) -> tuple[float
     ranked, mass = values[order], weights[order] / weights.sum()
     middles = np.cumsum(mass) - mass / 2
     rest = (1 - confidence) / 2
-    return _at(rest, middles, ranked), _at(1 - rest, middles, ranked)
+    low, high = (float(x) for x in np.interp([rest, 1 - rest], middles, ranked))
+    return low, high
 
 
-def _at(share: float, middles: Values, ranked: Values) -> float:
-    above = int(np.searchsorted(middles, share))
-    if above in (0, len(ranked)) or not np.isfinite(ranked[min(above, len(ranked) - 1)]):
-        return float(ranked[min(above, len(ranked) - 1)])
-    return float(np.interp(share, middles[above - 1 : above + 1], ranked[above - 1 : above + 1]))
-
-
-@lru_cache(maxsize=1024)  # a run that goes on is read again after each trial
-def _fit_family(family: Family, stretch: Stretch) -> FamilyFit:
-    """Try members ever closer to the likeliest ones."""
+@lru_cache(maxsize=1024)  # a run in progress is read again after each trial
+def _fit_family(name: Model, stretch: Stretch) -> FamilyFit:
+    """Weigh a grid of curves, and narrow it around the likely ones."""
     logs = without_stalls(np.log(np.array(stretch.rates_per_s)))
     places = np.array([stretch.place(t_s) for t_s in stretch.times_s])
-    span = float(np.ptp(logs)) or 1e-9
-    box = Box(-_WIDEST * span, _WIDEST * span)
-    likely = _Likely(places, logs)
+    widest = _WIDEST * (float(np.ptp(logs)) or 1e-9)
+    low, high, straight, bent = -widest, widest, _STRAIGHTEST, _MOST_BENT
     for _ in range(_ROUNDS):
-        shapes = family.members(box)
-        if not shapes.changes.size:
+        if name == "hyperbolic":  # a cost that shrinks steadily would come to nothing
+            low, high = min(low, -_LEAST), min(high, -_LEAST)
+        if low == high:
             break
-        found = likely.of(shapes)
-        box = shapes.around(found.logs > found.logs.max() - _FAR)
+        count = _CHANGES // 2 if FAMILIES[name] > 1 else _CHANGES
+        changes, step = np.linspace(low, high, count, retstep=True)
+        more, factor = np.zeros(1), 1.0  # how much faster than without a floor the fall begins
+        if FAMILIES[name] > 1:
+            more = np.geomspace(straight, bent, _BENDS)
+            factor = (bent / straight) ** (1 / (_BENDS - 1))
+        change, extra = (x.ravel() for x in np.meshgrid(changes, more, indexing="ij"))
+        curves = Curves(name, change, extra + np.maximum(-change, 0.0))
+        found = _weigh(curves, places, logs)
+        likely = found.weights > found.weights.max() * math.exp(-_FAR)
+        low, high = float(change[likely].min() - step), float(change[likely].max() + step)
+        straight = max(float(extra[likely].min()) / factor, _STRAIGHTEST)
+        bent = min(float(extra[likely].max()) * factor, _MOST_BENT)
     else:
-        return found.fitted(family.parameters)
-    empty = np.empty(0)
-    return FamilyFit(shapes, empty, empty, empty, 0, math.inf)
+        return found
+    nothing = np.empty(0)
+    return FamilyFit(Curves(name, nothing, nothing), nothing, nothing, nothing, 0, math.inf)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What the members come to, over all memories."""
-
-    shapes: Shapes
-    logs: Values
-    levels: Values
-    level_variances: Values
-    likelihoods: Values
-    intervals: int
-
-    def fitted(self, parameters: int) -> FamilyFit:
-        weights = np.exp(self.logs - self.logs.max())
-        best = int(np.argmax(self.likelihoods))
-        # Beside the shape: the level, the size of the noise and its memory.
-        free, n = parameters + 3, self.intervals
-        penalty = 2 * free + 2 * free * (free + 1) / max(n - free - 1, 0.5)
-        return FamilyFit(
-            self.shapes,
-            weights / weights.sum(),
-            self.levels,
-            self.level_variances,
-            best,
-            penalty - 2 * float(self.likelihoods[best]),
-        )
-
-
-class _Likely:
-    """Weighs shapes against one series of log rates."""
-
-    def __init__(self, places: Values, logs: Values) -> None:
-        self._places = places
-        self._logs = logs
-        self._least = max(float(np.var(logs)), 1e-12) * 1e-9  # a curve without any noise at all
-
-    def of(self, shapes: Shapes) -> _Found:
-        rest = self._logs[None, :] - shapes.at(self._places)
-        n = rest.shape[1]
-        weights, levels, level_variances, likelihoods = self._with_memories(rest)
-        top = weights.max(axis=0)
-        shares = np.exp(weights - top)
-        together = shares.sum(axis=0)
-        shares /= together
-        mean = (shares * levels).sum(axis=0)
-        variances = (shares * (level_variances + (levels - mean) ** 2)).sum(axis=0)
-        logs = top + np.log(together)
-        return _Found(shapes, logs, mean, variances, likelihoods.max(axis=0), n)
-
-    def _with_memories(self, rest: Values) -> tuple[Values, Values, Values, Values]:
-        """Return log weight, level, its variance and log likelihood of each memory and row."""
-        n = rest.shape[1]
-        m = _MEMORIES[:, None]
-        # Without memory's part an interval is w[0] = sqrt(1 - m^2) r[0] and w[i] = r[i] - m r[i-1]. Sums of
-        # w and its squares are sums of r and its products, which serve all memories; in the middle, so
-        # that little is lost where these cancel.
-        middle = rest.mean(axis=1)
-        rest = rest - middle[:, None]
-        first, last, total = rest[:, 0], rest[:, -1], rest.sum(axis=1)
-        squares, products = (rest**2).sum(axis=1), (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
-        white_squares = squares - 2 * m * products + m**2 * (squares - first**2 - last**2)
-        information = 1 - m**2 + (n - 1) * (1 - m) ** 2
-        onto_level = (1 - m**2) * first + (1 - m) * (total - first - m * (total - last))
-        levels = onto_level / information
-        left = np.maximum(white_squares - levels**2 * information, self._least)
-        memory_part = 0.5 * np.log(1 - m**2)
-        weight = memory_part - 0.5 * np.log(information) - (n - 1) / 2 * np.log(left)
-        variances = left / max(n - 3, 1) / information
-        return weight, middle + levels, variances, memory_part - n / 2 * np.log(left / n)
+def _weigh(curves: Curves, places: Values, logs: Values) -> FamilyFit:
+    """Weigh curves against one series of log rates, over all autocorrelations."""
+    rest = logs - curves.at(places)
+    middle = rest.mean(axis=1)
+    rest -= middle[:, None]  # so that little is lost where sums of squares cancel
+    n = rest.shape[1]
+    least = max(float(np.var(logs)), 1e-12) * 1e-9  # for a curve that fits without any noise
+    m = _AUTOCORRELATIONS[:, None]
+    # Without autocorrelation an interval is w[0] = sqrt(1 - m^2) r[0] and w[i] = r[i] - m r[i-1]. The sums
+    # of w and of its squares follow from sums of r and of its products, which serve every m.
+    first, last, total = rest[:, 0], rest[:, -1], rest.sum(axis=1)
+    squares, products = (rest**2).sum(axis=1), (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
+    white_squares = squares - 2 * m * products + m**2 * (squares - first**2 - last**2)
+    information = 1 - m**2 + (n - 1) * (1 - m) ** 2
+    levels = (1 - m**2) * first + (1 - m) * (total - first - m * (total - last))
+    levels /= information
+    left = np.maximum(white_squares - levels**2 * information, least)
+    log_weights = 0.5 * np.log((1 - m**2) / information) - (n - 1) / 2 * np.log(left)
+    likelihoods = (0.5 * np.log(1 - m**2) - n / 2 * np.log(left / n)).max(axis=0)
+    shares = np.exp(log_weights - log_weights.max())
+    weights = np.maximum(shares.sum(axis=0), 1e-300)
+    shares = shares / weights
+    level = (shares * levels).sum(axis=0)
+    variances = left / max(n - 3, 1) / information + (levels - level) ** 2
+    best = int(np.argmax(likelihoods))
+    free = FAMILIES[curves.name] + 3  # and the level, the size of the noise, its autocorrelation
+    penalty = 2 * free + 2 * free * (free + 1) / max(n - free - 1, 0.5)
+    return FamilyFit(
+        curves,
+        weights / weights.sum(),
+        middle + level,
+        (shares * variances).sum(axis=0),
+        best,
+        penalty - 2 * float(likelihoods[best]),
+    )

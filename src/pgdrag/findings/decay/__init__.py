@@ -1,1 +1,1 @@
-"""Did throughput fall while the trial went on, how fast, and after which curve?"""
+"""How did throughput change within a trial's window, and after which curve?"""

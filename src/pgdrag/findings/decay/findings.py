@@ -1,4 +1,4 @@
-"""What became of a rung's throughput while its trials went on: the values handed to the report."""
+"""How did a treatment's throughput change within its windows: the values handed to the report."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Literal
 
 from pgdrag.stats.interval import Interval
 
-Direction = Literal["falling", "steady", "rising", "cannot be told"]
-# A change over the window that stays within this is called none; the interval must show it.
-STEADY_WITHIN = 0.10
-AT_S = 30.0  # when the rate is compared with the first, in seconds; published series are, too
+Direction = Literal["falling", "steady", "rising", "inconclusive"]
+STEADY_WITHIN = 0.10  # throughput is steady where the interval of the change lies within this
+AT_S = 30.0  # the rate after so many seconds is compared with the first, as in published series
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class DecayTrace:
     """One trial's whole window: the middle of each interval, and its rate.
 
     Attributes:
-        is_wrong: its results failed their check: updates were lost, say.
+        is_wrong: its results failed a check, such as for lost updates.
     """
 
     trial: int
@@ -39,27 +38,26 @@ class DecayTrace:
 
 @dataclass(frozen=True)
 class DecayFinding:
-    """How throughput went within the windows of one rung.
+    """How throughput changed within the windows of one treatment.
 
     Attributes:
         direction: "falling" or "rising" where the interval of a straight line through the logarithms
-            excludes none; "steady" where it lies within `steady_within`; else "cannot be told".
-        curve: the family with the lowest information criterion, or "" where there is no trend.
-        margin: by how much that criterion is lower than the next family's; under 2 is hardly anything.
-        begin_s, end_s: the part of the window that was fitted: where something was held, only so long.
+            excludes no change; "steady" where it lies within `steady_within`; else "inconclusive".
+        curve: the family with the lowest information criterion, or "" without a trend.
+        margin: by how much that criterion is lower than the next family's; under 2 is weak evidence.
+        begin_s, end_s: the part of the window that was fitted: only the hold, where something was held.
         change: the fitted rate at the end divided by that at the beginning.
-        slope_per_min: what a minute makes of the rate, on average over that part: -0.5 halves it.
+        slope_per_min: relative change of the rate a minute, on average over that part: -0.5 halves it.
         half_life_s: from the beginning until half the rate is left; where center is infinite, `low` is
-            a lower bound. Longer than the part that was fitted, it is the curve's word alone.
+            a lower bound. Longer than the part that was fitted, it extrapolates the curve.
         begin_per_s, end_per_s: fitted rates.
         ratio_at_30_s: the fitted rate 30 s after the beginning divided by that; None where the part is
             shorter.
         points: of the fitted curve.
-        trials: that were fitted, one by one; intervals hold what they differ by.
-        wrong: "loses updates", or "fails its check", where a trial of the rung did: its throughput is that of
+        trials: how many were fitted; the intervals cover what they differ by.
+        wrong: "loses updates", or "fails its check", where a trial does: its throughput is that of
             wrong results; else "".
-        sentence: all that in words.
-        is_whole_window: no part was left out because nothing was held in it.
+        is_whole_window: no part of the window was left out.
     """
 
     direction: Direction
@@ -77,11 +75,10 @@ class DecayFinding:
     traces: tuple[DecayTrace, ...]
     trials: int
     wrong: str
-    sentence: str
     is_whole_window: bool = True
     steady_within: float = STEADY_WITHIN
 
     @property
     def has_trend(self) -> bool:
-        """A mean over the window would be of no moment of it."""
+        """Whether a mean over the window depends on its length."""
         return self.direction in ("falling", "rising")

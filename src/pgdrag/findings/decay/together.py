@@ -1,8 +1,8 @@
-"""How did throughput go within the windows of one rung, its trials taken together?
+"""How did throughput change within the windows of one treatment, over all its trials?
 
-Each trial has a fit of its own; what the fits differ by from trial to trial is in the interval, and
-it is never narrower than what each trial is unsure of. By how much trials differ beyond that is taken
-from all rungs together. One family of curves is chosen for all trials of a rung.
+Each trial has a fit of its own. The interval of their mean covers what the trials differ by, and is never
+narrower than the uncertainty within each. How much trials differ beyond that is pooled over all
+treatments. One family of curves is chosen for all trials of a treatment.
 """
 
 from __future__ import annotations
@@ -23,23 +23,34 @@ from pgdrag.findings.decay.findings import (
     Direction,
 )
 from pgdrag.findings.decay.stretches import fitted_stretch, stretch_of
-from pgdrag.findings.decay.words import decay_sentence
 from pgdrag.model import Outcome, Result
 from pgdrag.model.measurement import Measurement
-from pgdrag.stats.curve_fit import CONFIDENCE, Estimate, TrialFit, fit_stretch
-from pgdrag.stats.curve_shapes import FAMILIES, Model, Shapes, Values
+from pgdrag.stats.curve_fit import (
+    CONFIDENCE,
+    FAMILIES,
+    LINE,
+    Curves,
+    Estimate,
+    TrialFit,
+    Values,
+    fit_stretch,
+)
 from pgdrag.stats.distributions import normal_quantile, student_quantile
 from pgdrag.stats.interval import Interval
 
-_LINE = FAMILIES[:1]
 _CURVE_POINTS = 25
 _ROUNDING_S = 1.0  # a window of 30 s may end a little earlier
-_MOST = 700.0  # exp() of more is no float
+_MOST = 700.0  # exp() of more overflows
 
 
 @dataclass(frozen=True)
 class FittedTrial:
-    """One trial with its fit."""
+    """One trial with its fit.
+
+    Attributes:
+        wrong: "loses updates" or "fails its check" where it does; else "".
+        is_part: only a part of its window was fitted.
+    """
 
     result: Result
     fit: TrialFit
@@ -48,28 +59,24 @@ class FittedTrial:
 
 
 @dataclass(frozen=True)
-class Scatter:
-    """How many times wider than what each trial is unsure of an interval over trials must be."""
-
-    times: float
-
-
-@dataclass(frozen=True)
 class RungDecay:
-    """The fits of one rung, to be asked for rates at any moment.
+    """The fits of one treatment's trials, which give the rate at any moment.
 
     Attributes:
-        of_slopes, of_levels: scatter over trials of all rungs; None where only this rung's are known.
-        shares: what each family counts, by its information criterion; sum to 1.
+        direction: see `DecayFinding`.
+        shares: weight of each family, by its information criterion; sum to 1.
+        chosen: the family with the largest share.
+        margin: see `DecayFinding`.
+        slope_scatter, level_scatter: see `scatter_of`, over all treatments; None: over this one alone.
     """
 
     trials: tuple[FittedTrial, ...]
-    direction: Direction
-    shares: tuple[float, ...]
-    chosen: Model
-    margin: float
-    of_slopes: Scatter | None = None
-    of_levels: Scatter | None = None
+    direction: Direction = "inconclusive"
+    shares: tuple[float, ...] = (1.0,)
+    chosen: int = 0
+    margin: float = 0.0
+    slope_scatter: float | None = None
+    level_scatter: float | None = None
 
     @property
     def begin_s(self) -> float:
@@ -83,17 +90,17 @@ class RungDecay:
 
     @property
     def wrong(self) -> str:
-        """How its results are wrong, where those of a trial are: "loses updates"; else ""."""
+        """How the results of a trial are wrong; else ""."""
         return next((one.wrong for one in self.trials if one.wrong), "")
 
     @property
     def has_trend(self) -> bool:
-        """A mean over the window would be of no moment of it."""
+        """Whether a mean over the window depends on its length."""
         return self.direction in ("falling", "rising")
 
     def rate(self, t_s: float) -> Estimate:
         """Return the logarithm of the fitted rate at a moment of the window."""
-        return averaged(self.rates(t_s), self.of_levels)
+        return averaged(self.rates(t_s), self.level_scatter)
 
     def rates(self, t_s: float) -> list[Estimate]:
         """Return the logarithm of the fitted rate at a moment, of each trial."""
@@ -102,98 +109,76 @@ class RungDecay:
     def log_ratio(self, from_s: float, to_s: float) -> Estimate:
         """Return the logarithm of the fitted rate at a moment over that at an earlier one."""
 
-        def between(fit: TrialFit) -> Callable[[Shapes], Values]:
+        def ratio(curves: Curves, fit: TrialFit) -> Values:
             places = np.array([fit.stretch.place(from_s), fit.stretch.place(to_s)])
-            return lambda shapes: np.diff(shapes.at(places), axis=1)[:, 0]
+            return np.diff(curves.at(places), axis=1)[:, 0]
 
-        return self._averaged(between)
+        return averaged(self._each(ratio), self.slope_scatter)
 
     def slope(self) -> Estimate:
-        """Return the logarithm that is gained each minute, on average over the fitted part."""
-        return averaged(self.slopes(), self.of_slopes)
+        """Return the change of the logarithm a minute, on average over the fitted part."""
+        return averaged(self.slopes(), self.slope_scatter)
 
     def slopes(self) -> list[Estimate]:
         """Return the same of each trial."""
-
-        def per_min(fit: TrialFit) -> Callable[[Shapes], Values]:
-            return lambda shapes: shapes.changes * 60 / fit.stretch.length_s
-
-        return self._each(per_min)
+        return self._each(lambda curves, fit: curves.changes * 60 / fit.stretch.length_s)
 
     def halvings_per_s(self) -> Estimate:
         """Return the inverse of the half-life: 0 where half is never reached."""
+        each = self._each(lambda curves, fit: 1 / (curves.half_lives() * fit.stretch.length_s))
+        return averaged(each, self.slope_scatter)
 
-        def inverse(fit: TrialFit) -> Callable[[Shapes], Values]:
-            return lambda shapes: 1 / (shapes.half_lives() * fit.stretch.length_s)
-
-        return self._averaged(inverse)
-
-    def _averaged(self, of: Callable[[TrialFit], Callable[[Shapes], Values]]) -> Estimate:
-        return averaged(self._each(of), self.of_slopes)
-
-    def _each(self, of: Callable[[TrialFit], Callable[[Shapes], Values]]) -> list[Estimate]:
-        return [one.fit.estimate(of(one.fit), self.shares, self.chosen) for one in self.trials]
+    def _each(self, of: Callable[[Curves, TrialFit], Values]) -> list[Estimate]:
+        fits = [one.fit for one in self.trials]
+        return [fit.estimate(lambda x: of(x, fit), self.shares, self.chosen) for fit in fits]  # noqa: B023
 
 
 def rung_decays(rungs: Sequence[RungTrials]) -> dict[str, RungDecay]:
-    """Return the decay of each rung that has one, by its name; see `rung_decay`.
+    """Return the decay of each treatment that has one, by its name; see `rung_decay`.
 
-    How much more trials of one rung differ than each is unsure of is taken from all rungs together:
-    two or three trials of one would hardly tell.
+    How much trials of one treatment differ beyond their own uncertainty is pooled over all: two or three
+    trials of one hardly show it.
     """
-    fitted = {one.rung.name: _line(one) for one in rungs}
-    lines = {name: line for name, line in fitted.items() if line is not None}
-    of_slopes = scatter_of([line.slopes() for line in lines.values()])
-    of_levels = scatter_of([line.rates(line.begin_s) for line in lines.values()])
+    lines = {one.rung.name: line for one in rungs if (line := _line(one)) is not None}
+    slopes = scatter_of([line.slopes() for line in lines.values()])
+    levels = scatter_of([line.rates(line.begin_s) for line in lines.values()])
     return {
-        name: _finished(replace(line, of_slopes=of_slopes, of_levels=of_levels))
+        name: _with_curve(replace(line, slope_scatter=slopes, level_scatter=levels))
         for name, line in lines.items()
     }
 
 
 def rung_decay(trials: RungTrials) -> RungDecay | None:
-    """Fit the trials of a rung; None where the load changes by design, or no window is long enough.
+    """Fit the trials of a treatment; None where the load changes by design, or every window is too short.
 
-    Trials that are invalid for nothing but lost updates are fitted as well, and marked.
+    Trials that are invalid only because their results failed a check are fitted too, and marked.
     """
     return rung_decays([trials]).get(trials.rung.name)
 
 
-def _line(trials: RungTrials) -> RungDecay | None:
-    taken = [
-        (result, measured, _wrong(result))
-        for result, measured in fittable(trials)
-        if not result.trial.load.steps
-    ]
-    stretches = [(one, fitted_stretch(one[0], one[1])) for one in taken]
-    long_enough = [(one, stretch) for one, stretch in stretches if stretch is not None]
-    lines = [(one, fit_stretch(stretch, _LINE)) for one, stretch in long_enough]
-    fitted = tuple(
-        FittedTrial(result, fit, wrong, _is_part(measured, fit))
-        for (result, measured, wrong), fit in lines
-        if fit is not None
-    )
-    if not fitted:
-        return None
-    return RungDecay(fitted, "cannot be told", (1.0,), "exponential", 0.0)
-
-
-def _finished(line: RungDecay) -> RungDecay:
-    directed = replace(line, direction=_direction(line))
-    return _with_curve(directed) if directed.has_trend else directed
-
-
 def fittable(trials: RungTrials) -> list[tuple[Result, Measurement]]:
-    """Return the trials with a number, and those that would have one but for what they did to their data."""
+    """Return the trials with a number, and those invalid only because their results failed a check."""
     wrong = [
         (result, result.measurement)
         for result in trials.results
         if result.outcome is Outcome.INVALID and result.violations
-        # Where something else has spoilt it as well, it says nothing of throughput.
+        # Where something else is wrong with it as well, it says nothing about throughput.
         if result.reason in ("", "; ".join(result.violations))
         if result.measurement is not None and result.measurement.elapsed_s > 0
     ]
     return [*trials.numbered, *wrong]
+
+
+def _line(trials: RungTrials) -> RungDecay | None:
+    """Fit a straight line to the logarithms of each trial's rates."""
+    fitted = []
+    for result, measured in fittable(trials):
+        stretch = None if result.trial.load.steps else fitted_stretch(result, measured)
+        fit = None if stretch is None else fit_stretch(stretch, LINE)
+        if fit is not None:
+            is_part = measured.elapsed_s - fit.stretch.length_s > 0.1 * measured.elapsed_s
+            fitted.append(FittedTrial(result, fit, _wrong(result), is_part))
+    return RungDecay(tuple(fitted)) if fitted else None
 
 
 def _wrong(result: Result) -> str:
@@ -202,86 +187,26 @@ def _wrong(result: Result) -> str:
     return "loses updates" if "updates were lost" in result.violations[0] else "fails its check"
 
 
-def finding_of(decay: RungDecay) -> DecayFinding:
-    """Return what a report has of it."""
-    begin_s, end_s = decay.begin_s, decay.end_s
-    ends = [begin_s, end_s]
-    if decay.has_trend:
-        step_s = (end_s - begin_s) / (_CURVE_POINTS - 1)
-        ends = [begin_s + at * step_s for at in range(_CURVE_POINTS)]
-    has_at = end_s - begin_s >= AT_S - _ROUNDING_S
-    minutes = (end_s - begin_s) / 60
-    slope = decay.slope()
-    change = Estimate(slope.low * minutes, slope.center * minutes, slope.high * minutes)
-    method = _method(decay)
-    finding = DecayFinding(
-        direction=decay.direction,
-        curve=decay.chosen if decay.has_trend else "",
-        margin=decay.margin,
-        begin_s=begin_s,
-        end_s=end_s,
-        change=as_ratio(change, method),
-        slope_per_min=_less_one(as_ratio(slope, method)),
-        half_life_s=_half_life(decay, method),
-        begin_per_s=as_ratio(decay.rate(begin_s), method),
-        end_per_s=as_ratio(decay.rate(end_s), method),
-        ratio_at_30_s=as_ratio(decay.log_ratio(begin_s, begin_s + AT_S), method)
-        if has_at
-        else None,
-        points=tuple(_point(decay, t_s) for t_s in ends),
-        traces=tuple(_trace(one) for one in decay.trials),
-        trials=len(decay.trials),
-        wrong=decay.wrong,
-        sentence="",
-        is_whole_window=not any(one.is_part for one in decay.trials),
+def _with_curve(line: RungDecay) -> RungDecay:
+    """Name the direction; where the straight line shows a trend, choose among all families."""
+    line = replace(line, direction=_direction(line))
+    if not line.has_trend:
+        return line
+    fits = [fit_stretch(one.fit.stretch) for one in line.trials]
+    fitted = tuple(replace(one, fit=fit) for one, fit in zip(line.trials, fits, strict=True) if fit)
+    aicc = np.sum([[family.aicc for family in one.fit.families] for one in fitted], axis=0)
+    shares = np.exp(-(aicc - aicc.min()) / 2)
+    best, second = np.sort(aicc)[:2]
+    curved = replace(
+        line,
+        trials=fitted,
+        shares=tuple(float(x) for x in shares / shares.sum()),
+        chosen=int(aicc.argmin()),
+        margin=float(min(second - best, 1e6)),
     )
-    return replace(finding, sentence=decay_sentence(finding))
-
-
-def averaged(estimates: Sequence[Estimate], scatter: Scatter | None = None) -> Estimate:
-    """Return the mean over trials: what they differ by, and at least what each is unsure of.
-
-    Args:
-        scatter: of all rungs' trials; without it, these alone tell what they differ by.
-
-    Source: the t interval of trials as the sample, their scatter pooled over rungs relative to what each
-    trial is unsure of (Birge 1932); beside it the error of a mean of independent estimates. The wider of the
-    two is taken.
-    """
-    count = len(estimates)
-    if count == 1:
-        return estimates[0]
-    center = float(np.mean([one.center for one in estimates]))
-    within = math.sqrt(sum(one.half**2 for one in estimates)) / count
-    scatter = scatter or scatter_of([estimates])
-    half = max(within, scatter.times * within)
-    return Estimate(center - half, center, center + half)
-
-
-def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> Scatter:
-    """Return by how much more trials of one rung differ than each is unsure of, over all rungs."""
-    dof = sum(len(one) - 1 for one in rungs)
-    if not dof:
-        return Scatter(1.0)
-    normal = normal_quantile((1 + CONFIDENCE) / 2)
-    squares = 0.0
-    for estimates in rungs:
-        mean = float(np.mean([one.center for one in estimates]))
-        variance = float(np.mean([(one.half / normal) ** 2 for one in estimates])) or 1e-18
-        squares += sum((one.center - mean) ** 2 for one in estimates) / variance
-    quantile = student_quantile((1 + CONFIDENCE) / 2, dof)
-    return Scatter(math.sqrt(squares / dof) * quantile / normal)
-
-
-def as_ratio(found: Estimate, method: str) -> Interval:
-    """Return an interval of logarithms as one of ratios, or rates."""
-    low, center, high = (math.exp(min(x, _MOST)) for x in (found.low, found.center, found.high))
-    return Interval(low, center, high, CONFIDENCE, method)
-
-
-def _is_part(measured: Measurement, fit: TrialFit) -> bool:
-    left_out_s = measured.elapsed_s - fit.stretch.length_s
-    return left_out_s > 0.1 * measured.elapsed_s
+    slope = curved.slope()
+    # A curve whose trend is all in its first seconds may be less certain than the line.
+    return curved if slope.high < 0 or slope.low > 0 else line
 
 
 def _direction(line: RungDecay) -> Direction:
@@ -292,33 +217,81 @@ def _direction(line: RungDecay) -> Direction:
         return "steady"
     if slope.high < 0:
         return "falling"
-    return "rising" if slope.low > 0 else "cannot be told"
+    return "rising" if slope.low > 0 else "inconclusive"
 
 
-def _with_curve(line: RungDecay) -> RungDecay:
-    """Choose among all families, where a straight line has told that there is a trend."""
-    fits = [fit_stretch(one.fit.stretch) for one in line.trials]
-    fitted = tuple(replace(one, fit=fit) for one, fit in zip(line.trials, fits, strict=True) if fit)
-    sums = np.array(
-        [sum(one.fit.families[at].aicc for one in fitted) for at in range(len(FAMILIES))]
+def averaged(estimates: Sequence[Estimate], scatter: float | None = None) -> Estimate:
+    """Return the mean over trials; its interval covers what they differ by and their own uncertainty.
+
+    Args:
+        scatter: see `scatter_of`, over all treatments; without it, over these trials alone.
+
+    Source: the t interval of trials as the sample, their scatter pooled over treatments relative to each
+    trial's uncertainty (Birge 1932); beside it the error of a mean of independent estimates. The wider of
+    the two is taken.
+    """
+    count = len(estimates)
+    if count == 1:
+        return estimates[0]
+    center = float(np.mean([one.center for one in estimates]))
+    within = math.sqrt(sum(one.half**2 for one in estimates)) / count
+    return Estimate.around(center, within * max(scatter or scatter_of([estimates]), 1.0))
+
+
+def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> float:
+    """Return how many times wider an interval over trials must be than each trial's uncertainty makes it."""
+    dof = sum(len(one) - 1 for one in rungs)
+    if not dof:
+        return 1.0
+    normal = normal_quantile((1 + CONFIDENCE) / 2)
+    squares = 0.0
+    for estimates in rungs:
+        centers = np.array([one.center for one in estimates])
+        variance = float(np.mean([(one.half / normal) ** 2 for one in estimates])) or 1e-18
+        squares += float(((centers - centers.mean()) ** 2).sum()) / variance
+    return math.sqrt(squares / dof) * student_quantile((1 + CONFIDENCE) / 2, dof) / normal
+
+
+def as_ratio(found: Estimate, method: str) -> Interval:
+    """Return an interval of logarithms as one of ratios, or rates."""
+    low, center, high = (math.exp(min(x, _MOST)) for x in (found.low, found.center, found.high))
+    return Interval(low, center, high, CONFIDENCE, method)
+
+
+def finding_of(decay: RungDecay) -> DecayFinding:
+    """Return what a report shows of it."""
+    begin_s, end_s = decay.begin_s, decay.end_s
+    minutes = (end_s - begin_s) / 60
+    slope = decay.slope()
+    change = Estimate(slope.low * minutes, slope.center * minutes, slope.high * minutes)
+    moments = np.linspace(begin_s, end_s, _CURVE_POINTS if decay.has_trend else 2)
+    method = f"{'curves' if decay.has_trend else 'line'} with autoregressive noise"
+    if len(decay.trials) > 1:
+        method += f", {len(decay.trials)} trials"
+    per_min = as_ratio(slope, method)
+    after_30_s = None
+    if end_s - begin_s >= AT_S - _ROUNDING_S:
+        after_30_s = as_ratio(decay.log_ratio(begin_s, begin_s + AT_S), method)
+    return DecayFinding(
+        direction=decay.direction,
+        curve=tuple(FAMILIES)[decay.chosen] if decay.has_trend else "",
+        margin=decay.margin,
+        begin_s=begin_s,
+        end_s=end_s,
+        change=as_ratio(change, method),
+        slope_per_min=replace(
+            per_min, low=per_min.low - 1, center=per_min.center - 1, high=per_min.high - 1
+        ),
+        half_life_s=_half_life(decay, method),
+        begin_per_s=as_ratio(decay.rate(begin_s), method),
+        end_per_s=as_ratio(decay.rate(end_s), method),
+        ratio_at_30_s=after_30_s,
+        points=tuple(_point(decay, float(t_s)) for t_s in moments),
+        traces=tuple(_trace(one) for one in decay.trials),
+        trials=len(decay.trials),
+        wrong=decay.wrong,
+        is_whole_window=not any(one.is_part for one in decay.trials),
     )
-    shares = np.exp(-(sums - sums.min()) / 2)
-    ranked = np.sort(sums)
-    curved = replace(
-        line,
-        trials=fitted,
-        shares=tuple(float(x) for x in shares / shares.sum()),
-        chosen=FAMILIES[int(sums.argmin())].name,
-        margin=float(min(ranked[1] - ranked[0], 1e6)),
-    )
-    slope = curved.slope()
-    # A bend that only ends in a trend by its beginning is less sure than the line says.
-    is_significant = slope.high < 0 or slope.low > 0
-    return curved if is_significant else line
-
-
-def _less_one(ratio: Interval) -> Interval:
-    return replace(ratio, low=ratio.low - 1, center=ratio.center - 1, high=ratio.high - 1)
 
 
 def _half_life(decay: RungDecay, method: str) -> Interval:
@@ -326,7 +299,7 @@ def _half_life(decay: RungDecay, method: str) -> Interval:
     low, center, high = (
         math.inf if x <= 1e-12 else 1 / x for x in (found.high, found.center, found.low)
     )
-    if decay.direction != "falling":  # how long it takes at the least is all that can be said
+    if decay.direction != "falling":  # only a lower bound is known
         center = high = math.inf
     return Interval(low, center, high, CONFIDENCE, method)
 
@@ -339,15 +312,6 @@ def _point(decay: RungDecay, t_s: float) -> CurvePoint:
 def _trace(one: FittedTrial) -> DecayTrace:
     measured = one.result.measurement
     assert measured is not None, one.result.trial.number
-    whole = stretch_of(measured.samples, 0.0, measured.elapsed_s)
-    stretch = one.fit.stretch if whole is None else whole
-    return DecayTrace(
-        one.result.trial.number, bool(one.wrong), stretch.times_s, stretch.rates_per_s
-    )
-
-
-def _method(decay: RungDecay) -> str:
-    count = len(decay.trials)
-    curve = "line" if not decay.has_trend else "curves"
-    fitted = f"{curve} with autoregressive noise"
-    return fitted if count == 1 else f"{fitted}, {count} trials"
+    stretch = stretch_of(measured.samples, 0.0, measured.elapsed_s) or one.fit.stretch
+    number = one.result.trial.number
+    return DecayTrace(number, bool(one.wrong), stretch.times_s, stretch.rates_per_s)

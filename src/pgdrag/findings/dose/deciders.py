@@ -198,7 +198,7 @@ def _verdict(with_length: float, this: Interval, length: Interval) -> DeciderVer
         return "both"
     if does_length:
         return "the length, not this"
-    return "this, not the length" if does_this else "cannot be told"
+    return "this, not the length" if does_this else "inconclusive"
 
 
 def _sentence(found: Sequence[Decider]) -> str:
@@ -210,7 +210,7 @@ def _sentence(found: Sequence[Decider]) -> str:
         "the length, not this": "throughput goes with the length of the hold, and not with the {}",
         "this, not the length": "throughput goes with the {}, and not with the length of the hold",
         "both": "throughput goes with the length of the hold and with the {}",
-        "cannot be told": "whether throughput goes with the length of the hold or with the {} cannot be told",
+        "inconclusive": "whether throughput goes with the length of the hold or with the {} cannot be told",
         "cannot be separated": "the length of the hold and the {} grew together in these trials and cannot be "
         "separated: add holds that end within the window, without a vacuum after",
     }

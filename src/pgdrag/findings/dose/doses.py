@@ -134,7 +134,7 @@ def _verdict(low: float, high: float) -> DoseVerdict:
     bound = math.log1p(STEADY_WITHIN)
     if math.log1p(low) >= -bound and math.log1p(high) <= bound:
         return "does not fall"
-    return "falls" if low > 0 else "cannot be told"
+    return "falls" if low > 0 else "inconclusive"
 
 
 def _half_dose(low: float, center: float, high: float) -> Interval:

@@ -9,9 +9,9 @@ from pgdrag.stats.interval import Interval
 
 DOSES_MIN = 5  # that make a curve
 
-DoseVerdict = Literal["falls", "does not fall", "cannot be told", "too few doses"]
+DoseVerdict = Literal["falls", "does not fall", "inconclusive", "too few doses"]
 DeciderVerdict = Literal[
-    "the length, not this", "this, not the length", "both", "cannot be told", "cannot be separated"
+    "the length, not this", "this, not the length", "both", "inconclusive", "cannot be separated"
 ]
 
 

@@ -1,17 +1,16 @@
-"""How did throughput go while the trials went on: falling, steady, rising, and after which curve?"""
+"""How did throughput change within the trials: falling, steady or rising, and after which curve?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.words import duration_words, share_words, way_words
+from pgdrag.findings.decay.words import rounded_s, share_words, way_words
 from pgdrag.findings.values import Findings, Interval, RungFinding
 from pgdrag.model import HORIZON
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
-from pgdrag.report.decay_chart import DecayPanel, Fitted, decay_chart
+from pgdrag.report.decay_chart import DecayPanel, decay_chart
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._series_claims import claims_table, ordering_words
@@ -19,12 +18,12 @@ from pgdrag.report.sparks import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_number
 
-_TITLE = "Throughput while the trials went on"
+_TITLE = "Throughput within the trials"
+_FAR_S = 86_400  # no window supports a half-life beyond
 _READING = (
-    "Thin lines: each trial's intervals, over its whole window. Thick line and band: what was fitted, with its 95 % interval; neighbouring "
-    "intervals resemble each other, and the interval knows it. Where the horizon is held for a part of the window, "
-    "only that part is fitted. Steady is said only where the interval lies within ±{bound} % over the fitted part; "
-    "what neither is steady nor has a trend cannot be told."
+    "Thin lines: the intervals of each trial. Thick line and band: the fit with its 95 % interval, which allows for "
+    "autocorrelation. Where the horizon is held for a part of the window, only that part is fitted. Throughput is steady "
+    "where the interval of its change lies within ±{bound} %; with neither a trend nor that, it is inconclusive."
 )
 
 
@@ -38,37 +37,92 @@ class DecaySection(Section):
     is_folded: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
-        """A rung has a trend, or somebody asked for one: by a held horizon, or by a published course."""
-        return any(_is_asked(one) for one, _ in _fitted(findings))
+        """A rung has a trend, holds the horizon or has published rates over time."""
+        return any(_is_relevant(one) for one, _ in _fitted(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the panels, the numbers, and what became of published courses."""
+        """Return the panels, the numbers, and the answers to published rates over time."""
         rungs = _fitted(findings)
-        panels = [_panel(rung, decay) for rung, decay in rungs]
-        told = "; ".join(f"{one.name}: {one.words}" for one in panels)
-        bound = f"{rungs[0][1].steady_within * 100:.0f}"
-        figure = Figure(
-            decay_chart(_thinned(panels), _TITLE, told),
-            "Committed per second against seconds of the window; each panel has its own scale, from 0.",
-            _text(panels),
+        most = points_of_each(
+            [len(trace.times_s) for _, decay in rungs for trace in decay.traces],
+            most=400,
+            least=30,
+            in_all=800,
         )
-        claims = claims_table(findings)
+        panels = [_panel(rung, decay, most) for rung, decay in rungs]
+        texts = [
+            f"{rung.rung.name}  {spark(decay.traces[0].rates_per_s)}  {panel.words}"
+            for (rung, decay), panel in zip(rungs, panels, strict=True)
+        ]
+        summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
+        figure = Figure(
+            decay_chart(panels, _TITLE, summary),
+            "Committed per second against seconds of the window; each panel has its own scale, from 0.",
+            "\n".join(texts),
+        )
         order = [Paragraph(ordering_words(findings.ordering))] if findings.ordering else []
+        bound = f"{rungs[0][1].steady_within * 100:.0f}"
         reading = Paragraph(_READING.format(bound=bound), Tone.MUTED)
-        return (figure, _table(rungs), reading, *claims, *order)
+        return (figure, _table(rungs), reading, *claims_table(findings), *order)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence for each rung that has a trend, or was asked for one."""
-        told = [
-            f"{rung.rung.name}: {decay.sentence}."
+        """Return a sentence for each rung of interest."""
+        sentences = [
+            f"{rung.rung.name}: {decay_sentence(decay)}"
             for rung, decay in _fitted(findings)
-            if _is_asked(rung)
+            if _is_relevant(rung)
         ]
         order = [ordering_words(findings.ordering)] if findings.ordering else []
-        return (Items((*told, *order)),)
+        return (Items((*sentences, *order)),)
 
 
-def _is_asked(rung: RungFinding) -> bool:
+def decay_sentence(found: DecayFinding) -> str:
+    """Return how throughput changed within the window, with its intervals."""
+    length = format_duration(rounded_s(found.end_s - found.begin_s))
+    bound = f"±{found.steady_within * 100:.0f} %"
+    if found.has_trend:
+        verb = "falls" if found.direction == "falling" else "rises"
+        size = _size_words(found.slope_per_min)
+        text = f"Throughput {verb} by {size}, {way_words(found)} in {length}; {_half_life_words(found)}."
+    elif found.direction == "steady":
+        text = f"Throughput is steady within {bound}: {share_words(found.change)} in {length}."
+    else:
+        text = (
+            f"No significant trend: {share_words(found.change)} in {length}, which is not shown to be within {bound} "
+            "either. Measure longer or run more replicates."
+        )
+    return f"{text} It {found.wrong}: this is the speed of wrong results." if found.wrong else text
+
+
+def _size_words(share: Interval) -> str:
+    """Return the size of a change with its interval: `56 % a minute (95 % CI 42–60)`."""
+    bounds = sorted(abs(x) for x in (share.low, share.high))
+    low, center, high = (
+        format_number(x * 100, significant=2) for x in (bounds[0], abs(share.center), bounds[1])
+    )
+    return f"{center} % a minute (95 % CI {low}–{high})"
+
+
+def _half_life_words(found: DecayFinding) -> str:
+    half_s = found.half_life_s
+    if found.direction == "rising":
+        return "it never halves"
+    if half_s.center > _FAR_S:
+        low = format_duration(rounded_s(min(half_s.low, _FAR_S)))
+        return f"half-life at least {low}"
+    beyond = ", extrapolated" if half_s.center > found.end_s - found.begin_s else ""
+    center = format_duration(rounded_s(half_s.center))
+    return f"half-life {center} ({_duration_bounds(half_s)}{beyond})"
+
+
+def _duration_bounds(found: Interval) -> str:
+    low = format_duration(rounded_s(found.low))
+    if found.high > _FAR_S:
+        return f"over {low}"
+    return f"{low}–{format_duration(rounded_s(found.high))}"
+
+
+def _is_relevant(rung: RungFinding) -> bool:
     is_held = bool(rung.rung.treatment.of_kind(HORIZON))
     decay = rung.decay
     return bool(is_held or rung.series_claim or (decay and (decay.has_trend or decay.wrong)))
@@ -78,30 +132,18 @@ def _fitted(findings: Findings) -> list[tuple[RungFinding, DecayFinding]]:
     return [(one, one.decay) for one in findings.rungs if one.decay is not None]
 
 
-def _panel(rung: RungFinding, decay: DecayFinding) -> DecayPanel:
+def _panel(rung: RungFinding, decay: DecayFinding, most: int) -> DecayPanel:
     words = course_words(decay)
     return DecayPanel(
         rung.rung.name,
         rung.rung.title,
         f"{decay.wrong}: {words}" if decay.wrong else words,
-        tuple(tuple(zip(one.times_s, one.rates_per_s, strict=True)) for one in decay.traces),
-        tuple(Fitted(one.t_s, one.low, one.center, one.high) for one in decay.points),
+        tuple(
+            thinned_points(tuple(zip(one.times_s, one.rates_per_s, strict=True)), most)
+            for one in decay.traces
+        ),
+        decay.points,
         bool(decay.wrong),
-    )
-
-
-def _thinned(panels: Sequence[DecayPanel]) -> list[DecayPanel]:
-    lengths = [len(points) for one in panels for points in one.trials]
-    most = points_of_each(lengths, most=400, least=30, in_all=800)
-    return [
-        replace(one, trials=tuple(thinned_points(points, most) for points in one.trials))
-        for one in panels
-    ]
-
-
-def _text(panels: Sequence[DecayPanel]) -> str:
-    return "\n".join(
-        f"{one.name}  {spark([rate for _, rate in one.trials[0]])}  {one.words}" for one in panels
     )
 
 
@@ -115,49 +157,42 @@ def _table(rungs: Sequence[tuple[RungFinding, DecayFinding]]) -> Table:
         Column("After 30 s", Align.RIGHT),
         Column("Curve"),
     )
-    return Table(
-        "How throughput went on each rung",
-        columns,
-        tuple(_row(rung, decay) for rung, decay in rungs),
-    )
+    rows = tuple(_row(rung, decay) for rung, decay in rungs)
+    return Table("Throughput within the trials of each rung", columns, rows)
 
 
 def _row(rung: RungFinding, decay: DecayFinding) -> tuple[Cell, ...]:
     ends = [bounds_words(x, format_number) for x in (decay.begin_per_s, decay.end_per_s)]
-    tone = Tone.MUTED if decay.direction == "cannot be told" else Tone.PLAIN
+    tone = Tone.MUTED if decay.direction == "inconclusive" else Tone.PLAIN
     wrong = Cell(decay.wrong, decay.direction, Tone.BAD)
     return (
         Cell(rung.rung.name, rung.rung.title, is_strong=True),
         wrong if decay.wrong else Cell(decay.direction, tone=tone),
         Cell(way_words(decay), " → ".join(ends)),
-        _share_cell(decay.slope_per_min, is_share=True),
+        _share_cell(share_words(decay.slope_per_min, is_share=True)),
         _half_life_cell(decay),
-        NOTHING if decay.ratio_at_30_s is None else _share_cell(decay.ratio_at_30_s),
+        NOTHING if decay.ratio_at_30_s is None else _share_cell(share_words(decay.ratio_at_30_s)),
         _curve_cell(decay),
     )
 
 
-def _share_cell(found: Interval, *, is_share: bool = False) -> Cell:
-    number, _, bounds = share_words(found, is_share=is_share).partition(" (")
+def _share_cell(words: str) -> Cell:
+    number, _, bounds = words.partition(" (")
     return Cell(number, bounds.rstrip(")").replace(" ", "\u00a0"))
 
 
 def _half_life_cell(decay: DecayFinding) -> Cell:
     half_s = decay.half_life_s
-    if decay.direction == "rising" or half_s.low > 86_400:
+    if decay.direction == "rising" or half_s.low > _FAR_S:
         return NOTHING
-    if decay.direction != "falling" or half_s.center > 86_400:
+    if decay.direction != "falling" or half_s.center > _FAR_S:
         return Cell(f"over {format_duration(round(half_s.low))}")
-    number, _, bounds = duration_words(half_s).partition(" (")
-    is_beyond = half_s.center > decay.end_s - decay.begin_s
-    note = bounds.rstrip(")")
-    return Cell(number, f"{note}; beyond what was seen" if is_beyond else note)
+    beyond = "; extrapolated" if half_s.center > decay.end_s - decay.begin_s else ""
+    return Cell(format_duration(rounded_s(half_s.center)), _duration_bounds(half_s) + beyond)
 
 
 def _curve_cell(decay: DecayFinding) -> Cell:
     if not decay.curve:
         return NOTHING
-    clear = (
-        "clearly" if decay.margin >= 6 else "rather" if decay.margin >= 2 else "hardly told apart"
-    )
-    return Cell(decay.curve, f"{clear} (AICc {decay.margin:.2g} below the next)")
+    strength = "strong" if decay.margin >= 6 else "moderate" if decay.margin >= 2 else "weak"
+    return Cell(decay.curve, f"{strength} evidence (AICc {decay.margin:.2g} below the next)")

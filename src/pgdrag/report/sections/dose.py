@@ -61,7 +61,7 @@ def _panel(curve: DoseCurve) -> DosePanel:
     words = {
         "falls": "falls with the length",
         "does not fall": "does not fall",
-        "cannot be told": "cannot be told",
+        "inconclusive": "cannot be told",
         "too few doses": "too few lengths",
     }
     doses = (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from pgdrag.english import counted
-from pgdrag.findings.decay.one_trial import trial_rate_words
+from pgdrag.findings.decay.words import trial_rate_words
 from pgdrag.findings.values import Findings
 from pgdrag.model import CopyMethod, RestoreCost, Result, Study
 from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing

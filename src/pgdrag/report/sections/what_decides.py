@@ -77,7 +77,7 @@ def _table(found: DecidersFinding) -> Table:
 
 
 def _row(one: Decider) -> tuple[Cell, ...]:
-    doubtful = one.verdict in ("cannot be told", "cannot be separated")
+    doubtful = one.verdict in ("inconclusive", "cannot be separated")
     return (
         Cell(one.label, is_strong=True),
         _correlation(one.this_given_length),
