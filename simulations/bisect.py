@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdrag.designs.bisect.ddmin import ddmin
-from pgdrag.designs.bisect.looks import Shot
-from pgdrag.designs.bisect.oracle import Verdict
-from pgdrag.designs.bisect.pieces import Subset, units
-from pgdrag.designs.bisect.rules import Bisection, Ending, Goal
+from pgdrag.designs.bisect.groups import Subset, units
+from pgdrag.designs.bisect.history import SetResult
+from pgdrag.designs.bisect.procedure import Ending, Goal, Procedure
+from pgdrag.designs.bisect.sequential_test import SetVerdict
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
@@ -59,13 +59,11 @@ class Played:
         return self.is_small and self.share >= GOAL.share - TOLERANCE
 
 
-def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Bisection:
+def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Procedure:
     """Return a bisection played to its end."""
-    bisection = Bisection(names, groups, goal)
-    while wanted := bisection.wanted():
-        bisection.tell(
-            [Shot(look, run(look.subset, look.is_brief), Outcome.MEASURED) for look in wanted]
-        )
+    bisection = Procedure(names, groups, goal)
+    while wanted := bisection.wanted:
+        bisection.tell([SetResult(x, run(x.subset, x.is_brief), Outcome.MEASURED) for x in wanted])
     return bisection
 
 
@@ -152,7 +150,7 @@ def _ddmin_rows(count: int) -> list[Row]:
     for seed in range(count):
         system = SeedSystem.drawn(seed)
         whole = system.lost(NAMES)
-        search = ddmin([node.members for node in units(NAMES, GROUPS)])
+        search = ddmin([node.members for node in units(dict(enumerate(NAMES)), GROUPS)])
         found: Subset = frozenset(range(len(NAMES)))
         asked = 0
         try:
@@ -161,7 +159,7 @@ def _ddmin_rows(count: int) -> list[Row]:
                 asked += 1
                 log = system.run(_named(subset), is_brief=True).log_per_s
                 keeps = system.reference - log >= GOAL.share * whole
-                subset = search.send(Verdict.KEEPS if keeps else Verdict.LOSES)
+                subset = search.send(SetVerdict.KEEPS if keeps else SetVerdict.LOSES)
         except StopIteration as done:
             found = done.value
         trials.append(asked)
@@ -190,7 +188,7 @@ def _mixed_rows(count: int) -> list[Row]:
         share = system.lost(bisection.found) / system.lost(every)
         kept += share >= MIXED_GOAL.share - TOLERANCE
         small += len(bisection.found) <= _smallest(system) + 1
-        trials.append(len(bisection.book.shots))
+        trials.append(len(bisection.history.results))
     name = "bisect, made-up systems of 32 changes"
     return [
         share_row(f"{name}: the set keeps 90 % to within 2 points", kept, count, ">= 0.95"),
@@ -237,18 +235,18 @@ def _outcome_rows(count: int) -> list[Row]:
         guilty = frozenset(
             int(x) for x in rng.choice(len(NAMES), int(rng.integers(1, 3)), replace=False)
         )
-        bisection = Bisection(NAMES, GROUPS, GOAL)
-        while wanted := bisection.wanted():
+        bisection = Procedure(NAMES, GROUPS, GOAL)
+        while wanted := bisection.wanted:
             bisection.tell(
                 [
-                    Shot(look, None, Outcome.DID_NOT_START)
-                    if guilty <= look.subset
-                    else Shot(look, Reading(7.0, 0.01, False, 1, True), Outcome.MEASURED)
-                    for look in wanted
+                    SetResult(one, None, Outcome.DID_NOT_START)
+                    if guilty <= one.subset
+                    else SetResult(one, Reading(7.0, 0.01, False, 1, True), Outcome.MEASURED)
+                    for one in wanted
                 ]
             )
         right += bisection.found == guilty
-        trials.append(len(bisection.book.shots))
+        trials.append(len(bisection.history.results))
     name = "bisect, one or two settings that keep the server from starting"
     return [
         share_row(f"{name}: found", right, count, ">= 0.95"),
@@ -260,10 +258,12 @@ def _runner(system: System, machine: Machine) -> RunTrial:
     return lambda subset, is_brief: machine.run(system, subset, is_brief=is_brief)
 
 
-def _played(bisection: Bisection, share: float) -> Played:
+def _played(bisection: Procedure, share: float) -> Played:
     held = bisection.share_held()
     low, high = (held.log - 1.96 * held.se, held.log + 1.96 * held.se) if held else (0.0, 1.0)
-    return Played(bisection.found, share, low, high, len(bisection.book.shots), bisection.ending)
+    return Played(
+        bisection.found, share, low, high, len(bisection.history.results), bisection.ending
+    )
 
 
 def _named(subset: Subset) -> frozenset[str]:

@@ -29,11 +29,11 @@ def as_sentence(text: str) -> str:
     return start if start.endswith((".", "!", "?")) else f"{start}."
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str], last: str = "and") -> str:
     """Join as `a`, `a and b` or `a, b and c`."""
     if len(words) < 2:
         return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.bisect.ddmin import ddmin, is_minimal, smallest_set
-from pgdrag.designs.bisect.oracle import Verdict
+from pgdrag.designs.bisect.ddmin import ddmin, smallest_set
+from pgdrag.designs.bisect.sequential_test import SetVerdict
 
 
 def run(units, verdict, method=ddmin):
@@ -21,9 +21,16 @@ def run(units, verdict, method=ddmin):
         return done.value, asked
 
 
+def is_minimal(found, verdicts):
+    """Return whether the set was tested without each of its members, and lost the outcome."""
+    return len(found) == 1 or all(
+        verdicts.get(found - {one}) is SetVerdict.LOSES for one in sorted(found)
+    )
+
+
 def needing(*guilty):
     """Return an oracle that keeps where all of these are there."""
-    return lambda subset: Verdict.KEEPS if {*guilty} <= subset else Verdict.LOSES
+    return lambda subset: SetVerdict.KEEPS if {*guilty} <= subset else SetVerdict.LOSES
 
 
 def singles(count):
@@ -46,15 +53,17 @@ def test_groups_are_tried_as_wholes_first():
 
 
 def test_a_pair_of_which_either_is_enough_gives_one_of_them():
-    found, _ = run(singles(16), lambda subset: Verdict.KEEPS if subset & {3, 12} else Verdict.LOSES)
+    found, _ = run(
+        singles(16), lambda subset: SetVerdict.KEEPS if subset & {3, 12} else SetVerdict.LOSES
+    )
     assert found in ({3}, {12})
 
 
 def test_what_stays_unresolved_is_not_left_out():
     def verdict(subset):
         if 5 not in subset:
-            return Verdict.UNRESOLVED
-        return Verdict.KEEPS if 2 in subset else Verdict.LOSES
+            return SetVerdict.UNRESOLVED
+        return SetVerdict.KEEPS if 2 in subset else SetVerdict.LOSES
 
     found, _ = run(singles(8), verdict)
     assert found == {2, 5}
@@ -76,7 +85,7 @@ def test_where_tests_contradict_each_other_delta_debugging_takes_over():
     # 6 prevents what 2 and 3 do, unless 7 is there.
     def verdict(subset):
         is_kept = {2, 3} <= subset and (6 not in subset or 7 in subset)
-        return Verdict.KEEPS if is_kept else Verdict.LOSES
+        return SetVerdict.KEEPS if is_kept else SetVerdict.LOSES
 
     assert run(singles(8), verdict, smallest_set)[0] == {2, 3}
 

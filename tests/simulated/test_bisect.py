@@ -7,10 +7,9 @@ import pytest
 from pgdrag.designs.bisect.findings import BisectFinding
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
-from pgdrag.lab import expand, make_design, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Level, Outcome, Rung, Treatment
-from pgdrag.model.events import ignore
-from pgdrag.testing.conformance_sections import record_of
+from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
@@ -32,19 +31,10 @@ def study_of(**parameters):
     )
 
 
-def bisected(truth, *, blocks=1000, replicates=1, seed=1, **parameters):
-    """Return what so many blocks of a bisection find, and their results."""
+def bisected(truth, *, runner=SimulatedTrialRunner, blocks=1000, replicates=1, **parameters):
+    """Return what so many blocks of a bisection find."""
     study = study_of(**parameters).with_replicates(replicates)
-    bench, design, results = SimulatedTrialRunner(truth, seed=seed), make_design(study), []
-    for number in range(1, blocks + 1):
-        block = design.ask()
-        if not block.treatments:
-            break
-        trials = expand(block, study, seed=seed, block_number=number, first_number=len(results) + 1)
-        told = [bench.run(trial, ignore) for trial in trials]
-        results += told
-        design.tell(told)
-    found = find(record_of(study, results)).found
+    found = find(run_blocks(study, runner(truth, seed=1), blocks=blocks)).found
     assert isinstance(found, BisectFinding)
     return found
 
@@ -67,7 +57,7 @@ def test_the_guilty_are_found_and_confirmed():
     assert "2 of 32 changes are enough: s03 and s10 keep" in found.answer
 
 
-def test_of_a_pair_of_which_either_is_enough_one_is_found():
+def test_of_a_redundant_pair_one_is_found():
     either = Truth(
         base_tps=1000,
         slowdowns={"s08": 200.0, "s09": 200.0, "s17": 3.0},
@@ -94,17 +84,17 @@ def test_a_setting_that_hurts_only_upon_another_is_found():
     assert guilty(bisected(upon)) == {"s00", "s30"}
 
 
-def test_a_speedup_is_bisected_alike():
+def test_a_speedup_is_bisected_too():
     found = bisected(Truth(base_tps=10, slowdowns={"s05": 1 / 40}, noise=0.03))
     assert guilty(found) == {"s05"}
     assert "of the log speedup" in found.answer
 
 
-def test_two_ends_that_do_not_differ_are_said_so_at_once():
+def test_two_ends_that_do_not_differ_end_it_at_once():
     found = bisected(Truth(base_tps=1000, noise=0.05))
     assert found.ending == "no difference"
     assert found.trials <= 7
-    assert "do not differ by more than noise" in found.answer
+    assert "do not differ significantly" in found.answer
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DID_NOT_START, Outcome.CRASHED])
@@ -124,22 +114,12 @@ def test_a_part_that_does_not_run_while_the_target_does_is_unresolved():
                 return replace(result, outcome=Outcome.DID_NOT_START, measurement=None)
             return result
 
-    study = study_of()
-    design, bench, results = make_design(study), Frail(PLAIN, seed=1), []
-    for number in range(1, 100):
-        block = design.ask()
-        if not block.treatments:
-            break
-        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
-        told = [bench.run(trial, ignore) for trial in trials]
-        results += told
-        design.tell(told)
-    found = find(record_of(study, results)).found
+    found = bisected(PLAIN, runner=Frail)
     assert found.trials <= 40
     assert found.share is None or found.share.high > 0.9 or found.warnings
 
 
-def test_a_target_that_stalls_has_a_bound_to_be_bisected_by():
+def test_a_target_that_stalls_is_bisected_by_its_bound():
     stalls = Truth(base_tps=500, slowdowns={"s01": 1e5, "s02": 1.3}, noise=0.03)
     found = bisected(stalls)
     assert guilty(found) == {"s01"}
@@ -148,26 +128,23 @@ def test_a_target_that_stalls_has_a_bound_to_be_bisected_by():
 
 
 def test_a_reference_without_a_number_is_no_answer():
-    study = study_of()
-    design = make_design(study)
-    trials = expand(design.ask(), study, seed=1, block_number=1, first_number=1)
-    bench = SimulatedTrialRunner(PLAIN)
-    told = [
-        replace(bench.run(x, ignore), outcome=Outcome.CRASHED, measurement=None) for x in trials
-    ]
-    design.tell(told)
-    assert not design.ask().treatments
-    assert "good has no number" in find(record_of(study, told)).found.answer
+    class Crashing(SimulatedTrialRunner):
+        def run(self, trial, listen):
+            return replace(super().run(trial, listen), outcome=Outcome.CRASHED, measurement=None)
+
+    found = bisected(PLAIN, runner=Crashing)
+    assert found.trials == 3
+    assert "good has no number" in found.answer
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2, 4, 8])
-def test_a_run_under_way_says_what_it_knows(blocks):
+def test_an_unfinished_run_has_an_answer(blocks):
     found = bisected(PLAIN, blocks=blocks)
     assert found.ending == "under way"
     assert found.answer
 
 
-def test_replicates_are_told_as_they_come():
+def test_replicates_count_as_trials_of_one_set():
     found = bisected(PLAIN, replicates=2, max_trials=100)
     assert guilty(found) == {"s03", "s10"}
 
@@ -177,7 +154,7 @@ def test_the_limit_is_kept():
     assert found.trials <= 14
 
 
-def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
+def test_changes_that_read_the_same_at_both_ends_are_left_out():
     class Fixed(SimulatedTrialRunner):
         def run(self, trial, listen):
             result = super().run(trial, listen)
@@ -187,16 +164,10 @@ def test_what_reads_the_same_at_both_ends_is_left_out_at_once():
             )
             return replace(result, applied=fixed)
 
-    study = study_of()
-    design, results = make_design(study), []
-    for number in (1, 2):
-        block = design.ask()
-        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
-        told = [Fixed(PLAIN, seed=1).run(trial, ignore) for trial in trials]
-        results += told
-        design.tell(told)
-    assert find(record_of(study, results)).found.inert == ("s31",)
-    assert all("s31" not in x.of_kind("setting") for x in design.ask().treatments)
+    run = run_blocks(study_of(), Fixed(PLAIN, seed=1))
+    assert find(run).found.inert == ("s31",)
+    later = [one.trial.treatment for one in run.results if one.trial.treatment.name != "bad"]
+    assert all("s31" not in treatment.of_kind("setting") for treatment in later)
 
 
 @pytest.mark.parametrize("kill_in_trial", [2, 9, 17])
@@ -234,12 +205,4 @@ def test_a_target_that_crashed_once_by_chance_is_bisected_by_its_throughput():
                 return replace(result, outcome=Outcome.CRASHED, measurement=None)
             return result
 
-    study, bench = study_of(), Unlucky(PLAIN, seed=1)
-    design, results = make_design(study), []
-    while (block := design.ask()).treatments:
-        number = results[-1].trial.block + 1 if results else 1
-        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
-        told = [bench.run(trial, ignore) for trial in trials]
-        results += told
-        design.tell(told)
-    assert guilty(find(record_of(study, results)).found) == {"s03", "s10"}
+    assert guilty(bisected(PLAIN, runner=Unlucky)) == {"s03", "s10"}

@@ -4,11 +4,9 @@ import math
 from dataclasses import replace
 
 from pgdrag.findings.find import find
-from pgdrag.lab import expand, make_design
 from pgdrag.model import Outcome, Rung, Treatment
-from pgdrag.model.events import ignore
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.conformance_sections import record_of
+from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 VALUES = [f"{2**power}MB" for power in range(12)]
@@ -35,16 +33,7 @@ def run_to(blocks):
         design="boundary",
         design_parameters={"setting": "shared_buffers", "values": VALUES},
     )
-    bench, design, results = Cache(Truth(noise=0.03), seed=1), make_design(study), []
-    for number in range(1, blocks + 1):
-        block = design.ask()
-        if not block.treatments:
-            break
-        trials = expand(block, study, seed=1, block_number=number, first_number=len(results) + 1)
-        told = [bench.run(trial, ignore) for trial in trials]
-        results += told
-        design.tell(told)
-    return find(record_of(study, results))
+    return find(run_blocks(study, Cache(Truth(noise=0.03), seed=1), blocks=blocks))
 
 
 def test_boundary_and_knee_are_found():
@@ -54,13 +43,13 @@ def test_boundary_and_knee_are_found():
     assert found.curve.verdict == "knee"
     assert found.curve.low <= 128 * 2**20 <= found.curve.high
     assert math.isclose(found.curve.slope, 0.6, rel_tol=0.15)
-    # Noise of 3 % and two trials each: the repeats of all values make each of them known to 5 %.
+    # Noise of 3 % and two trials each: all values share their noise, so each is known to 5 %.
     assert all(x.tps.high / x.tps.low < 1.15 for x in found.values if x.tps)
     assert "2MB does not work (no unpinned buffers available)" in findings.answer
     assert "Throughput rises up to about 128MB" in findings.answer
     assert "4MB" in terminal_text(findings, width=80)
 
 
-def test_a_search_under_way_says_so():
+def test_an_unfinished_search_says_so():
     for blocks in range(6):
         assert run_to(blocks).answer.startswith("No answer yet")

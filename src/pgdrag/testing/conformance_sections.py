@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import count
 
 from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
@@ -36,8 +35,9 @@ from pgdrag.model import (
     RunRecord,
     Study,
     Treatment,
+    Trial,
 )
-from pgdrag.model.events import ignore
+from pgdrag.model.events import Listener, ignore
 from pgdrag.model.load import Step
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, together
 from pgdrag.report.html import render_html
@@ -208,15 +208,22 @@ def _holds(lengths_s: tuple[float, ...]) -> Recordings:
 
 
 def _run_to_end(study: Study, truth: Truth) -> RunRecord:
-    design, bench = make_design(study), SimulatedTrialRunner(truth)
+    return run_blocks(study, _InTurns(truth))
+
+
+def run_blocks(
+    study: Study, bench: SimulatedTrialRunner, *, blocks: int = 1000, seed: int = 1
+) -> RunRecord:
+    """Run at most so many blocks of a study, without a journal, and return the run."""
+    design = make_design(study)
     results: list[Result] = []
-    for number in count(1):
+    for number in range(1, blocks + 1):
         block = design.ask()
         if not block.treatments:
             break
         first = len(results) + 1
-        trials = expand(block, study, seed=1, block_number=number, first_number=first)
-        told = [_in_turns(bench.run(trial, ignore)) for trial in trials]
+        trials = expand(block, study, seed=seed, block_number=number, first_number=first)
+        told = [bench.run(trial, ignore) for trial in trials]
         design.tell(told)
         results += told
     return record_of(study, results)
@@ -247,11 +254,15 @@ def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
     )
 
 
-def _in_turns(result: Result) -> Result:
-    """Return a trial as it is where the collectors look and rest in turns."""
-    if result.measurement is None:
-        return result
-    turns = Turns(result.trial.seed)
-    turns.looks(result.measurement.elapsed_s)
-    turns.end(result.measurement.elapsed_s)
-    return replace(result, recordings=together((result.recordings, turns.recordings(0.0))))
+class _InTurns(SimulatedTrialRunner):
+    """Trials in which the collectors look and rest in turns."""
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        """Run it, with the turns among its recordings."""
+        result = super().run(trial, listen)
+        if result.measurement is None:
+            return result
+        turns = Turns(trial.seed)
+        turns.looks(result.measurement.elapsed_s)
+        turns.end(result.measurement.elapsed_s)
+        return replace(result, recordings=together((result.recordings, turns.recordings(0.0))))

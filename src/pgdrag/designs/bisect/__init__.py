@@ -8,9 +8,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.designs.bisect.course import BisectCourse
-from pgdrag.designs.bisect.rules import Goal
-from pgdrag.model import Block, Forecast, Result, Rung
+from pgdrag.designs.bisect.groups import Subset
+from pgdrag.designs.bisect.history import SetResult, SetTrial
+from pgdrag.designs.bisect.procedure import Goal, Procedure
+from pgdrag.findings.readings import reading
+from pgdrag.model import Block, Forecast, Result, Rung, Treatment
+from pgdrag.model.changes import Change, changes_between, subset_treatment
+
+_LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
 
 
 class BisectParameters(DesignParameters):
@@ -20,10 +25,10 @@ class BisectParameters(DesignParameters):
         default=0.9, description="The set must keep this share of the log slowdown"
     )
     max_trials: Annotated[int, Field(ge=12, le=1000)] = Field(
-        default=40, description="Run at most so many trials, those of the confirmation included"
+        default=40, description="Run at most this many trials, those of the confirmation included"
     )
     confirm_trials: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=2, description="Run so many full trials of the set at the end"
+        default=2, description="Full trials of the set at the end"
     )
     groups: dict[str, str] = Field(
         default_factory=dict,
@@ -31,16 +36,14 @@ class BisectParameters(DesignParameters):
         '"A / B" is a group within A',
     )
 
-    @property
-    def goal(self) -> Goal:
-        """What is asked for."""
-        return Goal(self.share, self.max_trials, self.confirm_trials)
-
 
 class Bisect(Design):
     """Adaptive: what is asked for next depends on what the sets before it kept.
 
-    Between the first rung and the last; rungs between them are not looked at.
+    Between the first rung and the last; rungs between them are ignored.
+
+    Attributes:
+        changes: what differs between reference and target.
     """
 
     name = "bisect"
@@ -50,18 +53,77 @@ class Bisect(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         assert isinstance(parameters, BisectParameters)
-        self._course = BisectCourse(
-            self.rungs[0].treatment, self.rungs[-1].treatment, parameters.groups, parameters.goal
-        )
+        self.reference, self.target = rungs[0].treatment, rungs[-1].treatment
+        self.changes: tuple[Change, ...] = changes_between(self.reference, self.target)
+        self.groups = parameters.groups
+        goal = Goal(parameters.share, parameters.max_trials, parameters.confirm_trials)
+        names = [change.name for change in self.changes]
+        self.procedure = Procedure(names, parameters.groups, goal)
 
     def ask(self) -> Block:
         """Return the sets to try next; none once one was confirmed, or where there is nothing to bisect."""
-        return self._course.ask()
+        wanted = self.procedure.wanted
+        treatments = tuple(self.treatment(one.subset) for one in wanted)
+        return Block(treatments, is_brief=bool(wanted) and wanted[0].is_brief)
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take what became of them."""
-        self._course.tell(results)
+        """Take the results of those sets."""
+        subsets = {self.treatment(x.subset).identity: x.subset for x in self.procedure.wanted}
+        told = [
+            SetResult(
+                SetTrial(subsets[one.trial.treatment.identity], one.trial.is_brief),
+                reading(one),
+                one.outcome,
+            )
+            for one in results
+        ]
+        is_first = not self.procedure.history.results
+        self.procedure.tell(told, self._inert(results) if is_first else frozenset())
 
     def forecast(self) -> Forecast:
-        """Return how many trials are still to come, at most up to `max_trials`."""
-        return self._course.forecast()
+        """Return how many trials are still to come: never more than `max_trials` allows."""
+        wanted, goal = self.procedure.wanted, self.procedure.goal
+        if not wanted:
+            return Forecast(0, 0)
+        history, now = self.procedure.history, len(wanted)
+        left = max(now, (history.limit - len(history.results)) // history.replicates)
+        is_brief = wanted[0].is_brief
+        # Whole sets of a slow target, and the confirmation, take full trials.
+        full = min(left, max(2 * goal.confirm_trials + 4, 0 if is_brief else now))
+        if is_brief:
+            full = min(full, left - now)
+            return Forecast(min(_LEAST_AHEAD, full), full, now, left - full)
+        return Forecast(now, full, 0, left - full)
+
+    def treatment(self, subset: Subset) -> Treatment:
+        """Return the reference with some of the changes, named for people."""
+        return subset_treatment(self.reference, self.target, self.changes, subset)
+
+    def names(self, subset: Subset) -> tuple[str, ...]:
+        """Return the names of the changes in a set, in their order."""
+        return tuple(self.changes[at].name for at in sorted(subset))
+
+    def _inert(self, results: Sequence[Result]) -> Subset:
+        """Return the changes that read the same at both ends; none of them, where all do."""
+        before, after = (
+            [x for x in results if x.trial.treatment.identity == end.identity]
+            for end in (self.reference, self.target)
+        )
+        same = frozenset(
+            at
+            for at, change in enumerate(self.changes)
+            if (was := _effective(change, before, after)) is not None
+            and was == _effective(change, after, before)
+        )
+        return same if len(same) < len(self.changes) else frozenset()
+
+
+def _effective(change: Change, results: Sequence[Result], others: Sequence[Result]) -> str | None:
+    """Return what the factor read; where it was not set, the default that the other side saw."""
+    applied, there = (
+        [x for result in side for x in result.applied if x.level.factor == change.factor]
+        for side in (results, others)
+    )
+    if applied:
+        return applied[0].effective
+    return there[0].default if there else None

@@ -1,28 +1,27 @@
-"""What did a bisection find? The course that the design took, played again, and what it came to."""
+"""What did a bisection find? The design is replayed, and its history read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
-from pgdrag.designs.bisect.course import BisectCourse
-from pgdrag.designs.bisect.findings import BisectFinding, GuiltyChange, SetTested
-from pgdrag.designs.bisect.looks import Test
-from pgdrag.designs.bisect.oracle import NOISE_WEIGHT, Estimate, Verdict
-from pgdrag.designs.bisect.pieces import Subset
-from pgdrag.designs.bisect.rules import Ending, Goal
-from pgdrag.designs.bisect.words import answer_words, doubts
-from pgdrag.findings.combine import rate_of
+from pgdrag.designs._replay import replayed
+from pgdrag.designs.bisect import Bisect
+from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChange, SetTested
+from pgdrag.designs.bisect.groups import Subset
+from pgdrag.designs.bisect.procedure import Ending
+from pgdrag.designs.bisect.section import answer, warnings
+from pgdrag.designs.bisect.sequential_test import NOISE_WEIGHT, LogEstimate, SetVerdict
 from pgdrag.findings.design_analysis import DesignAnalysis
+from pgdrag.findings.readings import rates_of
 from pgdrag.findings.values import Interval
-from pgdrag.model import Level, RunRecord, Treatment
+from pgdrag.model import Level, Result, RunRecord
 from pgdrag.stats.distributions import normal_quantile
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import TrialRate
 from pgdrag.stats.ratios import slowdown
 
 CONFIDENCE = 0.95
-NOT_TESTED = "not tested"
 METHOD = "normal on logarithms: commits of the trials, and the noise between them"
 
 
@@ -33,168 +32,125 @@ class BisectAnalysis(DesignAnalysis):
 
     def find(self, run: RunRecord) -> BisectFinding:
         """Return the set found so far, and all that was tried."""
-        ends = [rung.treatment for rung in run.study.rungs] or [Treatment("reference")]
-        parameters = run.study.design_parameters
-        goal = goal_of(parameters)
-        groups = groups_of(parameters)
-        course = BisectCourse(ends[0], ends[-1], groups, goal)
-        course.replay(run.results)
-        return _Finder(run, course, groups).finding()
-
-
-def goal_of(parameters: Mapping[str, object]) -> Goal:
-    """Return what a study asks for; what it leaves out is as the design's parameters have it."""
-    share, limit, confirm = (
-        parameters.get(name, default)
-        for name, default in (("share", 0.9), ("max_trials", 40), ("confirm_trials", 2))
-    )
-    assert isinstance(share, float | int)
-    assert isinstance(limit, int)
-    assert isinstance(confirm, int)
-    return Goal(float(share), limit, confirm)
-
-
-def groups_of(parameters: Mapping[str, object]) -> dict[str, str]:
-    """Return the groups that a study names."""
-    groups = parameters.get("groups", {})
-    assert isinstance(groups, Mapping)
-    return {str(name): str(group) for name, group in groups.items()}
+        found = _Finder(replayed(run, Bisect), run.results).finding()
+        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
 class _Finder:
-    def __init__(self, run: RunRecord, course: BisectCourse, groups: Mapping[str, str]) -> None:
-        self._run = run
-        self._course = course
-        self._groups = groups
-        self._bisection = course.bisection
-        self._book = course.bisection.book
+    def __init__(self, design: Bisect, results: tuple[Result, ...]) -> None:
+        self._design, self._results = design, results
+        self._history = design.procedure.history
+        self._threshold = self._history.known_threshold
 
     def finding(self) -> BisectFinding:
-        """Return all of it, put into words."""
-        bisection, book = self._bisection, self._book
-        has_set = bisection.found != book.all or bisection.ending is Ending.FOUND
-        guilty = self._guilty() if has_set else ()
+        """Return all of it, without words."""
+        design, history, procedure = self._design, self._history, self._design.procedure
+        is_found = procedure.ending is Ending.FOUND
+        has_set = is_found or procedure.found != history.all
+        guilty = tuple(map(self._guilty, sorted(procedure.found))) if has_set else ()
         share = self._share() if has_set else None
-        full = sum(not shot.look.is_brief for shot in book.shots)
-        found = BisectFinding(
+        at_target = history.readings(history.all)
+        needed = [one.verdict == SetVerdict.LOSES for one in guilty]
+        return BisectFinding(
             answer="",
             warnings=(),
-            ending=bisection.ending.value,
-            reference=self._course.reference.name,
-            target=self._course.target.name,
-            changes=self._course.names(book.all),
-            inert=self._course.names(bisection.inert),
-            outcome=bisection.outcome.value if bisection.outcome else "",
+            ending=procedure.ending.value,
+            reference=design.reference.name,
+            target=design.target.name,
+            changes=design.names(history.all),
+            inert=design.names(procedure.inert),
+            outcome=procedure.outcome.value if procedure.outcome else "",
             guilty=guilty,
-            share_wanted=bisection.goal.share,
+            share_wanted=procedure.goal.share,
             share=share,
-            share_left=_rest(share),
-            slowdown=self._slowdown(book.all),
-            held=self._slowdown(bisection.found) if has_set else None,
-            is_censored=self._is_censored(),
-            is_confirmed=bisection.ending is Ending.FOUND
-            or bool(has_set and book.readings(bisection.found, is_brief=False)),
-            is_minimal=bool(guilty)
-            and (len(guilty) == 1 or all(one.verdict == Verdict.LOSES for one in guilty)),
-            tests=tuple(self._tested(test) for test in book.tests.values()),
-            trials=len(book.shots),
-            full_trials=full,
-            trials_most=bisection.goal.limit,
+            share_left=None if share is None else _rest(share),
+            slowdown=self._slowdown(history.all),
+            held=self._slowdown(procedure.found) if has_set else None,
+            is_censored=bool(at_target) and all(one.is_bound for one in at_target),
+            is_confirmed=is_found
+            or bool(has_set and history.readings(procedure.found, is_brief=False)),
+            is_minimal=bool(guilty) and (len(guilty) == 1 or all(needed)),
+            tests=tuple(map(self._tested, history.tests)),
+            trials=len(history.results),
+            full_trials=sum(not one.trial.is_brief for one in history.results),
+            trials_most=procedure.goal.limit,
         )
-        answer, warnings = answer_words(found), doubts(found)
-        return BisectFinding(**{**vars(found), "answer": answer, "warnings": warnings})
 
-    def _guilty(self) -> tuple[GuiltyChange, ...]:
-        book, found = self._book, self._bisection.found
-        changes = []
-        for at in sorted(found):
-            change, rest = self._course.changes[at], found - {at}
-            tested = book.tests.get(rest)
-            changes.append(
-                GuiltyChange(
-                    name=change.name,
-                    before=_value(change.before),
-                    after=_value(change.after),
-                    group=self._groups.get(change.name, ""),
-                    alone=self._kept(frozenset([at])),
-                    without=self._kept(rest) if rest else None,
-                    verdict=tested.verdict.value if tested and rest else NOT_TESTED,
-                )
-            )
-        return tuple(changes)
+    def _guilty(self, at: int) -> GuiltyChange:
+        change, rest = self._design.changes[at], self._design.procedure.found - {at}
+        tested = self._history.tests.get(rest) if rest else None
+        return GuiltyChange(
+            name=change.name,
+            before=_shown(change.before),
+            after=_shown(change.after),
+            group=self._design.groups.get(change.name, ""),
+            alone=self._kept(frozenset([at])),
+            without=self._kept(rest) if rest else None,
+            verdict=tested.verdict.value if tested else NOT_TESTED,
+        )
 
-    def _tested(self, test: Test) -> SetTested:
-        shots = self._book.of(test.subset)
+    def _tested(self, subset: Subset) -> SetTested:
+        test, results = self._history.tests[subset], self._history.of(subset)
         return SetTested(
             stage=test.stage,
-            changes=self._course.names(test.subset),
-            places=tuple(sorted(test.subset)),
+            changes=self._design.names(subset),
+            places=tuple(sorted(subset)),
             verdict=test.verdict.value,
-            trials=len(shots),
-            full_trials=sum(not shot.look.is_brief for shot in shots),
-            share=self._kept(test.subset),
+            trials=len(results),
+            full_trials=sum(not one.trial.is_brief for one in results),
+            share=self._kept(subset),
         )
 
     def _share(self) -> Interval | None:
-        """Return the share that the set holds: by its full trials where it has them."""
-        by_full = self._bisection.share_held()
-        if by_full is not None:
-            return _interval(by_full)
-        return self._kept(self._bisection.found)
+        """Return the share that the set keeps: by its full trials where it has them."""
+        by_full = self._design.procedure.share_held()
+        return self._kept(self._design.procedure.found) if by_full is None else _interval(by_full)
 
     def _kept(self, subset: Subset) -> Interval | None:
-        threshold = self._book.threshold
+        """Return the share of the log slowdown that a set keeps, by all its trials."""
+        threshold = self._threshold
         if threshold is None or not threshold.whole:
             return None
-        effect = self._book.effect(subset)
+        effect = self._history.effect(subset)
         if effect is None:
             return None
         share = effect.log / threshold.whole
         se = max(effect.se, abs(share) * threshold.whole_se, threshold.reference.se)
-        return _interval(Estimate(share, se / threshold.whole))
+        return _interval(LogEstimate(share, se / threshold.whole))
 
     def _slowdown(self, subset: Subset) -> Interval | None:
-        """Return how many times slower a set makes the reference, of full trials where both have them."""
+        """Return how many times slower than the reference a set is, by full trials where both have them."""
         for is_brief in (False, True):
-            before, after = (self._rates(x, is_brief) for x in (frozenset[int](), subset))
+            before, after = (self._rates(x, is_brief) for x in (self._history.none, subset))
             if before and after and any(x.committed for x in (*before, *after)):
                 return slowdown(before, after, noise=self._noise(), confidence=CONFIDENCE).slowdown
         return None
 
     def _noise(self) -> Noise | None:
-        """Return what the tests took for the noise between trials, with the repeats behind it."""
-        if self._book.threshold is None:
+        """Return the noise between trials that the tests assumed, with the repeats behind it."""
+        if self._threshold is None:
             return None
-        ends = (self._book.readings(x) for x in (self._book.none, self._book.all))
+        ends = (self._history.readings(x) for x in (self._history.none, self._history.all))
         dof = NOISE_WEIGHT + sum(max(len(readings) - 1, 0) for readings in ends)
-        return Noise(self._book.threshold.noise_sd, dof)
+        return Noise(self._threshold.noise_sd, dof)
 
     def _rates(self, subset: Subset, is_brief: bool) -> list[TrialRate]:
-        identity = self._course.treatment(subset).identity
-        return [
-            rate_of(result, result.measurement)
-            for result in self._run.results
-            if result.trial.treatment.identity == identity
-            and result.trial.is_brief == is_brief
-            and result.measurement is not None
-            and result.measurement.elapsed_s > 0
-        ]
-
-    def _is_censored(self) -> bool:
-        readings = self._book.readings(self._book.all)
-        return bool(readings) and all(one.is_bound for one in readings)
+        identity = self._design.treatment(subset).identity
+        return rates_of(
+            x
+            for x in self._results
+            if x.trial.treatment.identity == identity and x.trial.is_brief == is_brief
+        )
 
 
-def _interval(share: Estimate) -> Interval:
+def _interval(share: LogEstimate) -> Interval:
     half = normal_quantile((1 + CONFIDENCE) / 2) * share.se
     return Interval(share.log - half, share.log, share.log + half, CONFIDENCE, METHOD)
 
 
-def _rest(share: Interval | None) -> Interval | None:
-    if share is None:
-        return None
+def _rest(share: Interval) -> Interval:
     return Interval(1 - share.high, 1 - share.center, 1 - share.low, share.confidence, share.method)
 
 
-def _value(level: Level | None) -> str | None:
+def _shown(level: Level | None) -> str | None:
     return None if level is None else level.shown

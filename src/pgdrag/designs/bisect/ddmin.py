@@ -1,58 +1,56 @@
-"""Which changes alone bring an outcome about? Delta debugging with an oracle of three answers.
+"""Which changes alone cause an outcome? Delta debugging with tests that may stay unresolved.
 
-For what has no size, such as a server that does not start. Halving isolates one needed change after
-the other; what it comes to is then reduced until no single change can be left out.
+For an outcome without a size, such as a server that does not start. Halving isolates one needed change
+after the other; the result is then reduced until no single change can be left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from itertools import pairwise
 
-from pgdrag.designs.bisect.oracle import Verdict
-from pgdrag.designs.bisect.pieces import Subset
+from pgdrag.designs.bisect.groups import Subset
+from pgdrag.designs.bisect.sequential_test import SetVerdict
 
-Search = Generator[Subset, Verdict, Subset]
+Search = Generator[Subset, SetVerdict, Subset]
 
 
 def smallest_set(units: Sequence[Subset]) -> Search:
     """Yield sets to test, be sent their verdicts, and return a 1-minimal set of members.
 
-    The units are lined up, members of a group side by side. The shortest beginning of the line that
-    keeps the outcome ends with a change that is needed; then the same with what stands before it, until
-    those found keep the outcome by themselves: about as many tests for each guilty change as the line
-    can be halved. Delta debugging shows in the end that none of them can be left out, and takes all
-    over where what was tested contradicts itself.
+    The members are lined up, those of a group side by side. The shortest prefix that keeps the outcome
+    ends with a change that is needed; the same is done with what stands before it, until the changes found
+    keep the outcome by themselves: about log2(changes) tests for each. Delta debugging then checks that none
+    can be left out, and takes over where the tests contradict each other.
 
-    All units together are taken to keep the outcome, and no set is asked for twice. Where a test stays
-    unresolved, its set counts as one that loses: nothing is left out that was not shown to be needless.
+    All units together are taken to keep the outcome, and no set is tested twice. An unresolved set counts
+    as one that loses: nothing is left out unless it was shown not to be needed.
     """
-    known: dict[Subset, Verdict] = {frozenset(): Verdict.LOSES}
+    known: dict[Subset, SetVerdict] = {frozenset(): SetVerdict.LOSES}
     line = [one for unit in units for one in sorted(unit)]
-    known[frozenset(line)] = Verdict.KEEPS
+    known[frozenset(line)] = SetVerdict.KEEPS
     found, rest = frozenset[int](), line
-    while known.get(found) is not Verdict.KEEPS and rest:
+    while known.get(found) is not SetVerdict.KEEPS and rest:
         low, high = 0, len(rest)
         while high - low > 1:
             middle = (low + high) // 2
             verdict = yield from _test([found | frozenset(rest[:middle])], known)
-            low, high = (low, middle) if verdict is Verdict.KEEPS else (middle, high)
+            low, high = (low, middle) if verdict is SetVerdict.KEEPS else (middle, high)
         found, rest = found | {rest[high - 1]}, rest[: high - 1]
         yield from _test([found], known)
-    if known[found] is not Verdict.KEEPS:
-        return (yield from _ddmin(units, known))
-    return (yield from _ddmin([found], known))
+    is_kept = known[found] is SetVerdict.KEEPS
+    return (yield from ddmin([found] if is_kept else units, known))
 
 
-def ddmin(units: Sequence[Subset]) -> Search:
+def ddmin(units: Sequence[Subset], known: dict[Subset, SetVerdict] | None = None) -> Search:
     """Do the same by delta debugging alone: halves, then smaller parts, groups first.
+
+    Args:
+        known: verdicts that need no test; those tested are added.
 
     Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input (2002).
     """
-    return (yield from _ddmin(units, {frozenset(): Verdict.LOSES}))
-
-
-def _ddmin(units: Sequence[Subset], known: dict[Subset, Verdict]) -> Search:
+    known = {frozenset(): SetVerdict.LOSES} if known is None else known
     kept = yield from _reduce(list(units), known)
     members = [frozenset([one]) for unit in kept for one in sorted(unit)]
     if len(members) > len(kept):
@@ -60,24 +58,17 @@ def _ddmin(units: Sequence[Subset], known: dict[Subset, Verdict]) -> Search:
     return frozenset[int]().union(*kept)
 
 
-def is_minimal(found: Subset, verdicts: Mapping[Subset, Verdict]) -> bool:
-    """Tell whether leaving out any one member was tested and lost the outcome."""
-    return all(
-        len(found) == 1 or verdicts.get(found - {one}) is Verdict.LOSES for one in sorted(found)
-    )
-
-
 def _reduce(
-    units: list[Subset], known: dict[Subset, Verdict]
-) -> Generator[Subset, Verdict, list[Subset]]:
+    units: list[Subset], known: dict[Subset, SetVerdict]
+) -> Generator[Subset, SetVerdict, list[Subset]]:
     parts = 2
     while len(units) > 1:
         pieces = _divided(units, parts)
         smaller = None
-        # A part alone, else all but a part: the first that keeps the outcome is gone on with.
+        # A part alone, else all but a part; the first that keeps the outcome is reduced further.
         for candidate in (*pieces, *(_without(units, piece) for piece in pieces if parts > 2)):
             verdict = yield from _test(candidate, known)
-            if verdict is Verdict.KEEPS:
+            if verdict is SetVerdict.KEEPS:
                 smaller = candidate
                 break
         if smaller is not None:
@@ -91,8 +82,8 @@ def _reduce(
 
 
 def _test(
-    units: Sequence[Subset], known: dict[Subset, Verdict]
-) -> Generator[Subset, Verdict, Verdict]:
+    units: Sequence[Subset], known: dict[Subset, SetVerdict]
+) -> Generator[Subset, SetVerdict, SetVerdict]:
     together = frozenset[int]().union(*units)
     if together not in known:
         known[together] = yield together

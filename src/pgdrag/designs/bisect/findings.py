@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pgdrag.findings.values import DesignFinding, Interval
 
+NOT_TESTED = "not tested"
+
 
 @dataclass(frozen=True)
 class GuiltyChange:
@@ -14,10 +16,10 @@ class GuiltyChange:
     Attributes:
         before, after: its values in the reference and in the target; None: not set there.
         group: that it was tried with first, or "".
-        alone: share of the log slowdown that it keeps upon the reference by itself; None: not tested.
+        alone: share of the log slowdown that the change alone keeps; None: not tested.
         without: share that the set keeps without it; None: not tested.
-        verdict: of the set without it: "loses" (it is needed), "keeps" (it is not, as far as one short
-            trial tells), "unresolved", or "not tested".
+        verdict: of the set without it: "loses" (it is needed), "keeps" (by one short trial it is not),
+            "unresolved", or "not tested".
     """
 
     name: str
@@ -34,7 +36,7 @@ class SetTested:
     """One set of changes that was tried, in the order of the first trial.
 
     Attributes:
-        stage: what the search was at: "ends", "groups" (each alone), "parts" (of groups, alone or upon
+        stage: of the search: "ends", "groups" (each alone), "parts" (of groups, alone or upon
             what was found), "set" (that adds up to enough), "left out" (of the target), "without one",
             "confirm".
         changes: names of those in the set.
@@ -63,18 +65,18 @@ class BisectFinding(DesignFinding):
             "the target has no number".
         reference, target: names of the two ends.
         changes: names of all that differs between them.
-        inert: those that read the same at both ends; they were left out at once.
+        inert: those that read the same at both ends; left out from the start.
         outcome: what was bisected where the target has no throughput ("did not start", "crashed"); "":
             its throughput was.
         guilty: the set found; empty where there is nothing to find, or nothing was found yet.
         share_wanted: of the log slowdown that the set must keep.
-        share: that it holds, by its full trials; by all trials before it was confirmed. None: no number.
-        share_left: 1 less that: what all other changes together add to the set.
+        share: that it keeps, by its full trials; by all trials before it was confirmed. None: no number.
+        share_left: 1 less that: what all other changes together add.
         slowdown: how many times slower the target is than the reference; under 1 where it is faster.
         held: the same of the set.
         is_censored: nothing committed on the target: its slowdown, and the shares, are bounds.
         is_confirmed: the set had its full trials.
-        is_minimal: without any one of its members the set was tested, and loses.
+        is_minimal: without any one of its members the set loses.
         tests: every set tried, in order.
         trials: run so far.
         full_trials: those of them that had the whole length.

@@ -1,87 +1,245 @@
-"""Into which pieces is a set of changes divided? Named groups first, halves of them next, members last."""
+"""What do pieces of the changes carry upon a base, and what do they add up to?
+
+Pieces are measured upon what is in place already, by short trials; a piece is split into halves,
+of which often only one needs a trial.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-Subset = frozenset[int]
+from pgdrag.designs.bisect.groups import Node, Subset
+from pgdrag.designs.bisect.history import History, SetTrial, Steps
 
-MOST_UNITS = (
-    8  # looked at one by one; more groups than this are taken together by their first words
-)
-_SEPARATOR = " / "  # as in PostgreSQL's own categories: "Resource Usage / Memory"
+# Parts of a piece's gain at which one half is taken to carry all of it, or none.
+_NEARLY_ALL, _NEARLY_NONE = 0.85, 0.15
+_ENOUGH_JOINT = 0.5  # part of its gain that a joint piece must keep when it is narrowed
+_DENSITY = 0.75  # how much less a piece twice as large is worth: it must still be split
+_JOINT_WORTH = 0.25  # the same where its halves do nothing alone
+_TOLERANCE = 1.5  # standard deviations of the noise that a gain must reach to count
+_WORTH_ADDING = 0.33  # of that, to be worth a trial in a set that is nearly enough
+# Parts of the whole: above the first the other half is taken for redundant where one does it all, and
+# the second is a gain that halves only have together.
+_LARGE, _SYNERGY = 0.1, 0.05
 
 
-@dataclass(frozen=True)
-class Node:
-    """A set of changes that is looked at as one, and the parts it falls into.
+@dataclass(eq=False)
+class Piece:
+    """Some of the changes, and what they carry upon the base.
 
     Attributes:
-        label: the group's name; "" for a part that has none.
+        gain: log ratio that they add to the base.
+        is_measured: as a whole; else what is left of a larger piece.
+        context: what else was in place where its gain is a difference.
+        is_joint: neither half alone carries what both do.
+        is_final: not to be split any further.
+        is_forced: to be in the solution whatever it is worth.
     """
 
-    members: Subset
-    parts: tuple[Node, ...] = ()
-    label: str = ""
+    node: Node
+    gain: float
+    is_measured: bool
+    context: Subset = frozenset()
+    is_joint: bool = False
+    is_final: bool = False
+    is_forced: bool = False
 
-    def halves(self) -> tuple[Node, Node]:
-        """Return two parts of about the same size: whole groups where it has any, else members in order."""
-        assert len(self.members) > 1, "a single change has no halves"
-        if len(self.parts) == 1:
-            return self.parts[0].halves()
-        parts = self.parts or tuple(Node(frozenset([one])) for one in sorted(self.members))
-        if not self.parts:
-            middle = len(parts) // 2
-            return _together(parts[:middle]), _together(parts[middle:])
-        # The largest first, each to the side that has less.
-        sides: tuple[list[Node], list[Node]] = ([], [])
-        for part in sorted(parts, key=lambda part: (-len(part.members), min(part.members))):
-            sizes = [sum(len(one.members) for one in side) for side in sides]
-            sides[sizes[1] < sizes[0]].append(part)
-        return _together(sides[0]), _together(sides[1])
+    @property
+    def members(self) -> Subset:
+        """The changes in it."""
+        return self.node.members
+
+    @property
+    def worth(self) -> float:
+        """Gain, discounted where it stands for many settings of which some may not be needed."""
+        scale = math.pow(_DENSITY, math.log2(len(self.members)))
+        return self.gain * scale * (_JOINT_WORTH if self.is_joint and not self.is_final else 1.0)
 
 
-def units(names: Sequence[str], groups: Mapping[str, str]) -> tuple[Node, ...]:
-    """Return the units that a search begins with, in the order of the changes.
+class Pieces:
+    """The pieces that the changes are divided into at present, upon a base.
 
     Args:
-        names: of the changes, in their order.
-        groups: by name, the group; a change without one is in a group of its own with all such.
+        aim: part of the whole that the pieces should add up to.
+
+    Attributes:
+        base: what is in place already.
+        redundant: members that do what another half of a large piece does already.
+        items: the pieces; together with the base they are all units.
     """
-    by_group: dict[str, list[int]] = {}
-    for at, name in enumerate(names):
-        by_group.setdefault(groups.get(name, ""), []).append(at)
-    loose = by_group.pop("", [])
-    nodes = [Node(frozenset(members), (), label) for label, members in by_group.items()]
-    if len(nodes) + bool(loose) > MOST_UNITS:
-        nodes = _by_first_words(nodes)
-    nodes += _chunks(loose, max(1, MOST_UNITS - len(nodes)))
-    return tuple(sorted(nodes, key=lambda node: min(node.members)))
 
+    def __init__(self, history: History, units: Sequence[Node], aim: float) -> None:
+        self.history = history
+        self.units = units
+        self.base: Subset = history.none
+        self.redundant: Subset = history.none
+        self.items: list[Piece] = []
+        self.every: Subset = frozenset().union(*(node.members for node in units))
+        self._aim = aim
+        self._unit_gains: list[float] = []
 
-def _by_first_words(nodes: Sequence[Node]) -> list[Node]:
-    families: dict[str, list[Node]] = {}
-    for node in nodes:
-        families.setdefault(node.label.partition(_SEPARATOR)[0], []).append(node)
-    return [
-        members[0]
-        if len(members) == 1
-        else Node(frozenset().union(*(one.members for one in members)), tuple(members), label)
-        for label, members in families.items()
-    ]
+    @property
+    def whole(self) -> float:
+        """The log ratio from the reference to the target."""
+        return self.history.threshold.whole
 
+    @property
+    def need(self) -> float:
+        """What the pieces should add up to."""
+        return self._aim * self.whole
 
-def _chunks(members: Sequence[int], count: int) -> list[Node]:
-    """Divide changes without a group evenly, neighbours together: people write related lines together."""
-    count = min(count, len(members))
-    bounds = [round(at * len(members) / count) for at in range(count + 1)] if count else [0]
-    return [Node(frozenset(members[low:high])) for low, high in pairwise(bounds)]
+    @property
+    def may_lose(self) -> float:
+        """The log ratio that a set may leave out."""
+        return (1 - self.history.threshold.share) * self.whole
 
+    @property
+    def tolerance(self) -> float:
+        """What a piece must carry to stand out from noise."""
+        return _TOLERANCE * self.history.threshold.noise_sd
 
-def _together(nodes: Sequence[Node]) -> Node:
-    if len(nodes) == 1:
-        return nodes[0]
-    members: Subset = frozenset().union(*(node.members for node in nodes))
-    return Node(members, tuple(nodes) if any(len(x.members) > 1 for x in nodes) else ())
+    # --- measuring -----------------------------------------------------------------------------
+
+    def measure(self, subsets: Iterable[Subset]) -> Steps[None]:
+        """Run each of the sets, unless it was run; several times where noise is large beside the whole."""
+        new = [x for x in dict.fromkeys(subsets) if x and not self.history.of(x)]
+        new = new[: max(self.history.left, 0)]
+        relative = self.history.threshold.noise_sd / self.whole
+        times = 1 if relative < 0.08 else 2 if relative < 0.15 else 3
+        if new:
+            yield tuple(SetTrial(x) for x in new for _ in range(times))
+
+    def gain(self, members: Subset, context: Subset = frozenset()) -> float:
+        """Return what members add to the base and the context; 0 without a number."""
+        base = self.base | context
+        here, there = self.history.effect(base | members), self.history.effect(base)
+        return here.log - there.log if here is not None and there is not None else 0.0
+
+    def measure_units(self, base: Subset | None = None) -> Steps[None]:
+        """Measure every unit upon the base, or upon a new one; they are the pieces then."""
+        self.base = self.base if base is None else base
+        self.history.stage = "groups"
+        rest = [(node, node.members - self.base) for node in self.units]
+        rest = [(node, members) for node, members in rest if members]
+        yield from self.measure([self.base, *(self.base | members for _, members in rest)])
+        self.items = [
+            Piece(node if members == node.members else Node(members), self.gain(members), True)
+            for node, members in rest
+        ]
+        self._unit_gains = [piece.gain for piece in self.items]
+        self.history.stage = "parts"
+
+    # --- adding up -----------------------------------------------------------------------------
+
+    def solution(self) -> tuple[list[Piece], float]:
+        """Return the pieces worth most that together should be enough, and what they add up to."""
+        chosen = [x for x in self.items if x.is_forced]
+        total = self._base_effect() + sum(x.gain for x in chosen)
+        for piece in sorted(self.items, key=lambda x: -x.worth):
+            if total >= self.need or piece.gain <= self.tolerance:
+                break
+            if not piece.is_forced:
+                chosen.append(piece)
+                total += piece.gain
+        return chosen, total
+
+    def falls_short(self) -> bool:
+        """All that the pieces carry is not enough: some of them only count together."""
+        total = self._base_effect() + sum(max(x.gain, 0.0) for x in self.items)
+        return total < self.need - max(2 * self.tolerance, 0.03 * self.whole)
+
+    def left_out(self, candidate: Subset) -> list[Piece]:
+        """Return the pieces that a candidate leaves out and that carry something."""
+        least = self.tolerance * _WORTH_ADDING
+        return [x for x in self.items if not x.members <= candidate and x.gain > least]
+
+    def gain_of(self, member: int) -> float:
+        """Return what a single change carries by itself; infinite where it was never separated."""
+        return next((x.gain for x in self.items if x.members == {member}), math.inf)
+
+    def rest(self, found: Subset) -> Subset:
+        """Return what a set leaves out, without what one of its members does as well."""
+        return self.every - found - self.redundant
+
+    def adds_up(self) -> bool:
+        """The units' gains add up to the whole, within noise: none does what another does."""
+        threshold = self.history.threshold
+        noise = threshold.noise_sd * math.sqrt(len(self._unit_gains) + 1)
+        missed = self._base_effect() + sum(self._unit_gains) - self.whole
+        return abs(missed) < 3 * math.hypot(threshold.whole_se, noise)
+
+    def _base_effect(self) -> float:
+        found = self.history.effect(self.base)
+        return found.log if found is not None else 0.0
+
+    # --- splitting -----------------------------------------------------------------------------
+
+    def split(self, piece: Piece) -> Steps[None]:
+        """Split a piece into its halves, or find that they only count together."""
+        first, second = piece.node.halves()
+        whole, context = self.base | piece.context, piece.context
+        yield from self.measure([whole | first.members])
+        one = self.gain(first.members, context)
+        other, given, is_measured = piece.gain - one, context | first.members, False
+        if one >= _NEARLY_ALL * piece.gain or other < self.tolerance / 2:
+            # The first half already does what the second might; unless these trials were too noisy to tell.
+            noise = self._noise(whole | piece.members, whole | first.members)
+            other = other if noise > 2 * self.tolerance else 0.0
+            if piece.gain > _LARGE * self.whole:
+                self.redundant |= second.members
+        elif one <= _NEARLY_NONE * piece.gain:
+            given = context
+            if len(second.members) > 1:
+                yield from self.measure([whole | second.members])
+                other, is_measured = self.gain(second.members, context), True
+                if other < piece.gain / 2:
+                    piece.is_joint = True
+                    return
+                together = piece.gain - one - other
+                if together > max(2 * self.tolerance, _SYNERGY * self.whole):
+                    # What the first half adds once the second is there.
+                    one, context = one + together, context | second.members
+        self.items.remove(piece)
+        self.items += [
+            Piece(first, max(one, 0.0), True, context),
+            Piece(second, max(other, 0.0), is_measured, given),
+        ]
+
+    def verify(self, piece: Piece) -> Steps[None]:
+        """Measure by itself what was only inferred; if it is more, another piece does some of it as well."""
+        yield from self.measure([self.base | piece.members])
+        alone = self.gain(piece.members)
+        # Where it does much less by itself, it only counts upon its other half: so it was inferred.
+        if not piece.context or piece.gain - alone < 2 * self.tolerance:
+            is_redundant = bool(piece.context) and alone > piece.gain + _LARGE * self.whole
+            piece.gain = 0.0 if is_redundant else max(min(alone, piece.gain + self.tolerance), 0.0)
+        piece.is_measured = True
+
+    def reduce_joint(self, piece: Piece) -> Steps[None]:
+        """Find the few members that only together do what a piece does.
+
+        One half after the other is narrowed by halving, with what is left of the other half in place.
+        """
+        kept, enough = piece.members, piece.gain * _ENOUGH_JOINT
+        for half in piece.node.halves():
+            inside = sorted(half.members)
+            while len(inside) > 1 and self.history.left > 0:
+                middle = (len(inside) + 1) // 2
+                for rest in (inside[:middle], inside[middle:]):
+                    smaller = (kept - frozenset(inside)) | frozenset(rest)
+                    yield from self.measure([self.base | piece.context | smaller])
+                    if self.gain(smaller, piece.context) >= enough:
+                        kept, inside = smaller, rest
+                        break
+                else:
+                    break  # both parts of this half are needed
+        self.items.remove(piece)
+        gain = piece.gain if kept == piece.members else self.gain(kept, piece.context)
+        self.items.append(Piece(Node(kept), gain, True, piece.context, True, is_final=True))
+
+    def _noise(self, *subsets: Subset) -> float:
+        """Return the standard error of a difference of these sets' effects."""
+        found = [self.history.effect(x) for x in subsets]
+        return math.hypot(*(x.se for x in found if x is not None))

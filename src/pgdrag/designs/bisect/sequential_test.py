@@ -1,8 +1,7 @@
 """Does this treatment keep enough of a slowdown? A sequential test on logarithms of throughput.
 
-The question is always on which side of a threshold a rate lies. Each trial tells as much as its
-commits do (a Poisson count over its time; of a stalled trial none), and what differs from trial to
-trial is added. The test goes on until one side is likelier by far, and gives up in between.
+The question is on which side of a threshold a rate lies. A trial is a Poisson count over its time (of a
+stalled trial, zero) with the noise between trials added. The test goes on until one side is far likelier.
 """
 
 from __future__ import annotations
@@ -16,29 +15,25 @@ import numpy as np
 
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 
-ERROR = (
-    0.05  # of the sequential test, on either side, where a rate lies beyond its indifference zone
-)
-NOISE_USUAL = 0.06  # standard deviation between trials that a quiet machine shows, as a logarithm
-NOISE_WEIGHT = 3  # degrees of freedom that this experience is worth
+ERROR = 0.05  # of the test on either side, where a rate lies outside the indifference zone
+NOISE_USUAL = 0.06  # standard deviation of the logarithm between trials on a quiet machine
+NOISE_WEIGHT = 3  # degrees of freedom that this prior is worth
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _MANY_COMMITS = 25.0
 
 
-class Verdict(StrEnum):
-    """What a test of a set of changes came to."""
+class SetVerdict(StrEnum):
+    """The result of testing a set of changes."""
 
-    KEEPS = "keeps"  # as slow as it must be
-    LOSES = "loses"  # too much of the slowdown is gone
-    UNRESOLVED = (
-        "unresolved"  # no number, or too close to the threshold for the trials it was given
-    )
+    KEEPS = "keeps"  # at least the share wanted
+    LOSES = "loses"  # less than that
+    UNRESOLVED = "unresolved"  # no number, or too close to the threshold for its trials
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LogEstimate:
     """A logarithm of transactions/s, or a difference of two, with its standard error."""
 
     log: float
@@ -55,8 +50,8 @@ class Threshold:
         share: of the log ratio that must be kept, in (0, 1).
     """
 
-    reference: Estimate
-    target: Estimate
+    reference: LogEstimate
+    target: LogEstimate
     noise_sd: float
     share: float
 
@@ -82,41 +77,37 @@ class Threshold:
 
     @property
     def indifference(self) -> float:
-        """Half the width of the zone within which either answer will do.
+        """Half the width of the zone within which either verdict will do.
 
-        Half of what may be lost; never below the noise of one trial, which no test of a few trials
-        could see through.
+        Half of what may be lost, and at least the noise of one trial.
         """
         return max((1 - self.share) * self.whole / 2, self.noise_sd)
 
-    def effect(self, readings: Sequence[Reading]) -> Estimate:
+    def effect(self, readings: Sequence[Reading]) -> LogEstimate:
         """Return how far a treatment's rate lies from the reference's, towards the target's."""
         found = estimate(readings, self.noise_sd)
-        return Estimate(self.sign * (self.reference.log - found.log), found.se)
+        return LogEstimate(self.sign * (self.reference.log - found.log), found.se)
 
-    def verdict(self, readings: Sequence[Reading]) -> Verdict:
-        """Return what the trials of a treatment say so far.
+    def verdict(self, readings: Sequence[Reading]) -> SetVerdict:
+        """Return the verdict on a treatment from its trials so far.
 
         Source: Wald's sequential probability ratio test (1945) between the two ends of the
         indifference zone.
         """
         if not readings:
-            return Verdict.UNRESOLVED
+            return SetVerdict.UNRESOLVED
         away = self.sign * self.indifference
-        keeps, loses = (
-            log_likelihood(readings, self.log_per_s + side * away, self.noise_sd)
-            for side in (-1, 1)
-        )
-        bound = math.log((1 - ERROR) / ERROR)
-        if keeps - loses >= bound:
-            return Verdict.KEEPS
-        return Verdict.LOSES if loses - keeps >= bound else Verdict.UNRESOLVED
+        at_ends = (self.log_per_s - away, self.log_per_s + away)
+        keeps, loses = (log_likelihood(readings, at, self.noise_sd) for at in at_ends)
+        if abs(keeps - loses) < math.log((1 - ERROR) / ERROR):
+            return SetVerdict.UNRESOLVED
+        return SetVerdict.KEEPS if keeps > loses else SetVerdict.LOSES
 
 
-def estimate(readings: Sequence[Reading], noise_sd: float) -> Estimate:
+def estimate(readings: Sequence[Reading], noise_sd: float) -> LogEstimate:
     """Return the logarithm of a treatment's rate from all its trials.
 
-    Weighed where all have many commits; else they are counted together, as one trial of all their time.
+    A weighted mean where all have many commits; else their counts are pooled.
     """
     assert readings, "no trial to estimate from"
     seen = [_as_counts(reading) for reading in readings]
@@ -124,11 +115,11 @@ def estimate(readings: Sequence[Reading], noise_sd: float) -> Estimate:
         weights = [1 / (1 / commits + noise_sd**2) for commits, _ in seen]
         total = sum(weights)
         mean = sum(w * x.log_per_s for w, x in zip(weights, readings, strict=True)) / total
-        return Estimate(mean, 1 / math.sqrt(total))
+        return LogEstimate(mean, 1 / math.sqrt(total))
     mean, variance = log_rate(
         sum(commits for commits, _ in seen), sum(time_s for _, time_s in seen)
     )
-    return Estimate(mean, math.sqrt(variance + noise_sd**2 / len(seen)))
+    return LogEstimate(mean, math.sqrt(variance + noise_sd**2 / len(seen)))
 
 
 def commits(readings: Sequence[Reading]) -> float:
@@ -137,10 +128,10 @@ def commits(readings: Sequence[Reading]) -> float:
 
 
 def log_likelihood(readings: Sequence[Reading], log_per_s: float, noise_sd: float) -> float:
-    """Return how likely the trials are at a rate, as a logarithm up to a constant.
+    """Return the log likelihood of the trials at a rate, up to a constant.
 
-    A trial's own rate differs from the treatment's by normal noise, over which is integrated
-    (Gauss and Hermite, nine nodes); its commits are Poisson.
+    A trial's own rate differs from the treatment's by normal noise, integrated out by Gauss-Hermite
+    quadrature; its commits are Poisson.
     """
     total = 0.0
     for reading in readings:
@@ -154,10 +145,9 @@ def log_likelihood(readings: Sequence[Reading], log_per_s: float, noise_sd: floa
 
 
 def noise_between(groups: Sequence[Sequence[Reading]]) -> float:
-    """Return the standard deviation between trials of one treatment, from several treatments' repeats.
+    """LogEstimate the standard deviation between trials of one treatment, from several treatments' repeats.
 
-    Few repeats know little: what a quiet machine usually shows is worth three of them. What the
-    chance in counting explains is no noise.
+    With a prior, since repeats are few; the chance in counting commits is subtracted.
     """
     squares, dof = NOISE_WEIGHT * NOISE_USUAL**2, float(NOISE_WEIGHT)
     for readings in groups:

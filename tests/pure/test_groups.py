@@ -3,24 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.bisect.pieces import MOST_UNITS, Node, units
+from pgdrag.designs.bisect.groups import MOST_UNITS, Node, units
 
 
 def test_groups_are_the_units():
-    found = units(["a", "b", "c"], {"a": "Memory", "b": "WAL", "c": "Memory"})
+    found = units({0: "a", 1: "b", 2: "c"}, {"a": "Memory", "b": "WAL", "c": "Memory"})
     assert [(node.label, node.members) for node in found] == [("Memory", {0, 2}), ("WAL", {1})]
 
 
 def test_more_groups_than_can_be_looked_at_one_by_one_are_taken_together():
     names = [f"s{at}" for at in range(12)]
     groups = {name: f"Family {at % 3} / Group {at}" for at, name in enumerate(names)}
-    found = units(names, groups)
+    found = units(dict(enumerate(names)), groups)
     assert [node.label for node in found] == ["Family 0", "Family 1", "Family 2"]
     assert [len(node.parts) for node in found] == [4, 4, 4]
 
 
 def test_changes_without_a_group_are_divided_evenly_in_their_order():
-    found = units([f"s{at}" for at in range(20)], {})
+    found = units({at: f"s{at}" for at in range(20)}, {})
     assert len(found) == MOST_UNITS
     assert {len(node.members) for node in found} <= {2, 3}
     assert sorted(found[0].members) == list(range(len(found[0].members)))
@@ -36,7 +36,7 @@ def test_halves_keep_whole_groups_together():
 def test_units_and_halves_lose_nothing(count, group_count):
     names = [f"s{at}" for at in range(count)]
     groups = {name: f"F{at % 5} / G{at % group_count}" for at, name in enumerate(names) if at % 4}
-    todo = list(units(names, groups))
+    todo = list(units(dict(enumerate(names)), groups))
     assert sorted(one for node in todo for one in node.members) == list(range(count))
     while todo:
         node = todo.pop()

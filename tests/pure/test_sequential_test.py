@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.designs.bisect.oracle import (
+from pgdrag.designs.bisect.sequential_test import (
     ERROR,
     NOISE_USUAL,
-    Estimate,
+    LogEstimate,
+    SetVerdict,
     Threshold,
-    Verdict,
     commits,
     estimate,
     log_likelihood,
@@ -20,7 +20,7 @@ from pgdrag.findings.readings import Reading
 
 # 1,000/s to 1/s, of which 90 % are kept at 2/s.
 WHOLE = math.log(1000)
-THRESHOLD = Threshold(Estimate(WHOLE, 0.0), Estimate(0.0, 0.0), noise_sd=0.05, share=0.9)
+THRESHOLD = Threshold(LogEstimate(WHOLE, 0.0), LogEstimate(0.0, 0.0), noise_sd=0.05, share=0.9)
 
 
 def counted(count, time_s):
@@ -37,25 +37,25 @@ def test_the_threshold_keeps_the_share_of_the_log_slowdown():
 
 
 def test_a_clear_case_is_decided_by_one_trial():
-    assert THRESHOLD.verdict([counted(100, 100)]) is Verdict.KEEPS
-    assert THRESHOLD.verdict([counted(4000, 100)]) is Verdict.LOSES
+    assert THRESHOLD.verdict([counted(100, 100)]) is SetVerdict.KEEPS
+    assert THRESHOLD.verdict([counted(4000, 100)]) is SetVerdict.LOSES
 
 
 def test_a_stalled_trial_keeps_and_no_number_is_unresolved():
-    assert THRESHOLD.verdict([counted(0, 20)]) is Verdict.KEEPS
-    assert THRESHOLD.verdict([]) is Verdict.UNRESOLVED
+    assert THRESHOLD.verdict([counted(0, 20)]) is SetVerdict.KEEPS
+    assert THRESHOLD.verdict([]) is SetVerdict.UNRESOLVED
 
 
 def test_a_rate_at_the_threshold_is_unresolved():
     at = math.exp(THRESHOLD.log_per_s)
-    assert THRESHOLD.verdict([counted(round(at * 200), 200)]) is Verdict.UNRESOLVED
+    assert THRESHOLD.verdict([counted(round(at * 200), 200)]) is SetVerdict.UNRESOLVED
 
 
 def test_a_faster_target_is_bisected_the_other_way_round():
-    speedup = Threshold(Estimate(0.0, 0.0), Estimate(WHOLE, 0.0), 0.05, 0.9)
+    speedup = Threshold(LogEstimate(0.0, 0.0), LogEstimate(WHOLE, 0.0), 0.05, 0.9)
     assert speedup.sign == -1
-    assert speedup.verdict([counted(100_000, 100)]) is Verdict.KEEPS
-    assert speedup.verdict([counted(100, 100)]) is Verdict.LOSES
+    assert speedup.verdict([counted(100_000, 100)]) is SetVerdict.KEEPS
+    assert speedup.verdict([counted(100, 100)]) is SetVerdict.LOSES
     assert speedup.effect([counted(100_000, 100)]).log == pytest.approx(WHOLE)
 
 
@@ -66,10 +66,12 @@ def test_at_the_ends_of_the_indifference_zone_the_test_is_wrong_as_often_as_it_s
     wrong = 0
     for _ in range(600):
         readings = []
-        while (found := THRESHOLD.verdict(readings)) is Verdict.UNRESOLVED and len(readings) < 50:
+        while (found := THRESHOLD.verdict(readings)) is SetVerdict.UNRESOLVED and len(
+            readings
+        ) < 50:
             own = rate * math.exp(rng.normal(0, THRESHOLD.noise_sd))
             readings.append(counted(int(rng.poisson(own * 3)), 3))
-        wrong += found is (Verdict.KEEPS if side > 0 else Verdict.LOSES)
+        wrong += found is (SetVerdict.KEEPS if side > 0 else SetVerdict.LOSES)
     assert wrong / 600 <= ERROR + 2 * math.sqrt(ERROR * (1 - ERROR) / 600)
 
 
