@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pgdrag.findings.spent_time import PLACES, spent_time
+from pgdrag.findings.decay.analysis import Drift
+from pgdrag.findings.driver_limits import DriverFinding
+from pgdrag.findings.movement import Movement, Movements
+from pgdrag.findings.spent_time import PLACES, SessionTime, spent_time
 from pgdrag.findings.values import (
     Answer,
     ClaimFinding,
     Comparison,
-    DriverFinding,
     Findings,
     Interval,
-    Movement,
-    RungFinding,
+    TreatmentFinding,
     Verdict,
 )
 from pgdrag.model import (
@@ -158,9 +159,9 @@ def driver_use(cpu_share: float) -> DriverFinding:
     return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_suspect=False, doubts=())
 
 
-def empty(at: int) -> RungFinding:
+def empty(at: int) -> TreatmentFinding:
     """A rung of which nothing is known."""
-    return RungFinding(
+    return TreatmentFinding(
         rung=RUNGS[at],
         outcome=Outcome.UNTESTABLE,
         reason="not run yet",
@@ -177,17 +178,14 @@ def empty(at: int) -> RungFinding:
         samples=(),
         applied=(),
         evidence=(),
-        movements=(),
         untested=(),
         overrides=(),
         inert=(),
-        sentence="Not run yet.",
-        drift="",
         warnings=(),
     )
 
 
-def baseline() -> RungFinding:
+def baseline() -> TreatmentFinding:
     return replace(
         empty(0),
         outcome=Outcome.MEASURED,
@@ -200,8 +198,7 @@ def baseline() -> RungFinding:
         samples=samples(1187),
         applied=(Applied(level(*BASE), "2GB"),),
         evidence=evidence(0.999, 4_800),
-        sentence="",
-        driver=driver_use(0.12),
+        found={DriverFinding: driver_use(0.12)},
     )
 
 
@@ -211,7 +208,7 @@ DRIFT = (
 )
 
 
-def small_cache() -> RungFinding:
+def small_cache() -> TreatmentFinding:
     before, after = evidence(0.999, 4_800), evidence(0.7052, 4_810)
     found = slower(6.87, 7.18, 7.54)
     return replace(
@@ -236,40 +233,42 @@ def small_cache() -> RungFinding:
         samples=samples(165),
         applied=(Applied(level("shared_buffers", "8MB"), "8MB"),),
         evidence=after,
-        spent=spent_time(waits(3.8e-3, 0.2e-3), waits(5.1e-3, 41e-3)),
-        movements=(
-            Movement(
-                "buffer_hit_ratio",
-                before[0],
-                after[0],
-                6.0,
-                "down",
-                "down",
-                "blocks found in shared_buffers fell from 99.9 % to 70.5 %",
-            ),
-            Movement(
-                "wal_bytes_per_transaction",
-                before[1],
-                after[1],
-                0.002,
-                "unmoved",
-                "up",
-                "WAL per transaction stayed near 4.69 kB",
-            ),
-        ),
-        sentence="As claimed, blocks found in shared_buffers fell from 99.9 % to 70.5 %; claimed to "
-        "rise, but WAL per transaction stayed near 4.69 kB.",
-        drift=DRIFT,
         warnings=(
             "15 samples show only roughly how unsteady the rate was; measure for 20 s or more",
             DRIFT,
         ),
-        driver=driver_use(0.03),
+        found={
+            Movements: Movements(
+                (
+                    Movement(
+                        "buffer_hit_ratio",
+                        before[0],
+                        after[0],
+                        6.0,
+                        "down",
+                        "down",
+                        "blocks found in shared_buffers fell from 99.9 % to 70.5 %",
+                    ),
+                    Movement(
+                        "wal_bytes_per_transaction",
+                        before[1],
+                        after[1],
+                        0.002,
+                        "unmoved",
+                        "up",
+                        "WAL per transaction stayed near 4.69 kB",
+                    ),
+                )
+            ),
+            SessionTime: SessionTime(spent_time(waits(3.8e-3, 0.2e-3), waits(5.1e-3, 41e-3))),
+            Drift: Drift(DRIFT),
+            DriverFinding: driver_use(0.03),
+        },
         step_share=0.22,
     )
 
 
-def did_not_start() -> RungFinding:
+def did_not_start() -> TreatmentFinding:
     reason = 'no unpinned buffers available; the log ends with "FATAL: no unpinned buffers"'
     return replace(
         empty(2),
@@ -282,11 +281,10 @@ def did_not_start() -> RungFinding:
         step_claim=claim(
             Answer.UNTESTABLE, 1052 / 485, None, "published 2.17× slower; A2: did not start"
         ),
-        sentence=f"No number: did not start: {reason}.",
     )
 
 
-def noisy() -> RungFinding:
+def noisy() -> TreatmentFinding:
     total = slower(6.7, 7.31, 7.9)
     step = slower(0.95, 1.02, 1.09, Verdict.INCONCLUSIVE)
     lacking = "autovacuum_vacuum_max_threshold (unknown to PostgreSQL 15; it came with 18)"
@@ -318,24 +316,22 @@ def noisy() -> RungFinding:
         evidence=evidence(0.71, 4_900),
         untested=(lacking,),
         inert=("log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",),
-        sentence="No further slowdown seen here: 1.02× (0.95× to 1.09×).",
-        driver=driver_use(0.03),
+        found={DriverFinding: driver_use(0.03), Movements: Movements()},
         step_share=0.01,
     )
 
 
-def untestable() -> RungFinding:
+def untestable() -> TreatmentFinding:
     return replace(
         empty(4),
         outcome=Outcome.UNTESTABLE,
         reason="summarize_wal is unknown to PostgreSQL 15",
         trials=1,
         untested=("summarize_wal (unknown to PostgreSQL 15; it came with 17)",),
-        sentence="No number: untestable here: summarize_wal is unknown to PostgreSQL 15.",
     )
 
 
-def few_commits() -> RungFinding:
+def few_commits() -> TreatmentFinding:
     total = slower(5_100, 8_481, 15_200)
     step = slower(700, 1_160, 2_080)
     return replace(
@@ -362,12 +358,12 @@ def few_commits() -> RungFinding:
         samples=tuple(Sample(i + 1.0, 1.0, int(i % 7 == 0)) for i in range(75)),
         applied=(Applied(level("random_page_cost", "1e300"), "1e+300"),),
         overrides=("A5 sets shared_buffers to 8MB, in place of A2's 128kB",),
-        sentence="Sequentially scanned rows per transaction rose from 12 to 410,000 (34,200×).",
         step_share=0.77,
+        found={Movements: Movements()},
     )
 
 
-def stalled() -> RungFinding:
+def stalled() -> TreatmentFinding:
     # Nothing in 90 s: -ln(0.05) / 90 = 0.0333.
     low = 1161 / 0.0333
     total = Comparison(
@@ -392,11 +388,11 @@ def stalled() -> RungFinding:
         counts=Counts(8, 0, 0, 0, 8),
         samples=tuple(Sample(i + 1.0, 1.0, 0) for i in range(90)),
         applied=(Applied(level("io_workers", "1"), "1"),),
-        sentence="Nothing to compare with: nothing was committed.",
+        found={Movements: Movements()},
     )
 
 
-def result(number: int, at: int, found: RungFinding, elapsed_s: float) -> Result:
+def result(number: int, at: int, found: TreatmentFinding, elapsed_s: float) -> Result:
     trial = Trial(number, number, 1, RUNGS[at].treatment, WORKLOAD, LOAD, seed=number)
     measured = None
     if found.counts is not None:
@@ -478,8 +474,7 @@ def hostile_findings(text: str) -> Findings:
         replace(
             found,
             rung=replace(found.rung, name=f"A{at}{text}", title=text, mechanism=text),
-            sentence=text,
-            drift=text,
+            found={Movements: Movements(), Drift: Drift(text)},
             reason=text,
             warnings=(text, text),
             overrides=(text,),

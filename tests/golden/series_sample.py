@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from report_sample import RUNGS, hostile_findings, large_findings, slower
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Event, Recordings, Series
 
@@ -99,7 +99,7 @@ def seconds(rate: float, salt: int) -> tuple[Sample, ...]:
     )
 
 
-def eventful(found: RungFinding, at: int, rate: float) -> RungFinding:
+def eventful(found: TreatmentFinding, at: int, rate: float) -> TreatmentFinding:
     return replace(found, samples=seconds(rate, at), recordings=recordings(at), middle_trial=at + 1)
 
 

@@ -62,7 +62,7 @@ def test_why_states_both_numbers_and_what_would_have_been_seen():
     why = answer(7.0, found(0.9, 1.0, 1.11, detectable=1.9)).why
     assert why == (
         "published 7× slower, found 1.00× slower (0.9× to 1.11×): no change seen here; "
-        "a slowdown of 1.9× or more would have been seen"
+        "these trials can detect 1.9× or more"
     )
 
 

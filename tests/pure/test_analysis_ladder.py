@@ -18,10 +18,13 @@ from analysis_runs import (
 )
 from pgdrag.designs import all_designs
 from pgdrag.findings import levels
+from pgdrag.findings.decay.analysis import Drift
+from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer, Verdict
 from pgdrag.model import Applied, Outcome, Result
 from pgdrag.model.measurement import Counts, DriverCost, Sample
+from pgdrag.report.rung_words import change_sentence
 
 CACHE = "shared_buffers"
 LADDER = (
@@ -79,8 +82,8 @@ def test_a_rung_that_slows_nothing_says_what_it_would_have_shown():
     told = finding(find(run_of(LADDER[:2], results)), "A1")
     assert told.to_baseline is not None
     assert told.to_baseline.verdict is Verdict.EQUIVALENT
-    assert told.sentence.startswith("No further slowdown seen here: 1.00× (")
-    assert "or more would have been seen" in told.sentence
+    assert change_sentence(told).startswith("No change: 1.00× slower (")
+    assert "These trials can detect" in change_sentence(told)
 
 
 def test_a_rung_not_run_yet_says_so_and_the_answer_stops_before_it():
@@ -115,7 +118,7 @@ def test_a_rung_without_a_number_gives_its_reason_and_is_stepped_over(outcome):
     second, third = finding(found, "A2"), finding(found, "A3")
     assert (second.outcome, second.reason) == (outcome, "out of shared memory")
     assert second.to_baseline is second.tps is None
-    assert "out of shared memory" in second.sentence
+    assert "out of shared memory" in change_sentence(second)
     assert third.previous == "A1"
     assert third.step_claim is not None
     assert third.step_claim.published == pytest.approx(4)  # of A1, not of A2
@@ -184,7 +187,7 @@ def test_a_step_that_changes_nothing_effective_answers_no_claim():
     assert third.step_claim is not None
     assert third.step_claim.answer is Answer.UNTESTABLE
     assert "nothing effective changed from A1 to A3" in third.step_claim.why
-    assert "nothing effective changed from A1." in third.sentence
+    assert "nothing effective changed from A1." in change_sentence(third)
     assert (third.outcome, third.state) == (Outcome.INERT, "inert")
     assert third.tps is not None
 
@@ -316,12 +319,12 @@ def test_a_busy_driver_puts_its_rung_in_doubt_and_keeps_its_number():
     busy = DriverCost(50.0, 40.0, threads=2, busiest_thread_cpu_s=54.0)
     found = find(run_of(LADDER[:2], [result("A0", 70_000, driver=busy), result("A1", 10_000)]))
     baseline, first = found.rungs
-    assert baseline.driver is not None
-    assert baseline.driver.is_suspect
+    assert baseline.get(DriverFinding) is not None
+    assert baseline.get(DriverFinding).is_suspect
     assert baseline.tps is not None
     assert any("used 90 % of a processor" in warning for warning in baseline.warnings)
-    assert first.driver is not None
-    assert not first.driver.is_suspect
+    assert first.get(DriverFinding) is not None
+    assert not first.get(DriverFinding).is_suspect
     assert any(
         x.startswith("the load driver may have shaped the numbers of A0") for x in found.warnings
     )
@@ -348,8 +351,10 @@ def test_a_falling_rung_carries_its_drift():
         base.trial, Outcome.MEASURED, 0.0, measurement=measurement(8_460, samples=falling)
     )
     (only,) = find(run_of(LADDER[:1], [drifting])).rungs
-    assert only.drift.startswith("throughput fell by 60 % during the window of 1 min (204/s to ")
-    assert only.drift in only.warnings
+    assert only.get(Drift).sentence.startswith(
+        "throughput fell by 60 % during the window of 1 min (204/s to "
+    )
+    assert only.get(Drift).sentence in only.warnings
 
 
 def test_evidence_of_replicates_is_their_median():

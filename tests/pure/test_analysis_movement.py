@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation
-from pgdrag.findings.movement import movements, sentence
+from pgdrag.findings.movement import movements
+from pgdrag.report.rung_words import moves_sentence
 
 
 def moved(name, before, after, unit="1/s", *, resolution=0.01, expects=None):
@@ -75,10 +76,10 @@ def test_the_sentence_says_what_moved_as_claimed_and_what_did_not():
     before = [observation("hits", 0.99, "ratio"), observation("vacuums", 1.0)]
     after = [observation("hits", 0.5, "ratio"), observation("vacuums", 1.0)]
     expects = {"hits": "down", "vacuums": "up", "reads": "up"}
-    told = sentence(movements(before, after, expects), expects, missing={"reads": "no right"})
+    told = moves_sentence(movements(before, after, expects), expects, missing={"reads": "no right"})
     assert told == (
         "As claimed, hits fell from 99.0 % to 50.0 %; claimed to rise, but vacuums stayed at 1/s; "
-        "reads could not be seen (no right)."
+        "reads could not be measured (no right)."
     )
 
 
@@ -87,34 +88,34 @@ def test_a_claim_that_moved_the_other_way_is_said_so():
     moves = movements(
         [observation("hits", 0.5, "ratio")], [observation("hits", 0.9, "ratio")], expects
     )
-    assert sentence(moves, expects).startswith("Claimed to fall, but hits rose")
+    assert moves_sentence(moves, expects).startswith("Claimed to fall, but hits rose")
 
 
 def test_work_by_the_clock_is_not_named_when_throughput_collapses():
     before = [observation("wal", 1000.0, "bytes/transaction"), observation("commits", 100.0)]
     after = [observation("wal", 1_000_000.0, "bytes/transaction"), observation("commits", 0.1)]
     moves = movements(before, after, {})
-    assert "wal rose" in sentence(moves, {}, slowdown=1.0)
-    told = sentence(moves, {}, slowdown=1000.0)
+    assert "wal rose" in moves_sentence(moves, {}, slowdown=1.0)
+    told = moves_sentence(moves, {}, slowdown=1000.0)
     assert "wal" not in told
-    assert told.startswith("What moved went with the throughput")
+    assert told.startswith("Nothing observed changed by more than throughput")
 
 
 def test_what_the_whole_machine_did_is_named_only_where_it_is_claimed():
     before, after = (
         [replace(observation("steal", value, "ratio"), is_of_machine=True)] for value in (0.01, 0.4)
     )
-    assert "steal" not in sentence(movements(before, after, {}), {})
+    assert "steal" not in moves_sentence(movements(before, after, {}), {})
     expects = {"steal": "up"}
-    assert "steal rose" in sentence(movements(before, after, expects), expects)
+    assert "steal rose" in moves_sentence(movements(before, after, expects), expects)
 
 
 def test_what_outgrows_the_collapse_is_named_with_a_remark_on_it():
     before = [observation("rows", 10.0, "1/transaction")]
     after = [observation("rows", 1_000_000.0, "1/transaction")]
-    told = sentence(movements(before, after, {}), {}, slowdown=100.0)
+    told = moves_sentence(movements(before, after, {}), {}, slowdown=100.0)
     assert "Rows rose from 10 to 1,000,000 (100,000×)." in told
-    assert "With 100× fewer transactions, work that goes by the clock" in told
+    assert "With 100× fewer transactions, each one carries" in told
 
 
 def test_what_went_the_same_way_as_another_is_the_same_seen_twice():
@@ -124,8 +125,8 @@ def test_what_went_the_same_way_as_another_is_the_same_seen_twice():
         moved("buffer_hit_ratio", 0.99, 0.5, "ratio"),
         moved("index_hit_ratio", 0.99, 0.5, "ratio"),
     ]
-    assert sentence(found, EXPECTS_AGE) == (
-        "As claimed, horizon age transactions rose from 0 to 630; beside that, buffer hit ratio fell from "
+    assert moves_sentence(found, EXPECTS_AGE) == (
+        "As claimed, horizon age transactions rose from 0 to 630; also, buffer hit ratio fell from "
         "99.0 % to 50.0 %."
     )
 
@@ -134,9 +135,9 @@ EXPECTS_AGE = {"horizon_age_transactions": "up"}
 
 
 def test_nothing_seen_and_nothing_moved_are_told_apart():
-    assert sentence((), {}) == "Nothing was observed."
+    assert moves_sentence((), {}) == "Nothing was observed."
     unmoved = movements([observation("x", 1.0)], [observation("x", 1.0)], {})
-    assert sentence(unmoved, {}) == "Nothing observed moved by more than 10 %."
+    assert moves_sentence(unmoved, {}) == "Nothing observed changed by more than 10 %."
 
 
 units = st.sampled_from(

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung
+from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.find import find
 from pgdrag.findings.new_orders import new_orders
-from pgdrag.findings.steps import step_findings
+from pgdrag.findings.steps import LoadSteps, step_findings
 from pgdrag.findings.values import Interval
 from pgdrag.model import Result, RunRecord, Treatment, WorkloadSpec
 from pgdrag.model.load import Step
@@ -67,15 +68,17 @@ def test_each_step_is_compared_with_the_same_one_of_the_baseline() -> None:
     run = run_of([rung("A0"), rung("A1")], [first, replace(other, trial=trial)])
     run = replace(run, study=replace(run.study, load=replace(LOAD, steps=STEPS)))
     baseline, slower = find(run).rungs
-    assert [step.to_baseline for step in baseline.steps] == [None] * 3
-    told = [step.to_baseline.slowdown.center for step in slower.steps if step.to_baseline]
+    assert [step.to_baseline for step in baseline.get(LoadSteps).steps] == [None] * 3
+    told = [
+        step.to_baseline.slowdown.center for step in slower.get(LoadSteps).steps if step.to_baseline
+    ]
     assert told == pytest.approx([1, 2, 3])
     assert "Slowdown of each step against A0" in render_html(find(run))
 
 
 def test_what_changes_by_design_is_no_drift_and_the_mean_says_what_it_is() -> None:
     found = find(run_with_steps())
-    assert found.rungs[0].drift == ""
+    assert found.rungs[0].get(Drift) is None
     assert any(x.startswith("the load changes in 3 steps") for x in found.warnings)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from analysis_runs import measurement, result, run_of, rung
 from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.stretches import stretch_of
 from pgdrag.findings.decay.together import finding_of, rung_decay
 from pgdrag.findings.decay.words import trial_rate_words
@@ -164,8 +165,8 @@ def test_a_trial_that_loses_updates_is_fitted_and_marked_and_has_no_number():
     found = find(run_of([rung("A0")], [wrong]))
     (only,) = found.rungs
     assert only.tps is None
-    assert only.decay.wrong == "loses updates"
-    assert only.decay.direction == "falling"
+    assert only.get(DecayFinding).wrong == "loses updates"
+    assert only.get(DecayFinding).direction == "falling"
     assert "wrong results" in terminal_text(found, width=120)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.dose.findings import HorizonFinding
 from pgdrag.findings.dose.variants import HeldRung, variants
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
@@ -17,6 +18,7 @@ from pgdrag.model.events import ignore
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series
 from pgdrag.report.markdown import render_markdown
+from pgdrag.report.rung_words import change_sentence
 from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import findings_of, record_of
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_holds
@@ -31,7 +33,7 @@ def held(*holds, cost=1 / 30, noise=0.02, losing=(), replicates=1):
 
 
 def test_six_doses_of_a_growing_cost_make_a_curve_with_the_planted_half_dose():
-    (curve,) = held(*LENGTHS).horizon.doses
+    (curve,) = held(*LENGTHS).get(HorizonFinding).doses
     assert curve.verdict == "falls"
     assert [round(one.held_s) for one in curve.points] == [0, 10, 20, 30, 40, 60]
     assert curve.half_dose_s.low < 30 < curve.half_dose_s.high
@@ -40,7 +42,7 @@ def test_six_doses_of_a_growing_cost_make_a_curve_with_the_planted_half_dose():
 
 
 def test_four_doses_make_points_and_no_curve_and_say_so():
-    (curve,) = held("10s", "20s", "30s").horizon.doses
+    (curve,) = held("10s", "20s", "30s").get(HorizonFinding).doses
     assert curve.verdict == "too few doses"
     assert len(curve.points) == 4
     assert curve.half_dose_s is None
@@ -48,22 +50,22 @@ def test_four_doses_make_points_and_no_curve_and_say_so():
 
 
 def test_a_hold_that_costs_nothing_does_not_fall():
-    (curve,) = held(*LENGTHS, cost=0.0).horizon.doses
+    (curve,) = held(*LENGTHS, cost=0.0).get(HorizonFinding).doses
     assert curve.verdict == "does not fall"
     assert curve.half_dose_s.low > 500
 
 
 def test_doses_in_noise_larger_than_their_effect_cannot_be_told():
-    (curve,) = held(*LENGTHS, cost=1 / 300, noise=0.25).horizon.doses
+    (curve,) = held(*LENGTHS, cost=1 / 300, noise=0.25).get(HorizonFinding).doses
     assert curve.verdict == "inconclusive"
 
 
 def test_rungs_that_lose_updates_stand_in_no_curve():
-    assert held(*LENGTHS, losing={"holder": 1}).horizon is None
+    assert held(*LENGTHS, losing={"holder": 1}).get(HorizonFinding) is None
 
 
 def test_a_run_without_a_hold_has_no_doses():
-    assert held().horizon is None
+    assert held().get(HorizonFinding) is None
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_drawn_and_repeated_holds_are_no_doses(name, value, count):
 def test_throughput_is_back_when_the_planted_cost_is_gone():
     # What is left of the cost, 20/30 exp(-t/8), is under 1/0.95 - 1 after 20.3 s; five seconds
     # that are back on average begin a little before.
-    (found,) = held("20s", noise=0.005).horizon.recoveries
+    (found,) = held("20s", noise=0.005).get(HorizonFinding).recoveries
     assert found.back_s.low <= 20.3 - 2.5 <= found.back_s.high
     assert found.censored == 0
     assert found.reference == "the hold's beginning"
 
 
 def test_what_is_not_back_within_the_window_is_a_bound_and_no_number():
-    (found,) = held("40s").horizon.recoveries
+    (found,) = held("40s").get(HorizonFinding).recoveries
     assert found.back_s.center == math.inf
     assert found.back_s.low == found.watched_s == 20
     assert found.censored == found.trials == 1
@@ -98,7 +100,7 @@ def test_what_is_not_back_within_the_window_is_a_bound_and_no_number():
 
 def test_a_vacuum_that_brings_throughput_back_sooner_is_told_so():
     findings = held("20s", "20s, then vacuum", noise=0.003, replicates=2)
-    nothing, vacuum = findings.horizon.recoveries
+    nothing, vacuum = findings.get(HorizonFinding).recoveries
     assert vacuum.back_s.high < nothing.back_s.low
     assert "brings throughput back sooner (H2 against H1)" in render_markdown(findings)
 
@@ -119,8 +121,8 @@ def test_a_rung_whose_fall_its_mean_hides_says_that_it_fell():
     found = held("10s").rungs[1]
     assert found.to_previous is not None
     assert found.to_previous.verdict is Verdict.INCONCLUSIVE
-    assert "But throughput fell by" in found.sentence
-    assert "during the hold of" in found.sentence
+    assert "But throughput fell by" in change_sentence(found)
+    assert "during the hold of" in change_sentence(found)
 
 
 def test_one_trial_each_cannot_tell_whether_a_vacuum_helps():
@@ -130,12 +132,12 @@ def test_one_trial_each_cannot_tell_whether_a_vacuum_helps():
 
 
 def test_throughput_that_is_back_at_once_may_have_been_back_at_any_moment_of_a_sample():
-    (found,) = held("20s, then vacuum", noise=0.003).horizon.recoveries
+    (found,) = held("20s, then vacuum", noise=0.003).get(HorizonFinding).recoveries
     assert found.back_s.low <= found.back_s.center - 1.0 + 1e-6 or found.back_s.low == 0
 
 
 def test_a_window_that_ends_with_the_hold_has_no_recovery():
-    assert held("window").horizon.recoveries == ()
+    assert held("window").get(HorizonFinding).recoveries == ()
 
 
 def with_rates(study, rate, grown):
@@ -172,7 +174,7 @@ def decided(rate, grown=lambda t: 1 + t / 10, holds=LENGTHS):
 
     study = simulated_holds(*holds)
     findings = find(record_of(study, with_rates(study, rate, grown)))
-    (found,) = findings.horizon.deciders
+    (found,) = findings.get(HorizonFinding).deciders
     (decider,) = found.deciders
     return found, decider
 

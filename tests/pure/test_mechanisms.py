@@ -14,6 +14,7 @@ from pgdrag.collectors import observation_names
 from pgdrag.findings.find import find
 from pgdrag.findings.mechanisms import signs
 from pgdrag.findings.mechanisms.catalogue import CATALOGUE
+from pgdrag.findings.mechanisms.findings import MechanismsFinding
 from pgdrag.findings.mechanisms.ledger import (
     BY_AUTOVACUUM,
     BY_BACKGROUND,
@@ -29,9 +30,10 @@ from pgdrag.findings.mechanisms.ledger import (
     pooled,
 )
 from pgdrag.findings.mechanisms.signs import adjusted, reading, spread
-from pgdrag.findings.mechanisms.words import mechanisms_sentence
+from pgdrag.findings.movement import Movements
 from pgdrag.findings.values import Verdict
 from pgdrag.model.recordings import Recordings, WaitTime
+from pgdrag.report.rung_words import change_sentence, mechanisms_sentence
 
 NAMES = [component.name for component in COMPONENTS]
 seconds = st.floats(1e-6, 10)
@@ -250,7 +252,7 @@ def cache_run(slow="A1"):
 
 
 def test_a_cache_that_is_too_small_is_named_with_its_share():
-    found = cache_run().rungs[1].mechanisms
+    found = cache_run().rungs[1].get(MechanismsFinding)
     (named,) = found.named
     assert named.name == "cache misses"
     assert named.share == pytest.approx(1.0, abs=0.01)
@@ -259,7 +261,7 @@ def test_a_cache_that_is_too_small_is_named_with_its_share():
     assert named.places == ("in reads of blocks",)
     assert found.added_s == pytest.approx(4.9e-3, rel=0.02)
     words = mechanisms_sentence(found)
-    assert words.startswith("Of the 4.9 ms that each transaction takes longer than on A0, 100 %")
+    assert words.startswith("Each transaction takes 4.9 ms longer than on A0: 100 %")
     assert "cache misses" in words
 
 
@@ -273,17 +275,17 @@ def test_a_rung_whose_step_may_be_noise_is_explained_against_the_baseline():
         results.append(trial("A2", 3 * number, round(10_000 / jitter), **bare))
     rungs = find(run_of([rung("A0"), rung("A1"), rung("A2")], results)).rungs
     assert rungs[2].to_previous.verdict is Verdict.INCONCLUSIVE
-    found = rungs[2].mechanisms
+    found = rungs[2].get(MechanismsFinding)
     assert ([one.name for one in found.named], found.reference) == (["cache misses"], "A0")
-    assert "takes longer than on A0, 100 %" in mechanisms_sentence(found)
-    assert rungs[1].mechanisms.reference == "A0"
+    assert "longer than on A0: 100 %" in mechanisms_sentence(found)
+    assert rungs[1].get(MechanismsFinding).reference == "A0"
 
 
 def test_a_gain_is_the_same_mechanism_that_fell_away():
-    found = cache_run(slow="A0").rungs[1].mechanisms
+    found = cache_run(slow="A0").rungs[1].get(MechanismsFinding)
     assert found.is_gain
     assert [one.name for one in found.named] == ["cache misses"]
-    assert "had gone to cache misses" in mechanisms_sentence(found)
+    assert "saved on cache misses" in mechanisms_sentence(found)
 
 
 @pytest.mark.parametrize("at_end", [0.0, 80_000.0])
@@ -294,12 +296,12 @@ def test_a_hold_that_was_let_go_before_the_windows_end_is_named_like_one_that_wa
     hot, named, at_end
 ):
     """Its dead versions were stepped over all the same: the largest age of the window tells."""
-    found = held_run(hot=hot, age_at_end=at_end).rungs[1].mechanisms
+    found = held_run(hot=hot, age_at_end=at_end).rungs[1].get(MechanismsFinding)
     assert [one.name for one in found.named] == named
 
 
 def test_where_no_row_is_updated_or_deleted_nothing_old_is_stepped_over():
-    found = held_run(hot=None).rungs[1].mechanisms
+    found = held_run(hot=None).rungs[1].get(MechanismsFinding)
     assert not found.named
     (chains,) = [one for one in found.found if one.name == "HOT chains"]
     assert [sign.has_moved for sign in chains.signs] == [True, True, False]
@@ -307,7 +309,7 @@ def test_where_no_row_is_updated_or_deleted_nothing_old_is_stepped_over():
 
 
 def test_a_sign_with_bounds_says_what_was_seen_on_the_slower_side_alone():
-    found = held_run(hot=0.97, slow="A0").rungs[1].mechanisms
+    found = held_run(hot=0.97, slow="A0").rungs[1].get(MechanismsFinding)
     assert found.is_gain
     signs = {one.name: one.signs[-1] for one in found.found if one.name in OLD_VERSIONS}
     assert {name: sign.has_moved for name, sign in signs.items()} == {
@@ -363,7 +365,7 @@ def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
         idle = WaitTime("client backend", "Timeout:SpinDelay", 10_000 * 5e-3)
         slow = replace(slow, recordings=Recordings((*slow.recordings.of(WaitTime), idle)))
         results += [fast, slow]
-    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
     assert not found.named
     assert found.why_none == "those that moved account for little of the added time"
     assert found.unexplained == pytest.approx(1.0, abs=0.05)
@@ -384,9 +386,9 @@ def test_each_movement_says_whether_chance_could_bring_it_about():
             result("A1", 20_000, evidence=seen(0.5 + hits, 3 * wavering), number=2 * number)
         )
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1]
-    chances = {move.name: move.could_be_chance for move in found.movements}
+    chances = {move.name: move.could_be_chance for move in found.get(Movements).moves}
     assert chances == {"buffer_hit_ratio": False, "queue_length": True}
-    assert "queue" not in found.sentence
+    assert "queue" not in change_sentence(found)
 
 
 def test_what_never_happened_on_either_side_is_no_movement_that_makes_others_look_surer():
@@ -399,7 +401,7 @@ def test_what_never_happened_on_either_side_is_no_movement_that_makes_others_loo
         )
         for number, name in enumerate(["A0", "A1"] * 3, start=1)
     ]
-    (move,) = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].movements
+    (move,) = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(Movements).moves
     assert move.chance == 1.0
 
 
@@ -408,7 +410,7 @@ def test_without_a_repeat_none_is_named_and_the_reason_is():
         trial("A0", 1, 60_000, hit=0.99, read=1, read_s=1e-4),
         trial("A1", 2, 10_000, hit=0.5, read=50, read_s=5e-3),
     ]
-    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
     assert not found.named
     assert found.why_none.startswith("chance cannot be ruled out")
 
@@ -418,7 +420,7 @@ def test_a_step_that_may_be_noise_has_no_mechanism():
         trial(name, number, 60_000 + number, hit=hit, read=read, read_s=1e-4)
         for number, (name, hit, read) in enumerate([("A0", 0.99, 1), ("A1", 0.5, 50)] * 3, start=1)
     ]
-    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].mechanisms
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
     assert found.found == ()
     assert found.why_none in ("the step may be noise", "the step changed nothing")
 

@@ -107,7 +107,7 @@ def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(
 
 def test_the_section_draws_both_and_doubts_what_is_not_alike() -> None:
     replayed = next(
-        one for one in went_well() if any(rung.replay is not None for rung in one.rungs)
+        one for one in went_well() if any(rung.get(ReplayFinding) for rung in one.rungs)
     )
     assert isinstance(replayed, Findings)
     blocks = ReplayedHoldsSection().blocks(replayed)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analysis_runs import result, run_of, rung
 from pgdrag.findings.find import find
+from pgdrag.findings.plan_diff import PlanChanges
 from pgdrag.findings.statement_diff import statement_changes
 from pgdrag.findings.values import Findings
 from pgdrag.model.recordings import Recordings, StatementPlan, StatementUse
@@ -64,11 +65,11 @@ def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
 
 def test_a_changed_plan_is_told_everywhere() -> None:
     found = findings()
-    (change,) = found.rungs[1].plan_changes
+    (change,) = found.rungs[1].get(PlanChanges).changes
     words = "stock by stock_pkey (index scan) → sequential scan of stock"
     assert change.words.startswith(words)
     assert "rows estimated 1, actual 100,000" in change.words
-    sentence = f"1 statement is planned in another way than on A0: {words}."
+    sentence = f"1 statement has another plan than on A0: {words}."
     assert any(sentence in line for line in story(found))
     assert sentence in story(found, "A1")
     assert words in terminal_text(found, width=400)
@@ -79,7 +80,7 @@ def test_a_changed_plan_is_told_everywhere() -> None:
 
 def test_the_same_plans_are_said_to_be_the_same() -> None:
     found = findings(is_changed=False)
-    assert found.rungs[1].plan_changes == ()
+    assert found.rungs[1].get(PlanChanges) is None
     assert "No statement is planned in another way on any rung." in render_markdown(found)
     assert not any("planned" in line for line in story(found))
 

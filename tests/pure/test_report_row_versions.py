@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Observation, Outcome
 from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
@@ -165,7 +165,7 @@ def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
 
 def test_the_pictures_of_many_rungs_share_their_room() -> None:
     findings = with_rung(Recordings(strips("public.counters", columns=200, moments=6)))
-    rungs: tuple[RungFinding, ...] = findings.rungs * 30
+    rungs: tuple[TreatmentFinding, ...] = findings.rungs * 30
     found = [
         figure.svg
         for one in blocks(replace(findings, rungs=rungs))

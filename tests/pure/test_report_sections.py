@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
+from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.find import find
 from pgdrag.model import Applied, Outcome, RestoreCost, Result, RunRecord
 from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
@@ -123,8 +124,8 @@ def test_a_fall_is_not_doubted_once_more_for_seconds_that_resemble_each_other():
         result("A1", None, number=2), measurement=measurement(sum(rates), samples=seconds)
     )
     found = find(run_of([rung("A0"), rung("A1")], [result("A0", 60_000), bent])).rungs[1]
-    assert found.decay is not None
-    assert found.decay.direction == "falling"
+    assert found.get(DecayFinding) is not None
+    assert found.get(DecayFinding).direction == "falling"
     assert found.tps is not None
     assert long_memory(seconds) is not None
     doubts = [*found.tps.warnings, *found.to_baseline.slowdown.warnings]
@@ -158,7 +159,7 @@ def test_an_inert_rung_is_called_so_wherever_its_number_stands():
     found = find(run_of(rungs, [result("A0", 60_000), result("A1", 50_000, applied=applied)]))
     assert found.rungs[1].outcome is Outcome.INERT
     assert found.rungs[1].tps is not None
-    assert "Inert here: nothing effective changed from A0." in terminal_text(found, width=200)
+    assert "Inert: nothing effective changed from A0." in terminal_text(found, width=200)
     assert "; inert)" in render_markdown(found)
     assert "- Inert: Everything that this rung sets" in render_markdown(found)
 

@@ -9,6 +9,7 @@ import pytest
 
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment import parse_experiment
+from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer
 from pgdrag.model import Claim
 from pgdrag.report.markdown import render_markdown
@@ -39,12 +40,12 @@ def found(claims, *, cost=1 / 30, losing=(), noise=0.02):
 )
 def test_a_trend_is_held_against_the_one_found(claim, cost, answer):
     rung = found([Claim(), claim], cost=cost).rungs[1]
-    assert rung.series_claim.trend is answer
-    assert rung.series_claim.ratio is None
+    assert rung.get(SeriesClaimFinding).trend is answer
+    assert rung.get(SeriesClaimFinding).ratio is None
 
 
 def test_a_published_course_is_compared_in_the_middles_of_its_intervals():
-    claim = found([Claim(), Claim(trend="falling", series=FALLS)]).rungs[1].series_claim
+    claim = found([Claim(), Claim(trend="falling", series=FALLS)]).rungs[1].get(SeriesClaimFinding)
     assert (claim.from_s, claim.to_s) == (2.5, 27.5)
     assert claim.published_ratio == pytest.approx(480 / 950)
     truth = (1 + 2.5 / 30) / (1 + 27.5 / 30)
@@ -54,19 +55,19 @@ def test_a_published_course_is_compared_in_the_middles_of_its_intervals():
 
 def test_a_course_that_falls_to_a_tenth_is_not_reproduced_in_size_by_one_that_halves():
     steep = Claim(trend="falling", series=((5, 1000), (30, 50)))
-    claim = found([Claim(), steep]).rungs[1].series_claim
+    claim = found([Claim(), steep]).rungs[1].get(SeriesClaimFinding)
     assert (claim.trend, claim.ratio) == (Answer.REPRODUCED, Answer.PARTLY)
 
 
 def test_a_rung_without_published_course_has_no_answer():
-    assert found([Claim(tps=1000), Claim(tps=500)]).rungs[1].series_claim is None
+    assert found([Claim(tps=1000), Claim(tps=500)]).rungs[1].get(SeriesClaimFinding) is None
 
 
 def test_what_loses_updates_is_answered_as_wrong_and_stands_in_no_order():
     course = Claim(trend="falling", series=FALLS)
     findings = found([Claim(tps=2000, trend="steady"), course, course], losing={"holder": 3})
-    assert [one.series_claim.trend for one in findings.rungs[1:]] == [Answer.WRONG] * 2
-    assert findings.ordering is None
+    assert [one.get(SeriesClaimFinding).trend for one in findings.rungs[1:]] == [Answer.WRONG] * 2
+    assert findings.get(OrderingFinding) is None
     text = render_markdown(findings)
     assert "wrong results here" in text
     assert "3 of " in text
@@ -74,7 +75,7 @@ def test_what_loses_updates_is_answered_as_wrong_and_stands_in_no_order():
 
 def test_the_published_order_is_found_again_where_it_holds():
     slow = Claim(trend="falling", series=tuple((t, rate / 2) for t, rate in FALLS))
-    order = found([Claim(tps=1000, trend="steady"), slow]).ordering
+    order = found([Claim(tps=1000, trend="steady"), slow]).get(OrderingFinding)
     assert order.answer is Answer.REPRODUCED
     assert order.same == (("H0", "H1"),)
     assert order.tau.center == 1
@@ -83,7 +84,7 @@ def test_the_published_order_is_found_again_where_it_holds():
 
 def test_the_opposite_order_is_not_reproduced():
     fast = Claim(trend="falling", series=tuple((t, rate * 9) for t, rate in FALLS))
-    order = found([Claim(tps=1000, trend="steady"), fast]).ordering
+    order = found([Claim(tps=1000, trend="steady"), fast]).get(OrderingFinding)
     assert order.answer is Answer.NOT_REPRODUCED
     assert order.opposite == (("H1", "H0"),)
     assert order.tau.center == -1
@@ -92,13 +93,15 @@ def test_the_opposite_order_is_not_reproduced():
 def test_rungs_that_are_alike_here_are_not_told_apart():
     slow = Claim(trend="falling", series=tuple((t, rate / 2) for t, rate in FALLS))
     claims = [Claim(tps=1, trend="steady"), Claim(trend="falling", series=FALLS), slow]
-    order = found(claims, noise=0.0).ordering
+    order = found(claims, noise=0.0).get(OrderingFinding)
     assert order.undecided == (("H1", "H2"),)
 
 
 def test_a_falling_rate_is_not_carried_on_beyond_what_was_published():
     brief = Claim(trend="falling", series=((5, 950), (10, 800)))
-    order = found([Claim(tps=1000, trend="steady"), brief, Claim(tps=10, trend="steady")]).ordering
+    order = found([Claim(tps=1000, trend="steady"), brief, Claim(tps=10, trend="steady")]).get(
+        OrderingFinding
+    )
     assert order.left_out == ("H1 has no published rate at 30 s",)
 
 

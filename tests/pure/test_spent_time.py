@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from analysis_runs import observation
 from pgdrag.collectors import observation_names
-from pgdrag.findings.spent_time import PLACES, spent_sentence, spent_time
+from pgdrag.findings.spent_time import PLACES, spent_time
+from pgdrag.report.rung_words import spent_sentence
 
 NAMES = list(PLACES)
 
@@ -39,14 +40,13 @@ def test_shares_of_the_difference_sum_to_one_or_are_not_told(before, after):
 def test_added_time_is_told_by_where_it_went():
     parts = spent_time(BEFORE, evidence(2.003, 0.801, 0.2, 0.0, 0.001, 0.0))
     assert spent_sentence(parts, "A3") == (
-        "Sessions spent 3 s more on each transaction than on A3: 67 % on processors or waiting for one, "
-        "27 % in I/O and 7 % waiting for the server's own locks."
+        "Each transaction takes 3 s longer than on A3: 67 % on CPU, 27 % in I/O and 7 % waiting for LWLocks."
     )
 
 
 def test_saved_time_is_told_as_such():
     told = spent_sentence(spent_time(evidence(2.003, 0.801, 0, 0, 0.001, 0), BEFORE), "A4")
-    assert told.startswith("Sessions spent 2.8 s less on each transaction than on A4: 71 % on proc")
+    assert told.startswith("Each transaction takes 2.8 s less than on A4: 71 % on CPU")
 
 
 def test_hardly_any_difference_has_no_shares():

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import Interrupted, StorageError
+from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.find import find
+from pgdrag.findings.steps import LoadSteps
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Outcome, RunRecord, Study
@@ -139,9 +141,9 @@ def test_a_ramp_of_sessions_is_found_step_by_step_and_kept_by_the_journal(
     study = replace(simulated_ladder("a", replicates=2), load=load)
     found = find(run(journal, study, Truth(slowdowns={"a": 2.0}, noise=0.01)))
     for rung, factor in zip(found.rungs, (1, 2), strict=True):
-        centers = [step.tps.center for step in rung.steps if step.tps is not None]
+        centers = [step.tps.center for step in rung.get(LoadSteps).steps if step.tps is not None]
         assert centers == pytest.approx([x / factor for x in (250, 500, 750, 1000)], rel=0.05)
-        assert rung.drift == ""
+        assert rung.get(Drift) is None
 
 
 def test_every_finished_trial_is_in_the_journal_before_the_next_begins(journal: Journal) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.findings.find import find
+from pgdrag.findings.mechanisms.findings import MechanismsFinding
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host, RunRecord
 from pgdrag.model.events import ignore
@@ -27,7 +28,7 @@ def named(truth: Truth, *, replicates: int, seed: int) -> list[str]:
     run = RunRecord(
         "simulated", study, HOST, "18", "0", seed, EPOCH_UNIX_S, None, "done", tuple(results)
     )
-    return [one.name for one in find(run).rungs[1].mechanisms.named]
+    return [one.name for one in find(run).rungs[1].get(MechanismsFinding).named]
 
 
 @pytest.mark.parametrize("replicates", [3, 6])
@@ -62,7 +63,7 @@ def test_of_mechanisms_that_had_no_part_in_it_hardly_any_is_shown() -> None:
         run = RunRecord(
             "simulated", study, HOST, "18", "0", seed, EPOCH_UNIX_S, None, "done", tuple(results)
         )
-        found = find(run).rungs[1].mechanisms
+        found = find(run).rungs[1].get(MechanismsFinding)
         shown.update(one.name for one in found.found if one.is_shown)
     # Reads take longer in truth, so that whoever needs no more than that is no false discovery.
     assert sum(shown.values()) <= RUNS / 20, shown

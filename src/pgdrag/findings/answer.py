@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdrag.english import counted, listed, percent_words
+from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import way_words
-from pgdrag.findings.values import LADDER, Comparison, RungFinding, Verdict
+from pgdrag.findings.driver_limits import DriverFinding
+from pgdrag.findings.values import LADDER, Comparison, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
 from pgdrag.model import Outcome, RunRecord, Study
 from pgdrag.units import format_duration, format_interval, format_rate
 
 
-def answer_sentence(study: Study, rungs: Sequence[RungFinding]) -> str:
+def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
     """Return the study's question answered in one to three sentences."""
     if not rungs:
         return "No answer: the study has no rung."
@@ -29,7 +31,7 @@ def answer_sentence(study: Study, rungs: Sequence[RungFinding]) -> str:
 
 
 def run_warnings(
-    run: RunRecord, rungs: Sequence[RungFinding], *, has_noise: bool
+    run: RunRecord, rungs: Sequence[TreatmentFinding], *, has_noise: bool
 ) -> tuple[str, ...]:
     """Return the doubts about the run as a whole, each with the remedy still untried."""
     doubts = []
@@ -64,7 +66,9 @@ def run_warnings(
             "mean over all of them, each with its length; its interval holds how unsteady it was within "
             "the steps, and not what they differ by: compare step by step"
         )
-    in_doubt = [one.rung.name for one in rungs if one.driver is not None and one.driver.is_suspect]
+    in_doubt = [
+        one.rung.name for one in rungs if (driver := one.get(DriverFinding)) and driver.is_suspect
+    ]
     if in_doubt:
         doubts.append(
             f"the load driver may have shaped the numbers of {listed(in_doubt)}: see what it used; "
@@ -73,7 +77,7 @@ def run_warnings(
     return tuple(doubts)
 
 
-def _ladder_answer(steps: Sequence[RungFinding], last: RungFinding) -> str:
+def _ladder_answer(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
     comparison = last.to_baseline
     assert comparison is not None, last.rung.name
     is_whole = last is steps[-1] and all(step.tps is not None for step in steps)
@@ -92,7 +96,7 @@ def _ladder_answer(steps: Sequence[RungFinding], last: RungFinding) -> str:
     return text + _committed_words(steps, last) + _largest_share(steps) + _gaps(steps)
 
 
-def _committed_words(steps: Sequence[RungFinding], last: RungFinding) -> str:
+def _committed_words(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
     """Where the last rung committed nothing, say how slow the last one is that did."""
     assert last.tps is not None, last.rung.name
     committed = [step for step in steps if step.tps is not None and step.tps.center]
@@ -114,14 +118,14 @@ def _no_change_words(comparison: Comparison) -> str:
     return f"not slow this server by more than noise: slowdown {number}; {seen}"
 
 
-def _published(rung: RungFinding) -> str:
+def _published(rung: TreatmentFinding) -> str:
     claim = rung.total_claim
     if claim is None or claim.published is None:
         return ""
     return f"; published: {published_words(claim.published)}"
 
 
-def _largest_share(steps: Sequence[RungFinding]) -> str:
+def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
     # What changed nothing effective carries nothing: its share is noise.
     shares = [
         (step.step_share, step)
@@ -138,7 +142,7 @@ def _largest_share(steps: Sequence[RungFinding]) -> str:
     return f" Rung {step.rung.name}{title} carries {percent_words(share)} of that log slowdown."
 
 
-def _gaps(steps: Sequence[RungFinding]) -> str:
+def _gaps(steps: Sequence[TreatmentFinding]) -> str:
     """Say which rungs have no number, those of one state together."""
     by_state: dict[str, list[str]] = {}
     for step in steps:
@@ -147,12 +151,12 @@ def _gaps(steps: Sequence[RungFinding]) -> str:
     return "".join(f" No number for {listed(names)}: {state}." for state, names in by_state.items())
 
 
-def _without_number(rung: RungFinding) -> str:
+def _without_number(rung: TreatmentFinding) -> str:
     reason = f" ({rung.reason})" if rung.reason and rung.reason != rung.state else ""
     return f"{rung.rung.name} has no number: {rung.state}{reason}"
 
 
-def _variants_answer(baseline: RungFinding, compared: Sequence[RungFinding]) -> str:
+def _variants_answer(baseline: TreatmentFinding, compared: Sequence[TreatmentFinding]) -> str:
     """Answer for rungs that each stand on their own: the slowest and the fastest of them."""
     against = f"than {baseline.rung.name}"
     told = [step for step in compared if _is_told(step)]
@@ -173,28 +177,28 @@ def _variants_answer(baseline: RungFinding, compared: Sequence[RungFinding]) -> 
     return f"{'; '.join(parts)}.{others}{_courses(named)}"
 
 
-def _courses(rungs: Sequence[RungFinding]) -> str:
+def _courses(rungs: Sequence[TreatmentFinding]) -> str:
     """Say of the rungs that an answer compares by means which of them have no mean."""
     told = [
-        f"{rung.rung.name} goes from {way_words(rung.decay)} in {format_duration(round(rung.decay.end_s - rung.decay.begin_s))}"
+        f"{rung.rung.name} goes from {way_words(decay)} in {format_duration(round(decay.end_s - decay.begin_s))}"
         for rung in rungs
-        if rung.decay is not None and rung.decay.has_trend
+        if (decay := rung.get(DecayFinding)) and decay.has_trend
     ]
     return f" These are means over whole windows: {listed(told)}." if told else ""
 
 
-def _speed(rung: RungFinding, mean_per_s: float) -> str:
-    has_trend = rung.decay is not None and rung.decay.has_trend
-    return way_words(rung.decay) if has_trend and rung.decay else format_rate(mean_per_s)
+def _speed(rung: TreatmentFinding, mean_per_s: float) -> str:
+    decay = rung.get(DecayFinding)
+    return way_words(decay) if decay is not None and decay.has_trend else format_rate(mean_per_s)
 
 
-def _is_told(step: RungFinding) -> bool:
+def _is_told(step: TreatmentFinding) -> bool:
     return step.to_baseline is not None and step.to_baseline.verdict in (
         Verdict.SLOWER,
         Verdict.FASTER,
     )
 
 
-def _center(step: RungFinding) -> float:
+def _center(step: TreatmentFinding) -> float:
     assert step.to_baseline is not None, step.rung.name
     return step.to_baseline.slowdown.center

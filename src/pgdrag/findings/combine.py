@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.english import counted, percent_words
-from pgdrag.findings.driver_limits import driver_finding
 from pgdrag.findings.holds.spans import held_span
-from pgdrag.findings.values import NOT_RUN, DriverFinding
+from pgdrag.findings.values import NOT_RUN
 from pgdrag.model import Applied, Observation, Outcome, Result, Rung
 from pgdrag.model.measurement import Arrivals, Counts, Latency, Measurement, Sample
 from pgdrag.model.recordings import Recordings
@@ -169,11 +168,6 @@ class RungTrials:
         )
 
     @property
-    def driver(self) -> DriverFinding | None:
-        """What the load driver used, in the trial where it was busiest."""
-        return driver_finding(self.numbered)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Doubts about these trials, each once."""
         doubts = [warning for result in self.results for warning in result.warnings]
@@ -192,9 +186,6 @@ class RungTrials:
             ]
         for result, measured in self.numbered:
             doubts += _window_doubts(result.trial.number, measured)
-        doubts += self.driver.doubts if self.driver is not None else ()
-        if self.drift:
-            doubts.append(self.drift)
         return tuple(dict.fromkeys(doubts))
 
 

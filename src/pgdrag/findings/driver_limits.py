@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.values import DriverFinding
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
 from pgdrag.model import Result
 from pgdrag.model.measurement import DriverCost, Latency, Measurement
 from pgdrag.units import format_duration
@@ -18,6 +20,28 @@ from pgdrag.units import format_duration
 BUSY = 0.8  # share of a processor from which a worker thread may have been the bottleneck
 LATE_US = 1_000.0  # p99 of the schedule's lateness from which arrivals are not on schedule
 LATE_SHARE = 0.1  # of the median latency: lateness or send lag that is seen in it
+
+
+@dataclass(frozen=True)
+class DriverFinding:
+    """What the load driver used on one rung: the proof, or the doubt, that it was not the bottleneck.
+
+    Attributes:
+        trial: number of the trial that the values are of: the one in which it was busiest.
+        cpu_share: CPU seconds per second of window, over all its threads.
+        busiest_share: share of a processor that its busiest worker thread used.
+        cpu_us_per_transaction: None where no transaction ended.
+        is_suspect: in any trial of the rung.
+        doubts: why, each with the remedy still untried.
+    """
+
+    trial: int
+    cpu_share: float
+    busiest_share: float
+    cpu_us_per_transaction: float | None
+    cost: DriverCost
+    is_suspect: bool
+    doubts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -167,3 +191,19 @@ def _beside(median_us: float | None) -> str:
 
 def _us(value_us: float) -> str:
     return format_duration(value_us / 1e6)
+
+
+class DriverAnalysis(TreatmentAnalysis[DriverFinding]):
+    """Whether the load driver was the bottleneck."""
+
+    name: ClassVar[str] = "driver"
+    finds: ClassVar[type] = DriverFinding
+
+    def find(self, treatments: Treatments) -> Mapping[str, DriverFinding]:
+        """Return what the driver used on each treatment with a number."""
+        found = ((one.rung.name, driver_finding(one.numbered)) for one in treatments.trials)
+        return {name: one for name, one in found if one is not None}
+
+    def warnings(self, found: DriverFinding) -> tuple[str, ...]:
+        """Return why the driver may have been the bottleneck."""
+        return found.doubts

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from pgdrag.findings.values import Interval, NewOrders
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
+from pgdrag.findings.values import Interval
 from pgdrag.model import Result, WorkloadSpec
 from pgdrag.model.measurement import Counts, Measurement
 
 TPMC = "tpmC"
 PLAIN = "new orders/min"
 _TYPE = "new_order"
+
+
+@dataclass(frozen=True)
+class NewOrders:
+    """New-Orders of TPC-C committed per minute; `label` is "tpmC" only where the rules for that hold."""
+
+    label: str
+    per_min: Interval
 
 
 def new_orders(
@@ -45,3 +56,18 @@ def new_order_label(workload: WorkloadSpec) -> str:
         and workload.parameters.get("wait_scale") == 1
     )
     return TPMC if is_by_rule else PLAIN
+
+
+class NewOrdersAnalysis(TreatmentAnalysis[NewOrders]):
+    """New-Orders per minute of TPC-C."""
+
+    name: ClassVar[str] = "new_orders"
+    finds: ClassVar[type] = NewOrders
+
+    def find(self, treatments: Treatments) -> Mapping[str, NewOrders]:
+        """Return the rate of each treatment that committed some."""
+        workload = treatments.run.study.workload
+        found = (
+            (one.name, new_orders(workload, one.tps, one.trials.numbered)) for one in treatments.all
+        )
+        return {name: one for name, one in found if one is not None}

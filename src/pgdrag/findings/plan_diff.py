@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
 from pgdrag.findings.plan_nodes import (
     JOINS,
     children,
@@ -21,11 +24,9 @@ from pgdrag.findings.plan_nodes import (
     scanned,
     text_of,
 )
-from pgdrag.findings.values import PlanChange
 from pgdrag.model.recordings import Plan, StatementPlan
 
 _NAMED = 4  # differences of one statement
-_TOLD = 2  # differences of all statements, in a sentence
 # What else a plan may do, for people; other kinds of nodes keep their own names.
 _WORK = {
     "Sort": "a sort",
@@ -45,6 +46,21 @@ _WORK = {
 
 
 _TOLD_ELSEWHERE = frozenset({"Aggregate", "Gather", "Gather Merge"})
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """A statement of the workload that the server plans in another way than on the reference rung.
+
+    Attributes:
+        kind: which of its plans: for any values ("generic"), for given ones ("custom"), or both.
+        words: how it differs, the custom plan where both do.
+    """
+
+    transaction: str
+    query: str
+    kind: Literal["generic", "custom", "generic and custom"]
+    words: str
 
 
 def plan_diff(before: Plan, after: Plan, analyzed: Plan | None = None) -> str:
@@ -79,20 +95,6 @@ def plan_changes(
     known = {plan.query: plan for plan in before}
     pairs = ((known[plan.query], plan) for plan in after if plan.query in known)
     return tuple(change for pair in pairs if (change := _change(*pair)) is not None)
-
-
-def plan_sentence(changes: Sequence[PlanChange], previous: str) -> str:
-    """Say which statements are planned in another way; "" where none is."""
-    if not changes:
-        return ""
-    # Statements of one kind change in one way: each way is told once.
-    ways = list(dict.fromkeys(change.words.partition("; ")[0] for change in changes))
-    more = f", and {len(ways) - _TOLD} more changes" if len(ways) > _TOLD else ""
-    is_one = len(changes) == 1
-    return (
-        f"{len(changes)} {'statement is' if is_one else 'statements are'} planned in another way than on "
-        f"{previous}: {', '.join(ways[:_TOLD])}{more}."
-    )
 
 
 def _change(before: StatementPlan, after: StatementPlan) -> PlanChange | None:
@@ -241,3 +243,32 @@ def _work_differences(before: Counter[str], after: Counter[str]) -> Iterator[str
 def _cost(plan: Plan) -> str:
     cost = number_of(plan, "Total Cost")
     return f"{cost:,.0f}" if cost >= 100 else f"{cost:.3g}"
+
+
+@dataclass(frozen=True)
+class PlanChanges:
+    """The statements that the server plans in another way than on the rung before."""
+
+    changes: tuple[PlanChange, ...] = ()
+
+
+class PlanAnalysis(TreatmentAnalysis[PlanChanges]):
+    """Which statements are planned in another way."""
+
+    name: ClassVar[str] = "plan_changes"
+    finds: ClassVar[type] = PlanChanges
+
+    def find(self, treatments: Treatments) -> Mapping[str, PlanChanges]:
+        """Return the changes of each treatment that has some."""
+        found = (
+            (
+                one.name,
+                plan_changes(
+                    one.reference.recordings.of(StatementPlan),
+                    one.trials.recordings.of(StatementPlan),
+                ),
+            )
+            for one in treatments.all
+            if one.previous
+        )
+        return {name: PlanChanges(changes) for name, changes in found if changes}

@@ -8,24 +8,43 @@ is where to look for the cause; it is not the cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pgdrag.english import listed, percent_words
-from pgdrag.findings.values import SpentTime
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
+from pgdrag.findings.values import Verdict
 from pgdrag.model import Observation
-from pgdrag.units import format_duration
 
 # By the name of the observation, where it was spent.
 PLACES: Mapping[str, str] = {
-    "on_cpu_s_per_transaction": "on processors or waiting for one",
+    "on_cpu_s_per_transaction": "on CPU",
     "io_wait_s_per_transaction": "in I/O",
-    "lwlock_wait_s_per_transaction": "waiting for the server's own locks",
-    "lock_wait_s_per_transaction": "waiting for locks of other transactions",
+    "lwlock_wait_s_per_transaction": "waiting for LWLocks",
+    "lock_wait_s_per_transaction": "waiting for locks",
     "client_wait_s_per_transaction": "waiting for clients",
     "other_wait_s_per_transaction": "in other waits",
 }
 _CHANGED = 0.1  # of the time before, at least, for a share of the difference to say anything
-_NAMED_SHARE = 0.05
-_NAMED = 3
+
+
+@dataclass(frozen=True)
+class SpentTime:
+    """A part of the sessions' time on one transaction.
+
+    Attributes:
+        name: of the observation.
+        place: where it was spent: "in I/O".
+        before_s, now_s: seconds of all sessions per transaction, on the reference rung and on this.
+        share: part of the time that was added since, or saved; parts may be negative and above 1, and
+            their sum is 1. None where there is no reference, or hardly any difference.
+    """
+
+    name: str
+    place: str
+    before_s: float | None
+    now_s: float
+    share: float | None
 
 
 def spent_time(
@@ -57,25 +76,36 @@ def spent_time(
     )
 
 
-def spent_sentence(parts: Sequence[SpentTime], previous: str) -> str:
-    """Say where the time that was added (or saved) went, the largest part first; "" where none was."""
-    told = [(part.share, part) for part in parts if part.share is not None]
-    if not told:
-        return ""
-    whole_s = sum(part.now_s - (part.before_s or 0.0) for _, part in told)
-    ranked = sorted(told, key=lambda each: -each[0])[:_NAMED]
-    named = [
-        f"{percent_words(share)} {part.place}" for share, part in ranked if share >= _NAMED_SHARE
-    ]
-    verb = "more" if whole_s > 0 else "less"
-    return (
-        f"Sessions spent {format_duration(abs(whole_s))} {verb} on each transaction than on {previous}: "
-        f"{listed(named)}."
-    )
-
-
 def _seconds(evidence: Sequence[Observation]) -> dict[str, float] | None:
     found = {
         one.name: one.value for one in evidence if one.name in PLACES and one.value is not None
     }
     return found if len(found) == len(PLACES) else None
+
+
+@dataclass(frozen=True)
+class SessionTime:
+    """All parts of the sessions' time on a transaction."""
+
+    parts: tuple[SpentTime, ...] = ()
+
+
+class SessionTimeAnalysis(TreatmentAnalysis[SessionTime]):
+    """Where sessions spent their time, against the rung before."""
+
+    name: ClassVar[str] = "spent"
+    finds: ClassVar[type] = SessionTime
+
+    def find(self, treatments: Treatments) -> Mapping[str, SessionTime]:
+        """Return the parts of each treatment whose sessions were watched."""
+        found = {}
+        for one in treatments.all:
+            step = one.to_previous
+            parts = spent_time(
+                () if one.is_baseline else one.reference.evidence,
+                one.trials.evidence,
+                is_noise=step is None or step.verdict not in (Verdict.SLOWER, Verdict.FASTER),
+            )
+            if parts:
+                found[one.name] = SessionTime(parts)
+        return found

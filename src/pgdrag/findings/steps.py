@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import ClassVar
 
-from pgdrag.findings.values import Comparison, StepFinding
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
+from pgdrag.findings.values import Comparison, Interval
 from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.stats.batches import samples_within
@@ -16,6 +19,25 @@ from pgdrag.stats.rates import TrialRate, combined_rate
 from pgdrag.stats.ratios import comparison_of
 
 Numbered = Sequence[tuple[Result, Measurement]]
+
+
+@dataclass(frozen=True)
+class StepFinding:
+    """One step of a load that changes: throughput from `at_s` to `end_s` of the window.
+
+    Attributes:
+        rate_per_s: what was offered; None in closed loop.
+        tps: None where no whole interval lies within the step.
+        to_baseline: against the same step on the baseline, by what all rungs' trials differ by; None for the
+            baseline itself, and where a side has too few commits.
+    """
+
+    at_s: float
+    end_s: float
+    sessions: int
+    rate_per_s: float | None
+    tps: Interval | None
+    to_baseline: Comparison | None = None
 
 
 def step_findings(trials: Numbered) -> tuple[StepFinding, ...]:
@@ -96,3 +118,28 @@ def _rates(trials: Numbered, begin_s: float, end_s: float) -> list[TrialRate]:
             committed = sum(one.committed for one in within)
             rates.append(TrialRate(result.trial.block, committed, length_s, within))
     return rates
+
+
+@dataclass(frozen=True)
+class LoadSteps:
+    """The throughput of each step of a load that changes within the window."""
+
+    steps: tuple[StepFinding, ...]
+
+
+class LoadStepsAnalysis(TreatmentAnalysis[LoadSteps]):
+    """Throughput step by step, each against the same step on the baseline."""
+
+    name: ClassVar[str] = "steps"
+    finds: ClassVar[type] = LoadSteps
+
+    def find(self, treatments: Treatments) -> Mapping[str, LoadSteps]:
+        """Return the steps of each treatment whose load has any."""
+        found = {one.rung.name: step_findings(one.numbered) for one in treatments.trials}
+        if not any(found.values()):
+            return {}
+        trials = {one.rung.name: one.numbered for one in treatments.trials}
+        ratios = StepRatios(trials, treatments.all[0].name)
+        return {
+            name: LoadSteps(ratios.beside(steps, name)) for name, steps in found.items() if steps
+        }

@@ -46,10 +46,10 @@ def published_size(ratio: float) -> str:
 
 
 def detectable_words(detectable: float) -> str:
-    """Say which slowdown the trials would have shown."""
+    """Say which slowdown the trials can detect."""
     if math.isinf(detectable):
-        return "these trials could not have shown a slowdown of any size"
-    return f"a slowdown of {format_ratio(detectable)} or more would have been seen"
+        return "these trials cannot detect a slowdown of any size"
+    return f"these trials can detect {format_ratio(detectable)} or more"
 
 
 def value_words(observation: Observation, value: float) -> str:

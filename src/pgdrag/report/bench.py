@@ -17,10 +17,10 @@ from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.together import finding_of, rung_decay
 from pgdrag.findings.decay.words import drift_sentence, way_words
-from pgdrag.findings.driver_limits import driver_finding, driver_words
-from pgdrag.findings.new_orders import new_orders
-from pgdrag.findings.steps import step_findings
-from pgdrag.findings.values import DriverFinding, Interval, NewOrders, StepFinding
+from pgdrag.findings.driver_limits import DriverFinding, driver_finding, driver_words
+from pgdrag.findings.new_orders import NewOrders, new_orders
+from pgdrag.findings.steps import StepFinding, step_findings
+from pgdrag.findings.values import Interval
 from pgdrag.model import Arrivals, Host, Latency, Measurement, Result, Rung
 from pgdrag.model.load import Closed, LoadProfile, Open
 from pgdrag.model.measurement import Statement

@@ -13,7 +13,7 @@ from pgdrag.findings.values import (
     Comparison,
     Findings,
     Interval,
-    RungFinding,
+    TreatmentFinding,
     Verdict,
 )
 from pgdrag.findings.wording import inverse, published_size, slowdown_words
@@ -43,21 +43,22 @@ def answer_tone(answer: Answer) -> Tone:
     return _ANSWERS[answer][1]
 
 
-def name_cell(rung: RungFinding) -> Cell:
+def name_cell(rung: TreatmentFinding) -> Cell:
     """Return a rung's name with its title below."""
     return Cell(rung.rung.name, rung.rung.title, is_strong=True)
 
 
-def rate_cell(findings: Findings, rung: RungFinding) -> Cell:
+def rate_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
     """Return a rung's throughput with its interval; a censored rate as a bound; else why not.
 
     Of a trend there is no mean: the fitted rates at its beginning and end stand in its place.
     """
-    if rung.decay is not None and rung.decay.wrong:
-        return Cell("wrong results", f"{rung.decay.wrong}; {course_words(rung.decay)}", Tone.BAD)
-    if rung.decay is not None and rung.decay.has_trend and rung.tps is not None:
-        a_minute = share_words(rung.decay.slope_per_min, is_share=True)
-        return Cell(way_words(rung.decay), f"{a_minute} a minute", is_strong=True)
+    decay = rung.get(DecayFinding)
+    if decay is not None and decay.wrong:
+        return Cell("wrong results", f"{decay.wrong}; {course_words(decay)}", Tone.BAD)
+    if decay is not None and decay.has_trend and rung.tps is not None:
+        a_minute = share_words(decay.slope_per_min, is_share=True)
+        return Cell(way_words(decay), f"{a_minute} a minute", is_strong=True)
     if rung.tps is None:
         return Cell(rung.state, tone=Tone.MUTED if not rung.trials else Tone.DOUBT)
     if rung.tps.center == 0:
@@ -75,7 +76,7 @@ def course_words(decay: DecayFinding) -> str:
     return f"about {middle}, trend not told"
 
 
-def nothing_committed(findings: Findings, rung: RungFinding) -> str:
+def nothing_committed(findings: Findings, rung: TreatmentFinding) -> str:
     """Return `nothing committed in 1 min 30 s`, over all its measured windows."""
     window_s = sum(
         result.measurement.elapsed_s
@@ -87,7 +88,7 @@ def nothing_committed(findings: Findings, rung: RungFinding) -> str:
     return "nothing committed" + (f" in {format_duration(window_s)}" if window_s else "")
 
 
-def committed_in_middle(findings: Findings, rung: RungFinding) -> int:
+def committed_in_middle(findings: Findings, rung: TreatmentFinding) -> int:
     """Return the transactions of the trial that the rung's recordings are of."""
     for result in findings.run.results:
         if result.trial.number == rung.middle_trial and result.measurement is not None:

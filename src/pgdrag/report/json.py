@@ -12,7 +12,8 @@ The document is one object::
     run             run_id, status, seed, versions, host, planned_trials, times (Unix, seconds)
     study           name, title, question, scale, design, source, workload, load, replicates, notes
     rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
-                    `RungFinding`
+                    `TreatmentFinding`, and of each registered analysis what it found, by
+                    its name; null where it found nothing
     found           what only the design can say, with its name in `design`; null where it has
                     nothing to say of its own
     trials          in the order run: outcome, reason, elapsed_s, arrivals (null in closed loop),
@@ -34,8 +35,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from pgdrag.findings.analysis import treatment_analyses
 from pgdrag.findings.combine import rate_of
-from pgdrag.findings.values import Findings, Interval, RungFinding
+from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.model import Result, RunRecord, Study
 from pgdrag.model.recordings import Recordings
 
@@ -77,10 +79,10 @@ def _study(study: Study) -> Json:
     }
 
 
-def _rung(rung: RungFinding) -> Json:
-    found = plain(rung)
-    assert isinstance(found, dict), rung.rung.name
-    return {"state": rung.state, **found}
+def _rung(rung: TreatmentFinding) -> Json:
+    core = {x.name: plain(getattr(rung, x.name)) for x in fields(rung) if x.name != "found"}
+    analysed = {name: plain(rung.get(kind.finds)) for name, kind in treatment_analyses().items()}
+    return {"state": rung.state, **core, **analysed}
 
 
 def _found(findings: Findings) -> Json:

@@ -14,8 +14,9 @@ from enum import Enum
 from inspect import getdoc
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pgdrag.findings.analysis import treatment_analyses
 from pgdrag.findings.design_analysis import all_analyses
-from pgdrag.findings.values import DesignFinding, Findings, Interval, RungFinding
+from pgdrag.findings.values import DesignFinding, Findings, Interval, TreatmentFinding
 from pgdrag.model import Level, Outcome, RestoreCost, RunRecord, Study
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost
 from pgdrag.model.recordings import SHIPPED, Recordings
@@ -40,7 +41,7 @@ def report_schema() -> Schema:
         "study": made.dataclass(Study, without=("rungs",)),
         "rungs": {
             "type": "array",
-            "items": made.reference(RungFinding, {"state": {"type": "string"}}),
+            "items": _rung(made),
         },
         "found": {"anyOf": [*_found(made), {"type": "null"}]},
         "trials": {"type": "array", "items": _trial(made)},
@@ -52,6 +53,13 @@ def report_schema() -> Schema:
         **_object(properties),
         "$defs": dict(sorted(made.definitions.items())),
     }
+
+
+def _rung(made: _Maker) -> Schema:
+    names = [field.name for field in fields(TreatmentFinding) if field.name != "found"]
+    analysed = {name: made.of(kind.finds | None) for name, kind in treatment_analyses().items()}
+    core = made.properties(TreatmentFinding, names)
+    return _object({"state": {"type": "string"}, **core, **analysed})
 
 
 def _found(made: _Maker) -> list[Schema]:

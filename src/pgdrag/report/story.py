@@ -7,12 +7,17 @@ from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, listed, percent_words
 from pgdrag.errors import UsageError
-from pgdrag.findings.mechanisms.words import mechanisms_sentence
-from pgdrag.findings.movement import is_told_apart
-from pgdrag.findings.plan_diff import plan_sentence
-from pgdrag.findings.spent_time import spent_sentence
-from pgdrag.findings.values import Findings, Movement, RungFinding, Verdict
+from pgdrag.findings.decay.analysis import Drift
+from pgdrag.findings.mechanisms.findings import MechanismsFinding
+from pgdrag.findings.movement import Movement, Movements, is_told_apart
+from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words
+from pgdrag.report.rung_words import (
+    change_sentence,
+    mechanisms_sentence,
+    plan_sentence,
+    time_sentence,
+)
 from pgdrag.report.sections.answer import noise_words
 from pgdrag.report.trial_story import trial_story
 
@@ -45,31 +50,31 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
     lines = [findings.answer]
     for rung in _largest_steps(findings.rungs):
         lines.append(_step_words(rung))
-        told = (_cause_words(rung), plan_sentence(rung.plan_changes, rung.previous))
+        told = (_cause_words(rung), plan_sentence(rung))
         if cause := " ".join(text for text in told if text):
             lines.append(cause)
     return (*lines, *noise_words(findings))
 
 
-def _of_rung(rung: RungFinding) -> tuple[str, ...]:
+def _of_rung(rung: TreatmentFinding) -> tuple[str, ...]:
     told = [
         _step_words(rung)
         if rung.to_previous is not None
         else f"{rung.rung.heading}: {rung.state}.",
         _baseline_words(rung),
-        mechanisms_sentence(rung.mechanisms),
-        spent_sentence(rung.spent, rung.previous),
+        mechanisms_sentence(rung.get(MechanismsFinding)),
+        time_sentence(rung),
         f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
-        rung.sentence,
-        plan_sentence(rung.plan_changes, rung.previous),
+        change_sentence(rung),
+        plan_sentence(rung),
         *(as_sentence(move.sentence) for move in _untold(rung)),
-        as_sentence(rung.drift) if rung.drift else "",
+        as_sentence(drift.sentence) if (drift := rung.get(Drift)) else "",
         *(as_sentence(text) for text in rung.warnings),
     ]
     return tuple(text for text in told if text)
 
 
-def _largest_steps(rungs: Sequence[RungFinding]) -> list[RungFinding]:
+def _largest_steps(rungs: Sequence[TreatmentFinding]) -> list[TreatmentFinding]:
     """Return the rungs that changed most against the one before, in their order."""
     told = [
         rung
@@ -80,14 +85,14 @@ def _largest_steps(rungs: Sequence[RungFinding]) -> list[RungFinding]:
     return [rung for rung in told if rung in ranked]
 
 
-def _size(rung: RungFinding) -> float:
+def _size(rung: TreatmentFinding) -> float:
     assert rung.to_previous is not None, "only steps with a number are ranked"
     found = rung.to_previous.slowdown
     bound = found.low if math.isinf(found.center) else found.center
     return abs(math.log(bound)) if bound > 0 else math.inf
 
 
-def _step_words(rung: RungFinding) -> str:
+def _step_words(rung: TreatmentFinding) -> str:
     assert rung.to_previous is not None, "a step has two ends"
     words = f"{rung.rung.heading}: {slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
     doubt = ", which could be noise" if rung.to_previous.verdict is Verdict.INCONCLUSIVE else ""
@@ -95,21 +100,20 @@ def _step_words(rung: RungFinding) -> str:
     return f"{words}{share}{doubt}."
 
 
-def _baseline_words(rung: RungFinding) -> str:
+def _baseline_words(rung: TreatmentFinding) -> str:
     if rung.to_baseline is None or rung.to_baseline == rung.to_previous:
         return ""
     return f"From the baseline on: {slowdown_words(rung.to_baseline.slowdown)}."
 
 
-def _cause_words(rung: RungFinding) -> str:
-    named = mechanisms_sentence(rung.mechanisms) if rung.mechanisms.named else ""
-    return named or spent_sentence(rung.spent, rung.previous) or rung.sentence
+def _cause_words(rung: TreatmentFinding) -> str:
+    found = rung.get(MechanismsFinding)
+    named = mechanisms_sentence(found) if found is not None and found.named else ""
+    return named or time_sentence(rung) or change_sentence(rung)
 
 
-def _untold(rung: RungFinding) -> list[Movement]:
+def _untold(rung: TreatmentFinding) -> list[Movement]:
     """Return what moved beside what the rung's sentence names already."""
-    return [
-        move
-        for move in rung.movements
-        if is_told_apart(move) and move.sentence.lower() not in rung.sentence.lower()
-    ]
+    told = change_sentence(rung).lower()
+    moves = (rung.get(Movements) or Movements()).moves
+    return [one for one in moves if is_told_apart(one) and one.sentence.lower() not in told]

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdrag.findings.mechanisms.findings import Direction
-from pgdrag.findings.movement import UNMOVED_BELOW, scaled
 from pgdrag.model import Observation
 from pgdrag.stats.distributions import binomial_from, student_beyond
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
+UNMOVED_BELOW = math.log(1.1)  # under 10 % (of the value, or of the odds) is called unmoved
 _OF_EVENTS = ("1/s", "1/transaction")
 _FEW_EVENTS = 30  # on both sides together; of so few chance in counting is what matters
 _LEAST_SD = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
@@ -82,6 +82,18 @@ def reading(seen: Observation, committed: int, resolution: float) -> Reading | N
         return Reading(value, 1 / max(seen.value * whole, 1.0) + per_commit, events, whole)
     share = 1 / (1 + math.exp(-value))
     return Reading(value, 1 / max(share * whole, 1.0) + 1 / max((1 - share) * whole, 1.0))
+
+
+def scaled(value: float, unit: str, resolution: float) -> float:
+    """Return a value on the scale on which it is compared: its logarithm, of a share that of its odds.
+
+    What is under its resolution counts as that, and a share is at most 1 less it.
+    """
+    if unit != "ratio":
+        return math.log(max(value, resolution))
+    clip = min(resolution, 0.5)
+    inside = min(max(value, clip), 1 - clip)
+    return math.log(inside / (1 - inside)) if 0 < inside < 1 else 0.0
 
 
 def spread(groups: Sequence[Sequence[Reading]]) -> Noise | None:

@@ -6,8 +6,10 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.compared import Treatments
 from pgdrag.findings.mechanisms.catalogue import (
     BUFFER_WAIT,
     LWLOCK_WAIT,
@@ -20,12 +22,10 @@ from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITE
 from pgdrag.findings.mechanisms.signs import (
     Reading,
     Test,
-    adjusted,
     reading,
     spread,
     tested,
 )
-from pgdrag.findings.values import Movement
 from pgdrag.model import Observation, Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import WaitTime
@@ -96,20 +96,6 @@ class Trials:
             return None
         return tested(sign.direction, then, now, self._spread(name))
 
-    def with_chances(
-        self, moves: Sequence[Movement], before: str, after: str
-    ) -> tuple[Movement, ...]:
-        """Return movements with the rate of false discoveries among all of them, either way each."""
-        chances = {}
-        for move in moves:
-            ways = (Sign(move.name, "up"), Sign(move.name, "down"))
-            found = [test for way in ways if (test := self.test(way, before, after)) is not None]
-            known = [test.p for test in found if test.p is not None]
-            if known:
-                chances[move.name] = min(2 * min(known), 1.0)
-        rates = adjusted(chances)
-        return tuple(replace(move, chance=rates.get(move.name)) for move in moves)
-
     def _readings(self, rung: str, name: str, resolution: float) -> list[Reading]:
         found = (trial.reading(name, resolution) for trial in self._seen[rung])
         return [one for one in found if one is not None]
@@ -124,6 +110,12 @@ class Trials:
                 [self._readings(rung, name, self._resolution(name, rung)) for rung in self._seen]
             )
         return self._spreads[name]
+
+
+@lru_cache(maxsize=1)
+def observed(treatments: Treatments) -> Trials:
+    """Return what each trial of a run showed; made once for all analyses of it."""
+    return Trials(treatments.trials)
 
 
 def _seen(result: Result, measured: Measurement) -> Seen:

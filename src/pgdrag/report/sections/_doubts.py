@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, listed
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import Note, Tone
 
 
@@ -56,7 +56,7 @@ def _range(numbers: Sequence[str]) -> str:
     return ranked[0] if len(ranked) == 1 else f"{ranked[0]} to {ranked[-1]}"
 
 
-def _of_rung(rung: RungFinding) -> list[str]:
+def _of_rung(rung: TreatmentFinding) -> list[str]:
     doubts = list(rung.warnings)
     for comparison in (rung.to_baseline, rung.to_previous):
         doubts += comparison.slowdown.warnings if comparison is not None else ()

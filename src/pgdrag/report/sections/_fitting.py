@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pgdrag.findings.values import RungFinding
+from pgdrag.findings.values import TreatmentFinding
 from pgdrag.report.document import Recording, TimeSeries
 from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json
@@ -47,7 +47,7 @@ _DETAILS = (
 )
 
 
-def change_of(rung: RungFinding) -> float:
+def change_of(rung: TreatmentFinding) -> float:
     """Return how much there is to see on a rung: by which factor throughput changed, as a logarithm.
 
     A rung that is compared with none (the baseline, or one that stalled) counts as changed most.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Observation, Outcome, Result
 from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 
@@ -72,7 +72,7 @@ def reasons(findings: Findings) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def _of_rung(findings: Findings, rung: RungFinding, names: set[str]) -> Iterator[LookedAt]:
+def _of_rung(findings: Findings, rung: TreatmentFinding, names: set[str]) -> Iterator[LookedAt]:
     def is_significant(recordings: Recordings) -> bool:
         return any(one.name in names for one in recordings.series)
 
@@ -87,7 +87,7 @@ def _of_rung(findings: Findings, rung: RungFinding, names: set[str]) -> Iterator
             return
 
 
-def _is_wrong(result: Result, rung: RungFinding) -> bool:
+def _is_wrong(result: Result, rung: TreatmentFinding) -> bool:
     """Whether a trial of the rung ran to its end, and its results failed their check."""
     is_measured = result.outcome is Outcome.INVALID and result.measurement is not None
     return is_measured and bool(result.violations) and result.trial.treatment == rung.rung.treatment

@@ -8,7 +8,7 @@ from itertools import groupby
 from pgdrag.english import capital
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.expecto.speed import operational_speeds
-from pgdrag.findings.values import RungFinding
+from pgdrag.findings.values import TreatmentFinding
 from pgdrag.model import OPERATIONAL_SPEED
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Event, Series
@@ -66,7 +66,7 @@ _MARK_COLOURS: Mapping[str, int] = {
 _OTHER_MARK = 4
 
 
-def recording_of(rung: RungFinding, marks_of_kind: int) -> Recording:
+def recording_of(rung: TreatmentFinding, marks_of_kind: int) -> Recording:
     """Return all panels of a rung that show anything, and at most so many marks of each kind."""
     ends = [rung.samples[-1].t_s] if rung.samples else []
     ends += sorted((one.times_s[-1] for one in rung.recordings.series if one.times_s), reverse=True)
@@ -89,12 +89,12 @@ def events_by_kind(events: Sequence[Event]) -> dict[str, list[Event]]:
     return kinds
 
 
-def has_recording(rung: RungFinding) -> bool:
+def has_recording(rung: TreatmentFinding) -> bool:
     """Tell whether a rung has anything that a line can be drawn of."""
     return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.recordings.series)
 
 
-def _panels(rung: RungFinding) -> Iterator[Panel]:
+def _panels(rung: TreatmentFinding) -> Iterator[Panel]:
     if len(rung.samples) > 1:
         yield from _driver_panels(rung.samples)
         if rung.rung.claim.of == OPERATIONAL_SPEED:

@@ -20,9 +20,9 @@ def series_note(findings: Findings, source: Cell | None) -> list[Block]:
         return []
     texts = [as_sentence(f"{name}: {_answers(claim)}: {claim.why}") for name, claim in claims]
     told = Counter(answer for _, claim in claims for answer in _each(claim))
-    if findings.ordering is not None:
-        told[findings.ordering.answer] += 1
-        texts.append(ordering_words(findings.ordering))
+    if ordering := findings.get(OrderingFinding):
+        told[ordering.answer] += 1
+        texts.append(ordering_words(ordering))
     total = told.total()
     parts = [f"{told[answer]} {answer.value}" for answer in Answer if told[answer]]
     title = f"Published courses: of {counted(total, 'claim')}, {listed(parts)}"
@@ -64,7 +64,7 @@ def ordering_words(found: OrderingFinding) -> str:
 
 def claims_of(findings: Findings) -> list[tuple[str, SeriesClaimFinding]]:
     """Return the answered courses, by the name of the rung."""
-    return [(one.rung.name, one.series_claim) for one in findings.rungs if one.series_claim]
+    return list(findings.by_rung(SeriesClaimFinding).items())
 
 
 def _each(claim: SeriesClaimFinding) -> Sequence[Answer]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import rounded_s, share_words, way_words
-from pgdrag.findings.values import Findings, Interval, RungFinding
+from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.model import HORIZON
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
 from pgdrag.report.decay_chart import DecayPanel, decay_chart
@@ -60,7 +61,8 @@ class DecaySection(Section):
             "Committed per second against seconds of the window; each panel has its own scale, from 0.",
             "\n".join(texts),
         )
-        order = [Paragraph(ordering_words(findings.ordering))] if findings.ordering else []
+        ordering = findings.get(OrderingFinding)
+        order = [Paragraph(ordering_words(ordering))] if ordering is not None else []
         bound = f"{rungs[0][1].steady_within * 100:.0f}"
         reading = Paragraph(_READING.format(bound=bound), Tone.MUTED)
         return (figure, _table(rungs), reading, *claims_table(findings), *order)
@@ -72,7 +74,8 @@ class DecaySection(Section):
             for rung, decay in _fitted(findings)
             if _is_relevant(rung)
         ]
-        order = [ordering_words(findings.ordering)] if findings.ordering else []
+        ordering = findings.get(OrderingFinding)
+        order = [ordering_words(ordering)] if ordering is not None else []
         return (Items((*sentences, *order)),)
 
 
@@ -122,17 +125,19 @@ def _duration_bounds(found: Interval) -> str:
     return f"{low}–{format_duration(rounded_s(found.high))}"
 
 
-def _is_relevant(rung: RungFinding) -> bool:
+def _is_relevant(rung: TreatmentFinding) -> bool:
     is_held = bool(rung.rung.treatment.of_kind(HORIZON))
-    decay = rung.decay
-    return bool(is_held or rung.series_claim or (decay and (decay.has_trend or decay.wrong)))
+    decay = rung.get(DecayFinding)
+    return bool(
+        is_held or rung.get(SeriesClaimFinding) or (decay and (decay.has_trend or decay.wrong))
+    )
 
 
-def _fitted(findings: Findings) -> list[tuple[RungFinding, DecayFinding]]:
-    return [(one, one.decay) for one in findings.rungs if one.decay is not None]
+def _fitted(findings: Findings) -> list[tuple[TreatmentFinding, DecayFinding]]:
+    return [(one, decay) for one in findings.rungs if (decay := one.get(DecayFinding))]
 
 
-def _panel(rung: RungFinding, decay: DecayFinding, most: int) -> DecayPanel:
+def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> DecayPanel:
     words = course_words(decay)
     return DecayPanel(
         rung.rung.name,
@@ -147,7 +152,7 @@ def _panel(rung: RungFinding, decay: DecayFinding, most: int) -> DecayPanel:
     )
 
 
-def _table(rungs: Sequence[tuple[RungFinding, DecayFinding]]) -> Table:
+def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> Table:
     columns = (
         Column("Rung"),
         Column("Throughput is"),
@@ -161,7 +166,7 @@ def _table(rungs: Sequence[tuple[RungFinding, DecayFinding]]) -> Table:
     return Table("Throughput within the trials of each rung", columns, rows)
 
 
-def _row(rung: RungFinding, decay: DecayFinding) -> tuple[Cell, ...]:
+def _row(rung: TreatmentFinding, decay: DecayFinding) -> tuple[Cell, ...]:
     ends = [bounds_words(x, format_number) for x in (decay.begin_per_s, decay.end_per_s)]
     tone = Tone.MUTED if decay.direction == "inconclusive" else Tone.PLAIN
     wrong = Cell(decay.wrong, decay.direction, Tone.BAD)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence
-from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve
+from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve, HorizonFinding
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
@@ -50,7 +50,8 @@ class DoseSection(Section):
 
 
 def _curves(findings: Findings) -> tuple[DoseCurve, ...]:
-    return findings.horizon.doses if findings.horizon is not None else ()
+    found = findings.get(HorizonFinding)
+    return found.doses if found is not None else ()
 
 
 def _items(curves: Sequence[DoseCurve]) -> Items:

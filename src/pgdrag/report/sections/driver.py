@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.driver_limits import BUSY, LATE_SHARE, LATE_US, driver_words
-from pgdrag.findings.values import DriverFinding, Findings
+from pgdrag.findings.driver_limits import (
+    BUSY,
+    LATE_SHARE,
+    LATE_US,
+    DriverFinding,
+    driver_words,
+)
+from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -37,7 +43,7 @@ class DriverSection(Section):
 
 
 def _found(findings: Findings) -> list[tuple[str, DriverFinding]]:
-    return [(one.rung.name, one.driver) for one in findings.rungs if one.driver is not None]
+    return list(findings.by_rung(DriverFinding).items())
 
 
 def _reading() -> str:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, in_sentence, listed, percent_words
-from pgdrag.findings.mechanisms.words import mechanisms_sentence
-from pgdrag.findings.spent_time import spent_sentence
-from pgdrag.findings.values import Findings, Movement, RungFinding, SpentTime, Verdict
+from pgdrag.findings.mechanisms.findings import MechanismsFinding
+from pgdrag.findings.movement import Movement, Movements
+from pgdrag.findings.spent_time import SessionTime, SpentTime
+from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words, value_words
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
@@ -23,6 +24,7 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
+from pgdrag.report.rung_words import change_sentence, mechanisms_sentence, time_sentence
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._doubts import rung_doubts
 from pgdrag.units import format_duration
@@ -55,30 +57,29 @@ class EvidenceSection(Section):
         """Return a sentence a rung, then their doubts."""
         blocks: list[Block] = []
         for rung in findings.rungs:
-            spent = spent_sentence(rung.spent, rung.previous)
-            told = [x for x in (rung.sentence, spent, *_remarks(rung)) if x]
+            told = [x for x in (change_sentence(rung), time_sentence(rung), *_remarks(rung)) if x]
             if told:
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
         return (*blocks, *rung_doubts(findings))
 
 
-def _rung_blocks(rung: RungFinding, most_moves: int) -> list[Block]:
+def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
     body: list[Block] = []
     if rung.rung.mechanism:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
     if rung.rung.claim.text:
         body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
     told = (
-        mechanisms_sentence(rung.mechanisms),
-        rung.sentence,
-        spent_sentence(rung.spent, rung.previous),
+        mechanisms_sentence(rung.get(MechanismsFinding)),
+        change_sentence(rung),
+        time_sentence(rung),
     )
     body += [Paragraph(text) for text in told if text]
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
-    if rung.spent:
-        body.append(Details("Where sessions' time on a transaction went", _spent(rung)))
-    if rung.movements:
+    if spent := rung.get(SessionTime):
+        body.append(Details("Where sessions' time on a transaction went", _spent(rung, spent)))
+    if _moves(rung):
         body.append(Details(f"What moved from {rung.previous}", _movements(rung, most_moves)))
     if claims := _claims(rung):
         body.append(Details("Published against found", (Items(claims),)))
@@ -87,7 +88,7 @@ def _rung_blocks(rung: RungFinding, most_moves: int) -> list[Block]:
     return [Heading(rung.rung.heading, _step_words(rung)), *body]
 
 
-def _step_words(rung: RungFinding) -> str:
+def _step_words(rung: TreatmentFinding) -> str:
     """Return `7.2× slower (6.9× to 7.5×) than A0`, and whether that is any difference at all."""
     if rung.to_previous is None:
         return ""
@@ -96,7 +97,7 @@ def _step_words(rung: RungFinding) -> str:
     return words + doubt.get(rung.to_previous.verdict, "")
 
 
-def _claims(rung: RungFinding) -> tuple[str, ...]:
+def _claims(rung: TreatmentFinding) -> tuple[str, ...]:
     """Say what became of the rung's published ratios, and why."""
     kinds = (("This step", rung.step_claim), ("Up to this rung", rung.total_claim))
     return tuple(
@@ -106,16 +107,21 @@ def _claims(rung: RungFinding) -> tuple[str, ...]:
     )
 
 
-def _remarks(rung: RungFinding) -> list[str]:
+def _remarks(rung: TreatmentFinding) -> list[str]:
     """Return what a setting of this rung undid, could not do, or did not do."""
     untested = [f"not tested here: {text}" for text in rung.untested]
     return [as_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
 
 
-def _movements(rung: RungFinding, most: int) -> tuple[Block, ...]:
+def _moves(rung: TreatmentFinding) -> tuple[Movement, ...]:
+    found = rung.get(Movements)
+    return () if found is None else found.moves
+
+
+def _movements(rung: TreatmentFinding, most: int) -> tuple[Block, ...]:
     """Return what moved most or was claimed to move, one row each, and what did not in a sentence."""
-    told = [move for move in rung.movements if move.expected or move.direction != "unmoved"]
-    rest = [in_sentence(move.after.label) for move in rung.movements if move not in told]
+    told = [move for move in _moves(rung) if move.expected or move.direction != "unmoved"]
+    rest = [in_sentence(move.after.label) for move in _moves(rung) if move not in told]
     shown = [move for at, move in enumerate(told) if at < most or move.expected]
     blocks: list[Block] = [_movement_table(rung, shown)] if shown else []
     if len(shown) < len(told):
@@ -131,7 +137,7 @@ def _movements(rung: RungFinding, most: int) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
+def _movement_table(rung: TreatmentFinding, moves: Sequence[Movement]) -> Table:
     columns = (
         Column("Observation"),
         Column(rung.previous, Align.RIGHT),
@@ -154,16 +160,16 @@ def _movement_table(rung: RungFinding, moves: Sequence[Movement]) -> Table:
     return Table(f"Observations on {rung.previous} and {rung.rung.name}", columns, rows)
 
 
-def _spent(rung: RungFinding) -> tuple[Block, ...]:
+def _spent(rung: TreatmentFinding, spent: SessionTime) -> tuple[Block, ...]:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
-    befores_s = [part.before_s or 0.0 for part in rung.spent]
-    least_s = _HARDLY_ANY * max(sum(befores_s), sum(part.now_s for part in rung.spent))
+    befores_s = [part.before_s or 0.0 for part in spent.parts]
+    least_s = _HARDLY_ANY * max(sum(befores_s), sum(part.now_s for part in spent.parts))
     told = [
         part
-        for part, before_s in zip(rung.spent, befores_s, strict=True)
+        for part, before_s in zip(spent.parts, befores_s, strict=True)
         if max(before_s, part.now_s) >= least_s
     ]
-    rest = [part.place for part in rung.spent if part not in told]
+    rest = [part.place for part in spent.parts if part not in told]
     blocks: list[Block] = [_spent_table(rung, told)]
     if rest:
         least = f"{100 * _HARDLY_ANY:g} %"
@@ -171,7 +177,7 @@ def _spent(rung: RungFinding) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _spent_table(rung: RungFinding, parts: Sequence[SpentTime]) -> Table:
+def _spent_table(rung: TreatmentFinding, parts: Sequence[SpentTime]) -> Table:
     details = {one.name: one.detail for one in rung.evidence}
     columns = (
         Column("Sessions' time per transaction"),
@@ -244,11 +250,11 @@ def _observations(findings: Findings) -> list[Block]:
     return [Details("All observations on all rungs", tuple(blocks))]
 
 
-def _observation(rung: RungFinding, name: str) -> Cell:
+def _observation(rung: TreatmentFinding, name: str) -> Cell:
     found = next((one for one in rung.evidence if one.name == name), None)
     if found is None or found.value is None:
         return _UNSEEN
-    move = next((one for one in rung.movements if one.name == name), None)
+    move = next((one for one in _moves(rung) if one.name == name), None)
     text = value_words(found, found.value)
     if move is None:
         return Cell(text)
@@ -260,7 +266,7 @@ def _observation(rung: RungFinding, name: str) -> Cell:
     return Cell(f"{sign} {shown}", tone=tone, is_strong=True)
 
 
-def _missing(rungs: Sequence[RungFinding]) -> tuple[str, ...]:
+def _missing(rungs: Sequence[TreatmentFinding]) -> tuple[str, ...]:
     """Say once for each observation and reason on which rungs it could not be seen."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for rung in rungs:

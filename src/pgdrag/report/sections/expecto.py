@@ -13,7 +13,9 @@ from pgdrag.findings.expecto.findings import (
     SmoothedCorrelation,
     WaitTypeFinding,
 )
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.spent_time import SessionTime
+from pgdrag.findings.steps import LoadSteps
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.cells import NOTHING, slowdown_cell
 from pgdrag.report.document import (
     Align,
@@ -69,14 +71,14 @@ class ExpectoSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is such a view where waits were seen over time on some rung."""
-        return any(rung.expecto is not None for rung in findings.rungs)
+        return bool(findings.by_rung(ExpectoFinding))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return speed and waits of all rungs, each rung's wait types, and what none of it can tell."""
         found = {
-            rung.rung.name: (rung, rung.expecto)
+            rung.rung.name: (rung, found)
             for rung in findings.rungs
-            if rung.expecto is not None
+            if (found := rung.get(ExpectoFinding))
         }
         types = [_types(rung, expecto) for rung, expecto in found.values()]
         return (
@@ -88,7 +90,7 @@ class ExpectoSection(Section):
         )
 
 
-def _overview(found: dict[str, tuple[RungFinding, ExpectoFinding]]) -> Table:
+def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]) -> Table:
     columns = (
         Column("Rung"),
         Column("Operational speed", Align.RIGHT),
@@ -123,7 +125,7 @@ def _counted_words(one: ExpectoFinding) -> str:
 
 
 def _gain_cell(
-    previous: str, one: ExpectoFinding, found: dict[str, tuple[RungFinding, ExpectoFinding]]
+    previous: str, one: ExpectoFinding, found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]
 ) -> Cell:
     if previous not in found or not found[previous][1].speed_per_min:
         return NOTHING
@@ -131,7 +133,7 @@ def _gain_cell(
     return Cell(f"{gain * 100:+.1f} %", f"against {previous}; no interval")
 
 
-def _types(rung: RungFinding, found: ExpectoFinding) -> Details:
+def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
     columns = (
         Column("Wait type"),
         Column("Share", Align.RIGHT),
@@ -174,9 +176,10 @@ def _sound_cell(found: Correlation | None) -> Cell:
     return Cell(f"{found.r:+.2f}", f"{found.low:+.2f} to {found.high:+.2f}")
 
 
-def _added_cell(rung: RungFinding, one: WaitTypeFinding) -> Cell:
+def _added_cell(rung: TreatmentFinding, one: WaitTypeFinding) -> Cell:
     place = WAIT_SERIES[one.wait_type].replace("_sessions", "_s_per_transaction")
-    share = next((part.share for part in rung.spent if part.name == place), None)
+    parts = (rung.get(SessionTime) or SessionTime()).parts
+    share = next((part.share for part in parts if part.name == place), None)
     return NOTHING if share is None else Cell(percent_words(share))
 
 
@@ -212,7 +215,7 @@ def _unseen(found: ExpectoFinding) -> tuple[str, ...]:
 
 
 def _of_steps(findings: Findings) -> tuple[str, ...]:
-    if not any(rung.steps for rung in findings.rungs):
+    if not findings.by_rung(LoadSteps):
         return ()
     return (
         "The load changed within the window by design, and with it throughput and waits: what goes together here "

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.findings.values import Answer, Findings, RungFinding
+from pgdrag.findings.claim_findings import SeriesClaimFinding
+from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.values import Answer, Findings, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import answer_words
 from pgdrag.report.document import Block, Cell, KeyValues
@@ -75,10 +77,10 @@ class HowToReadSection(Section):
             told += _LADDER
         if any(_has_claim(rung) for rung in findings.rungs):
             told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]
-        if any(rung.decay is not None and rung.decay.wrong for rung in findings.rungs):
+        if any(one.wrong for one in findings.by_rung(DecayFinding).values()):
             told.append((answer_words(Answer.WRONG), _WRONG))
         return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in told)),)
 
 
-def _has_claim(rung: RungFinding) -> bool:
-    return bool(rung.total_claim or rung.step_claim or rung.series_claim)
+def _has_claim(rung: TreatmentFinding) -> bool:
+    return bool(rung.total_claim or rung.step_claim or rung.get(SeriesClaimFinding))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.new_orders import NewOrders
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import (
     NOTHING,
@@ -69,7 +70,7 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
     return Table("Throughput and slowdown of each rung", tuple(columns), tuple(map(tuple, rows)))
 
 
-def _step_cell(findings: Findings, rung: RungFinding) -> Cell:
+def _step_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
     """Return the slowdown of the step; where a rung between was left out, say what it refers to."""
     cell = slowdown_cell(rung.to_previous)
     names = [one.rung.name for one in findings.rungs]
@@ -85,17 +86,18 @@ def _step_cell(findings: Findings, rung: RungFinding) -> Cell:
 
 
 def _new_orders_title(findings: Findings) -> str:
-    return next((one.new_orders.label for one in findings.rungs if one.new_orders), "")
+    return next((one.label for one in findings.by_rung(NewOrders).values()), "")
 
 
-def _new_orders_cell(rung: RungFinding) -> Cell:
-    if rung.new_orders is None:
+def _new_orders_cell(rung: TreatmentFinding) -> Cell:
+    orders = rung.get(NewOrders)
+    if orders is None:
         return NOTHING
-    found = rung.new_orders.per_min
+    found = orders.per_min
     return Cell(format_number(found.center), bounds_words(found, format_number))
 
 
-def _share_cell(rung: RungFinding) -> Cell:
+def _share_cell(rung: TreatmentFinding) -> Cell:
     return NOTHING if rung.step_share is None else Cell(percent_words(rung.step_share))
 
 

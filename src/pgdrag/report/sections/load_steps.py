@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.findings.values import Findings, StepFinding
+from pgdrag.findings.steps import LoadSteps, StepFinding
+from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING, bounds_words, slowdown_cell
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -22,7 +23,7 @@ class LoadStepsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """The load changes within the window, and a window was measured."""
-        return any(len(rung.steps) > 1 for rung in findings.rungs)
+        return any(len(one.steps) > 1 for one in findings.by_rung(LoadSteps).values())
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one row a step, one column a rung."""
@@ -39,18 +40,18 @@ class LoadStepsSection(Section):
 
 
 def _table(findings: Findings) -> Table:
-    rungs = [rung for rung in findings.rungs if rung.steps]
-    most = max((rung.steps for rung in rungs), key=len)
+    found = {name: one.steps for name, one in findings.by_rung(LoadSteps).items()}
+    most = max(found.values(), key=len)
     has_rate = any(step.rate_per_s is not None for step in most)
     columns = [Column("From second"), Column("Sessions", Align.RIGHT)]
     columns += [Column("Offered", Align.RIGHT)] if has_rate else []
-    columns += [Column(rung.rung.name, Align.RIGHT) for rung in rungs]
+    columns += [Column(name, Align.RIGHT) for name in found]
     rows = []
     for at, step in enumerate(most):
         row = [Cell(format_duration(step.at_s), is_strong=True), Cell(str(step.sessions))]
         if has_rate:
             row.append(Cell(format_rate(step.rate_per_s)) if step.rate_per_s else NOTHING)
-        row += [_cell(rung.steps[at] if at < len(rung.steps) else None) for rung in rungs]
+        row += [_cell(steps[at] if at < len(steps) else None) for steps in found.values()]
         rows.append(tuple(row))
     return Table("Throughput of each step", tuple(columns), tuple(rows))
 
@@ -58,22 +59,26 @@ def _table(findings: Findings) -> Table:
 def _ratios(findings: Findings) -> list[Block]:
     """Return how each step compares with the same one on the baseline: at which load is it slower?"""
     baseline = findings.rungs[0].rung.name
-    rungs = [rung for rung in findings.rungs[1:] if any(step.to_baseline for step in rung.steps)]
-    if not rungs:
+    found = {
+        name: one.steps
+        for name, one in findings.by_rung(LoadSteps).items()
+        if any(step.to_baseline for step in one.steps)
+    }
+    if not found:
         return []
-    most = max((rung.steps for rung in rungs), key=len)
+    most = max(found.values(), key=len)
     columns = (
         Column("From second"),
         Column("Sessions", Align.RIGHT),
-        *(Column(rung.rung.name, Align.RIGHT) for rung in rungs),
+        *(Column(name, Align.RIGHT) for name in found),
     )
     rows = tuple(
         (
             Cell(format_duration(step.at_s), is_strong=True),
             Cell(str(step.sessions)),
             *(
-                slowdown_cell(rung.steps[at].to_baseline if at < len(rung.steps) else None)
-                for rung in rungs
+                slowdown_cell(steps[at].to_baseline if at < len(steps) else None)
+                for steps in found.values()
             ),
         )
         for at, step in enumerate(most)

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pgdrag.english import listed, percent_words
-from pgdrag.findings.mechanisms.findings import NAMED_SHARE, MechanismFinding, SignFinding
-from pgdrag.findings.mechanisms.words import mechanisms_sentence, share_words
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.mechanisms.findings import (
+    NAMED_SHARE,
+    MechanismFinding,
+    MechanismsFinding,
+    SignFinding,
+)
+from pgdrag.findings.values import Findings
 from pgdrag.report.document import (
     Align,
     Block,
@@ -22,6 +26,7 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
+from pgdrag.report.rung_words import mechanisms_sentence, share_words
 from pgdrag.report.sections import Section
 from pgdrag.report.shares import ShareRow, shares_chart, shares_text
 from pgdrag.units import format_duration
@@ -47,14 +52,14 @@ class MechanismsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """There is something to say as soon as a mechanism could be tested on some step."""
-        tested = (one.q for rung in findings.rungs for one in rung.mechanisms.found)
-        return findings.has_rungs and any(q is not None for q in tested)
+        found = findings.by_rung(MechanismsFinding).values()
+        return findings.has_rungs and any(x.q is not None for one in found for x in one.found)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture, the table of what is named, and all that was tested."""
-        looked = [rung for rung in findings.rungs if rung.mechanisms.found]
-        named = [rung for rung in looked if rung.mechanisms.named]
-        rows = [row for rung in named for row in _rows(rung)]
+        found = findings.by_rung(MechanismsFinding)
+        named = {name: one for name, one in found.items() if one.named}
+        rows = [row for name, one in named.items() for row in _rows(name, one)]
         blocks: list[Block] = []
         if rows:
             told = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
@@ -66,37 +71,37 @@ class MechanismsSection(Section):
                 Figure(shares_chart(rows, _TITLE, told), caption, shares_text(rows)),
                 _named_table(named),
             ]
-        none = [rung for rung in findings.rungs if rung.mechanisms.why_none and rung.previous]
+        steps = {rung.rung.name for rung in findings.rungs if rung.previous}
+        none = {
+            name: f"no mechanism is named: {one.why_none}."
+            for name, one in found.items()
+            if one.why_none and name in steps
+        }
         if none:
-            why = {x.rung.name: x.mechanisms.why_none for x in none}
-            told_of = {x: f"no mechanism is named, since {text}." for x, text in why.items()}
-            blocks.append(Items(_grouped(told_of)))
+            blocks.append(Items(_grouped(none)))
         blocks.append(Paragraph(_READING, Tone.MUTED))
         explained: set[str] = set()
-        tested = [block for rung in looked for block in _tested(rung, explained)]
+        tested = [
+            x for name, one in found.items() if one.found for x in _tested(name, one, explained)
+        ]
         return (*blocks, Details("All mechanisms that were tested", tuple(tested)))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        told = {x.rung.name: mechanisms_sentence(x.mechanisms) for x in findings.rungs}
+        found = findings.by_rung(MechanismsFinding)
+        told = {name: mechanisms_sentence(one) for name, one in found.items()}
         return (Items(_grouped(told)),) if any(told.values()) else ()
 
 
-def _rows(rung: RungFinding) -> list[ShareRow]:
-    found = rung.mechanisms
-    rows = [
-        ShareRow(rung.rung.name, one.name, one.share or 0.0, share_words(one))
-        for one in found.named
-    ]
+def _rows(rung: str, found: MechanismsFinding) -> list[ShareRow]:
+    rows = [ShareRow(rung, one.name, one.share or 0.0, share_words(one)) for one in found.named]
     rest = found.unexplained or 0.0
     if rest >= NAMED_SHARE:
-        rows.append(
-            ShareRow(rung.rung.name, "unexplained", rest, percent_words(rest), is_rest=True)
-        )
+        rows.append(ShareRow(rung, "unexplained", rest, percent_words(rest), is_rest=True))
     return rows
 
 
-def _named_table(rungs: Sequence[RungFinding]) -> Table:
+def _named_table(named: Mapping[str, MechanismsFinding]) -> Table:
     columns = (
         Column("Rung"),
         Column("Mechanism"),
@@ -106,14 +111,14 @@ def _named_table(rungs: Sequence[RungFinding]) -> Table:
     )
     rows = tuple(
         (
-            Cell(rung.rung.name, f"against {rung.mechanisms.reference}", is_strong=True),
+            Cell(name, f"against {found.reference}", is_strong=True),
             Cell(one.name, _where(one), is_strong=True),
             Cell(share_words(one)),
-            Cell(_signed(one.added_s, is_gain=rung.mechanisms.is_gain)),
+            Cell(_signed(one.added_s, is_gain=found.is_gain)),
             Cell("; ".join(sign.sentence for sign in one.signs)),
         )
-        for rung in rungs
-        for one in rung.mechanisms.named
+        for name, found in named.items()
+        for one in found.named
     )
     return Table("Mechanisms named on each rung", columns, rows)
 
@@ -136,7 +141,7 @@ def _grouped(told: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{listed(of)}: {text}" for text, of in names.items() if text)
 
 
-def _tested(rung: RungFinding, explained: set[str]) -> tuple[Block, ...]:
+def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> tuple[Block, ...]:
     """Return what became of each mechanism; what one is, is said where it stands first."""
     columns = (
         Column("Mechanism"),
@@ -151,14 +156,14 @@ def _tested(rung: RungFinding, explained: set[str]) -> tuple[Block, ...]:
             Cell("–" if one.q is None else f"{one.q:.2g}"),
             Cell("–" if one.share is None else percent_words(one.share)),
         )
-        for one in rung.mechanisms.found
+        for one in found.found
         if _has_a_sign(one)
     )
-    explained |= {one.name for one in rung.mechanisms.found if _has_a_sign(one)}
-    none = [one.name for one in rung.mechanisms.found if not _has_a_sign(one)]
-    blocks: list[Block] = [Heading(rung.rung.name, f"against {rung.mechanisms.reference}")]
+    explained |= {one.name for one in found.found if _has_a_sign(one)}
+    none = [one.name for one in found.found if not _has_a_sign(one)]
+    blocks: list[Block] = [Heading(rung, f"against {found.reference}")]
     if rows:
-        blocks.append(Table(f"Mechanisms tested on {rung.rung.name}", columns, rows))
+        blocks.append(Table(f"Mechanisms tested on {rung}", columns, rows))
     if none:
         blocks.append(
             Paragraph(f"Without a sign that moved their way: {listed(none)}.", Tone.MUTED)

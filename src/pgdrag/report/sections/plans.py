@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.findings.plan_diff import plan_sentence
+from pgdrag.findings.plan_diff import PlanChange, PlanChanges
 from pgdrag.findings.plan_nodes import Misestimate, misestimate
-from pgdrag.findings.values import Findings, PlanChange, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import StatementPlan
 from pgdrag.report.document import (
     Align,
@@ -23,6 +23,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.plan_text import plan_text
+from pgdrag.report.rung_words import plan_sentence
 from pgdrag.report.sections import Section
 from pgdrag.units import format_ratio
 
@@ -49,7 +50,7 @@ class PlansSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs with other plans, then estimates, then what could not be explained."""
         by_name = {rung.rung.name: rung for rung in findings.rungs}
-        changed = [rung for rung in findings.rungs if rung.plan_changes]
+        changed = [rung for rung in findings.rungs if rung.get(PlanChanges)]
         body = [x for rung in changed for x in _rung_blocks(rung, by_name[rung.previous])]
         if not changed:
             body.append(Paragraph("No statement is planned in another way on any rung."))
@@ -63,9 +64,9 @@ class PlansSection(Section):
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence for each rung with other plans."""
         told = [
-            f"{rung.rung.name}: {plan_sentence(rung.plan_changes, rung.previous)}"
+            f"{rung.rung.name}: {plan_sentence(rung)}"
             for rung in findings.rungs
-            if rung.plan_changes
+            if rung.get(PlanChanges)
         ]
         return (Items(tuple(told)),) if told else ()
 
@@ -76,7 +77,8 @@ def statement_words(query: str) -> str:
     return line if len(line) <= _STATEMENT_LENGTH else f"{line[: _STATEMENT_LENGTH - 1]}…"
 
 
-def _rung_blocks(rung: RungFinding, previous: RungFinding) -> Iterator[Block]:
+def _rung_blocks(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator[Block]:
+    changes = (rung.get(PlanChanges) or PlanChanges()).changes
     yield Heading(rung.rung.heading, f"against {rung.previous}")
     columns = (Column("Statement"), Column("Plan"), Column("How it differs"))
     rows = tuple(
@@ -85,16 +87,16 @@ def _rung_blocks(rung: RungFinding, previous: RungFinding) -> Iterator[Block]:
             Cell(change.kind),
             Cell(change.words),
         )
-        for change in rung.plan_changes
+        for change in changes
     )
     yield Table(f"Statements planned in another way than on {rung.previous}", columns, rows)
-    for change in rung.plan_changes[:MOST_SHOWN]:
+    for change in changes[:MOST_SHOWN]:
         yield _both(change, previous, rung)
-    if (rest := len(rung.plan_changes) - MOST_SHOWN) > 0:
+    if (rest := len(changes) - MOST_SHOWN) > 0:
         yield Paragraph(f"The plans of {rest} more are in the report as JSON.", Tone.MUTED)
 
 
-def _both(change: PlanChange, previous: RungFinding, rung: RungFinding) -> Details:
+def _both(change: PlanChange, previous: TreatmentFinding, rung: TreatmentFinding) -> Details:
     """Return a statement's plans on both rungs, as they ran where they were run."""
     blocks: list[Block] = []
     for side in (previous, rung):

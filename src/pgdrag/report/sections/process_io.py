@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pgdrag.english import capital
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import ProcessIoUse
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
@@ -48,7 +48,9 @@ class ProcessIoSection(Section):
         return (intro, *tables)
 
 
-def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
+def _rung(
+    findings: Findings, rung: TreatmentFinding, previous: TreatmentFinding | None
+) -> Iterator[Block]:
     sides = [(rung, committed_in_middle(findings, rung))]
     has_before = previous is not None and _is_told(findings, previous)
     if previous is not None and has_before:
@@ -84,5 +86,5 @@ def _per_transaction(use: ProcessIoUse | None, committed: int) -> tuple[str, ...
     )
 
 
-def _is_told(findings: Findings, rung: RungFinding) -> bool:
+def _is_told(findings: Findings, rung: TreatmentFinding) -> bool:
     return bool(rung.recordings.of(ProcessIoUse)) and committed_in_middle(findings, rung) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import Stack
 from pgdrag.report.document import (
     Align,
@@ -72,7 +72,7 @@ class ProfileSection(Section):
         return blocks
 
 
-def _profile(rung: RungFinding, name: str, most: int) -> Details:
+def _profile(rung: TreatmentFinding, name: str, most: int) -> Details:
     stacks = rung.recordings.of(Stack)
     title = f"Processor time on {rung.rung.name}"
     samples = sum(stack.samples for stack in stacks)
@@ -88,7 +88,7 @@ def _profile(rung: RungFinding, name: str, most: int) -> Details:
     return Details(title, (figure, Table("Functions by their own share", columns, rows)))
 
 
-def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Details:
+def _change(before: TreatmentFinding, rung: TreatmentFinding, name: str, most: int) -> Details:
     first, second = before.recordings.of(Stack), rung.recordings.of(Stack)
     scales, unit = _scales(before, rung)
     title = f"Processor time {unit}, {rung.rung.name} against {before.rung.name}"
@@ -108,7 +108,7 @@ def _change(before: RungFinding, rung: RungFinding, name: str, most: int) -> Det
 
 
 def _change_table(
-    changed: Sequence[Difference], before: RungFinding, rung: RungFinding, scales: Scales
+    changed: Sequence[Difference], before: TreatmentFinding, rung: TreatmentFinding, scales: Scales
 ) -> Table:
     columns = (
         Column("Function"),
@@ -128,7 +128,7 @@ def _change_table(
     return Table("Functions whose own time changed most", columns, rows)
 
 
-def _scales(before: RungFinding, rung: RungFinding) -> tuple[Scales, str]:
+def _scales(before: TreatmentFinding, rung: TreatmentFinding) -> tuple[Scales, str]:
     """Return what a sample weighs: its part of the processor time of a transaction, where that is known.
 
     The kernel's account of processor time is exact where samples may be lost.
@@ -141,11 +141,11 @@ def _scales(before: RungFinding, rung: RungFinding) -> tuple[Scales, str]:
     return scales, "per transaction"
 
 
-def _cpu_s(rung: RungFinding) -> float | None:
+def _cpu_s(rung: TreatmentFinding) -> float | None:
     return next((one.value for one in rung.evidence if one.name == _CPU), None)
 
 
-def _missing(rung: RungFinding) -> Mapping[str, str]:
+def _missing(rung: TreatmentFinding) -> Mapping[str, str]:
     found = rung.recordings.missing
     return {what: why for what, why in found.items() if what.startswith(_PROFILE)}
 

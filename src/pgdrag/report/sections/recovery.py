@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence
-from pgdrag.findings.dose.findings import Recovery
+from pgdrag.findings.dose.findings import HorizonFinding, Recovery
 from pgdrag.findings.holds.levels import NOTHING
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
@@ -47,7 +47,8 @@ class RecoverySection(Section):
 
 
 def _found(findings: Findings) -> tuple[Recovery, ...]:
-    return findings.horizon.recoveries if findings.horizon is not None else ()
+    found = findings.get(HorizonFinding)
+    return found.recoveries if found is not None else ()
 
 
 def _table(found: Sequence[Recovery]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.findings.holds.replay import ReplayFinding
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import (
     Align,
     Block,
@@ -39,25 +39,25 @@ class ReplayedHoldsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """Some rung replayed a captured distribution."""
-        return any(rung.replay is not None for rung in findings.rungs)
+        return bool(findings.by_rung(ReplayFinding))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return, rung by rung, how well it was replayed, the picture, and both in numbers."""
         body: list[Block] = [Paragraph(_HOW_TO_READ, Tone.MUTED)]
         for at, rung in enumerate(findings.rungs):
-            if rung.replay is not None:
-                body += _of_rung(rung, rung.replay, at)
+            if replay := rung.get(ReplayFinding):
+                body += _of_rung(rung, replay, at)
         return body
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
         told = tuple(
-            f"{rung.rung.name}: {rung.replay.sentence}" for rung in findings.rungs if rung.replay
+            f"{name}: {one.sentence}" for name, one in findings.by_rung(ReplayFinding).items()
         )
         return (Heading(self.title), Items(told)) if told else ()
 
 
-def _of_rung(rung: RungFinding, found: ReplayFinding, at: int) -> list[Block]:
+def _of_rung(rung: TreatmentFinding, found: ReplayFinding, at: int) -> list[Block]:
     is_well = found.distance.is_alike
     caption = (
         f"Share of holds that last longer: captured (dashed) and replayed by {rung.rung.name}."

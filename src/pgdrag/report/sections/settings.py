@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Applied, Level
 from pgdrag.report.document import Block, Cell, Column, Items, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
@@ -37,12 +37,12 @@ class SettingsSection(Section):
         return (*blocks, Items(remarks)) if remarks else blocks
 
 
-def _levels(rung: RungFinding, at: int) -> tuple[Level, ...]:
+def _levels(rung: TreatmentFinding, at: int) -> tuple[Level, ...]:
     """Return the levels that a rung adds; the baseline adds all of its own."""
     return rung.rung.added or (rung.rung.treatment.levels if at == 0 else ())
 
 
-def _rows(rung: RungFinding, at: int) -> list[tuple[Cell, ...]]:
+def _rows(rung: TreatmentFinding, at: int) -> list[tuple[Cell, ...]]:
     applied = {one.level.factor: one for one in rung.applied}
     return [
         (
@@ -55,7 +55,7 @@ def _rows(rung: RungFinding, at: int) -> list[tuple[Cell, ...]]:
     ]
 
 
-def _remarks(rung: RungFinding) -> list[str]:
+def _remarks(rung: TreatmentFinding) -> list[str]:
     overrides = [f"{text}." for text in rung.overrides]  # they name the rung themselves
     return overrides + [f"{rung.rung.name}: {text}." for text in rung.inert]
 

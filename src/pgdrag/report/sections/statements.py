@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import StatementUse
 from pgdrag.report.cells import NOTHING, committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
@@ -45,7 +45,9 @@ class StatementsSection(Section):
         return (intro, *tables)
 
 
-def _rung(findings: Findings, rung: RungFinding, previous: RungFinding | None) -> Iterator[Block]:
+def _rung(
+    findings: Findings, rung: TreatmentFinding, previous: TreatmentFinding | None
+) -> Iterator[Block]:
     has_before = previous is not None and bool(previous.recordings.of(StatementUse))
     changes = statement_changes(
         previous.recordings.of(StatementUse) if previous is not None else (),

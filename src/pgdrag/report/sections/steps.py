@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.cells import brief_slowdown, rate_cell
 from pgdrag.report.charts import StepRow, steps_chart, steps_text
 from pgdrag.report.document import Block, Figure
@@ -46,7 +46,11 @@ class StepsSection(Section):
 
 
 def _row(
-    findings: Findings, rung: RungFinding, before: RungFinding | None, *, is_baseline: bool
+    findings: Findings,
+    rung: TreatmentFinding,
+    before: TreatmentFinding | None,
+    *,
+    is_baseline: bool,
 ) -> StepRow:
     speed = rate_cell(findings, rung).text
     found = rung.to_baseline
@@ -63,7 +67,7 @@ def _row(
     )
 
 
-def _slowdown_of(rung: RungFinding | None) -> float:
+def _slowdown_of(rung: TreatmentFinding | None) -> float:
     """Return where a step starts: the slowdown of the rung before; its bound where it has no more."""
     if rung is None or rung.to_baseline is None:
         return 1.0

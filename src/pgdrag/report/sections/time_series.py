@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, counted, listed
-from pgdrag.findings.values import LADDER, Findings, RungFinding
+from pgdrag.findings.values import LADDER, Findings, TreatmentFinding
 from pgdrag.model.recordings import Event
 from pgdrag.report.document import (
     Align,
@@ -91,7 +91,7 @@ def _left_out(names: Sequence[str]) -> list[Block]:
 class _Drawing:
     """The pictures of several recordings, as fine as leaves the whole file small."""
 
-    def __init__(self, rungs: Sequence[RungFinding], *, room_bytes: float) -> None:
+    def __init__(self, rungs: Sequence[TreatmentFinding], *, room_bytes: float) -> None:
         numbers = [len(x) for one in rungs for x in events_by_kind(one.recordings.events).values()]
         marks = points_of_each(numbers, most=100, least=10, in_all=400)
         whole = {one.rung.name: recording_of(one, marks) for one in rungs}
@@ -113,7 +113,9 @@ class _Drawing:
             name: thinned_recording(one, self.detail.points) for name, one in self.whole.items()
         }
 
-    def of(self, rung: RungFinding, overlay: RungFinding | None = None) -> tuple[Block, ...]:
+    def of(
+        self, rung: TreatmentFinding, overlay: TreatmentFinding | None = None
+    ) -> tuple[Block, ...]:
         here, name = self.thinned[rung.rung.name], overlay.rung.name if overlay else ""
         beside = self.thinned[name] if overlay else None
         # What the rung is measured by comes first among those that can be laid over it.
@@ -127,7 +129,7 @@ class _Drawing:
         series = TimeSeries(here, tuple(others), name, still, self._caption(shown), text)
         return (series, *_events(shown))
 
-    def _caption(self, shown: Sequence[RungFinding]) -> str:
+    def _caption(self, shown: Sequence[TreatmentFinding]) -> str:
         trials = " and ".join(
             f"trial {rung.middle_trial} of {rung.rung.name}" for rung in shown if rung.middle_trial
         )
@@ -152,7 +154,7 @@ def _text(recordings: Sequence[Recording]) -> str:
     return "\n\n".join(f"{one.name}\n{panels_text(one.panels)}" for one in recordings)
 
 
-def _events(shown: Sequence[RungFinding]) -> list[Block]:
+def _events(shown: Sequence[TreatmentFinding]) -> list[Block]:
     blocks: list[Block] = []
     for rung in shown:
         if events := rung.recordings.events:
@@ -209,7 +211,7 @@ def _lasted_s(event: Event) -> float:
     return 0.0 if event.end_s is None else event.end_s - event.start_s
 
 
-def _missing(rungs: Sequence[RungFinding]) -> list[Block]:
+def _missing(rungs: Sequence[TreatmentFinding]) -> list[Block]:
     """Return once what collectors could not bring, and of which rungs where not of all."""
     lacking: dict[tuple[str, str], list[str]] = {}
     for rung in rungs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.measurement import Sample
 from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
@@ -49,7 +49,7 @@ class TimelineSection(Section):
         )
 
 
-def _row(rung: RungFinding) -> TraceRow:
+def _row(rung: TreatmentFinding) -> TraceRow:
     points = tuple((one.t_s - one.duration_s / 2, _rate(one)) for one in rung.samples)
     rates = [rate for _, rate in points]
     end_s = rung.samples[-1].t_s

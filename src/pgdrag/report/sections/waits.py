@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.values import Findings, RungFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import WaitTime
 from pgdrag.report.cells import committed_in_middle
 from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
@@ -50,7 +50,7 @@ class WaitsSection(Section):
         return (*blocks, Paragraph(_READING, Tone.MUTED))
 
 
-def _per_transaction(findings: Findings, rung: RungFinding) -> Waits:
+def _per_transaction(findings: Findings, rung: TreatmentFinding) -> Waits:
     """Return seconds per transaction by type of process and wait, in the middle trial."""
     committed = committed_in_middle(findings, rung)
     if not committed:
@@ -60,12 +60,12 @@ def _per_transaction(findings: Findings, rung: RungFinding) -> Waits:
     }
 
 
-def _heading(rung: RungFinding, before: Waits) -> Heading:
+def _heading(rung: TreatmentFinding, before: Waits) -> Heading:
     beside = f"beside {rung.previous}" if before else ""
     return Heading(rung.rung.heading, beside)
 
 
-def _table(rung: RungFinding, waits: Waits, before: Waits) -> Table:
+def _table(rung: TreatmentFinding, waits: Waits, before: Waits) -> Table:
     columns = (
         Column("Process"),
         Column("Wait"),

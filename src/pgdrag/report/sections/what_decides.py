@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pgdrag.english import as_sentence, counted, listed
 from pgdrag.findings.dose.deciders import GROWING
-from pgdrag.findings.dose.findings import Decider, DecidersFinding
+from pgdrag.findings.dose.findings import Decider, DecidersFinding, HorizonFinding
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
@@ -49,7 +49,8 @@ class WhatDecidesSection(Section):
 
 
 def _found(findings: Findings) -> tuple[DecidersFinding, ...]:
-    return findings.horizon.deciders if findings.horizon is not None else ()
+    found = findings.get(HorizonFinding)
+    return found.deciders if found is not None else ()
 
 
 def _verdicts(found: Sequence[DecidersFinding]) -> Items:

@@ -1,0 +1,130 @@
+"""Which treatments of a run are compared with which, and what do their rates say?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdrag.findings.combine import RungTrials, group
+from pgdrag.findings.decay.together import RungDecay, rung_decays
+from pgdrag.findings.values import LADDER, Comparison, DesignFinding, Interval
+from pgdrag.model import Rung, RunRecord
+from pgdrag.stats.noise import Noise
+from pgdrag.stats.rates import combined_rate, repeat_noise
+from pgdrag.stats.ratios import slowdown
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The trials of one treatment beside those it is compared with.
+
+    Attributes:
+        baseline: the run's first treatment; of the baseline itself, that.
+        reference: where the step begins: the nearest treatment before this one with a number, in a ladder, and the
+            baseline in any other design; without such the one just before.
+        previous: its name, or "" where it has no number.
+        tps: committed transactions/s; None without a number.
+        to_baseline, to_previous: None for the baseline, and where a side has no number.
+    """
+
+    trials: RungTrials
+    baseline: RungTrials
+    reference: RungTrials
+    previous: str
+    tps: Interval | None
+    to_baseline: Comparison | None
+    to_previous: Comparison | None
+
+    @property
+    def name(self) -> str:
+        """The treatment's name."""
+        return self.trials.rung.name
+
+    @property
+    def is_baseline(self) -> bool:
+        """It is the run's first treatment."""
+        return self.trials is self.baseline
+
+
+@dataclass(frozen=True, eq=False)
+class Treatments:
+    """All treatments of a run, in the order of the study: what every analysis reads.
+
+    Attributes:
+        noise: what repeats of the baseline differ by; None where it ran once.
+        decays: throughput over time within the windows, by the treatment's name.
+    """
+
+    run: RunRecord
+    all: tuple[Compared, ...]
+    noise: Noise | None
+    decays: Mapping[str, RungDecay]
+
+    @property
+    def trials(self) -> tuple[RungTrials, ...]:
+        """The trials of each treatment."""
+        return tuple(one.trials for one in self.all)
+
+
+def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
+    """Return the treatments of a run, compared; where the design knows a number better, with its number."""
+    grouped = group(run.study.rungs, run.results)
+    decays = rung_decays(grouped)
+    trials = tuple(
+        replace(one, has_trend=one.rung.name in decays and decays[one.rung.name].has_trend)
+        for one in grouped
+    )
+    noise = repeat_noise([trials[0].rates]) if trials else None
+    is_ladder = run.study.design == LADDER
+    made = tuple(
+        _compared(trials, at, noise, found, is_ladder=is_ladder) for at in range(len(trials))
+    )
+    return Treatments(run, made, noise, decays)
+
+
+def with_further_treatments(run: RunRecord) -> RunRecord:
+    """Return a run in which each treatment that was run has a rung, those that the design made last."""
+    rungs = {rung.treatment.name: rung for rung in run.study.rungs}
+    reference = run.study.rungs[0].treatment.levels if run.study.rungs else ()
+    for result in run.results:
+        treatment = result.trial.treatment
+        added = tuple(level for level in treatment.levels if level not in reference)
+        rungs.setdefault(treatment.name, Rung(treatment.name, "", treatment, added))
+    return replace(run, study=replace(run.study, rungs=tuple(rungs.values())))
+
+
+def _compared(
+    trials: Sequence[RungTrials],
+    at: int,
+    noise: Noise | None,
+    found: DesignFinding | None,
+    *,
+    is_ladder: bool,
+) -> Compared:
+    here, baseline = trials[at], trials[0]
+    earlier = range(at - 1, -1, -1) if is_ladder else range(min(at, 1))
+    before = next((place for place in earlier if trials[place].rates), None)
+    to_baseline = _compare(baseline, here, noise) if at else None
+    to_previous = _compare(trials[before], here, noise) if before is not None else None
+    # Where the design knows better than the trials alone, there is one number and not two.
+    if found is not None and at:
+        to_baseline = to_baseline and (found.comparison(here.rung.name) or to_baseline)
+        to_previous = to_previous and (found.step(here.rung.name) or to_previous)
+    known = found.rate(here.rung.name) if found is not None else None
+    return Compared(
+        here,
+        baseline,
+        trials[before if before is not None else max(at - 1, 0)],
+        trials[before].rung.name if before is not None else "",
+        known or (combined_rate(here.rates) if here.rates else None),
+        to_baseline,
+        to_previous,
+    )
+
+
+def _compare(reference: RungTrials, here: RungTrials, noise: Noise | None) -> Comparison | None:
+    """Compare two treatments; None where a side has no number, or neither committed anything."""
+    sides = (reference.rates, here.rates)
+    if not all(sides) or not any(trial.committed for side in sides for trial in side):
+        return None
+    return slowdown(*sides, noise=noise)
