@@ -1,4 +1,4 @@
-"""Holds of different lengths: their dose, what of them decides, and when throughput is back."""
+"""Holds of different lengths: dose curves, what decides, and recovery."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.rung_words import change_sentence
+from pgdrag.report.sections.dose import dose_sentence
+from pgdrag.report.sections.recovery import recovery_sentence
+from pgdrag.report.sections.what_decides import deciders_words
 from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import findings_of, record_of
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_holds
@@ -46,7 +49,7 @@ def test_four_doses_make_points_and_no_curve_and_say_so():
     assert curve.verdict == "too few doses"
     assert len(curve.points) == 4
     assert curve.half_dose_s is None
-    assert "five doses or more" in curve.sentence
+    assert "5 lengths or more" in dose_sentence(curve)
 
 
 def test_a_hold_that_costs_nothing_does_not_fall():
@@ -55,7 +58,7 @@ def test_a_hold_that_costs_nothing_does_not_fall():
     assert curve.half_dose_s.low > 500
 
 
-def test_doses_in_noise_larger_than_their_effect_cannot_be_told():
+def test_doses_in_noise_larger_than_their_effect_are_inconclusive():
     (curve,) = held(*LENGTHS, cost=1 / 300, noise=0.25).get(HorizonFinding).doses
     assert curve.verdict == "inconclusive"
 
@@ -81,7 +84,7 @@ def test_drawn_and_repeated_holds_are_no_doses(name, value, count):
     assert len(variants([HeldRung(trials, None)])) == count
 
 
-def test_throughput_is_back_when_the_planted_cost_is_gone():
+def test_throughput_has_recovered_when_the_planted_cost_is_gone():
     # What is left of the cost, 20/30 exp(-t/8), is under 1/0.95 - 1 after 20.3 s; five seconds
     # that are back on average begin a little before.
     (found,) = held("20s", noise=0.005).get(HorizonFinding).recoveries
@@ -90,22 +93,25 @@ def test_throughput_is_back_when_the_planted_cost_is_gone():
     assert found.reference == "the hold's beginning"
 
 
-def test_what_is_not_back_within_the_window_is_a_bound_and_no_number():
+def test_no_recovery_within_the_window_gives_a_lower_bound():
     (found,) = held("40s").get(HorizonFinding).recoveries
     assert found.back_s.center == math.inf
     assert found.back_s.low == found.watched_s == 20
     assert found.censored == found.trials == 1
-    assert "not back to 95 %" in found.sentence
+    assert "does not recover to 95 %" in recovery_sentence(found)
 
 
-def test_a_vacuum_that_brings_throughput_back_sooner_is_told_so():
+def test_a_vacuum_that_makes_throughput_recover_sooner_is_reported():
     findings = held("20s", "20s, then vacuum", noise=0.003, replicates=2)
     nothing, vacuum = findings.get(HorizonFinding).recoveries
     assert vacuum.back_s.high < nothing.back_s.low
-    assert "brings throughput back sooner (H2 against H1)" in render_markdown(findings)
+    assert (
+        "H2 against H1: vacuum after a hold of 20 s makes throughput recover sooner"
+        in render_markdown(findings)
+    )
 
 
-def test_what_a_window_with_and_without_a_hold_differs_by_is_no_doubt_about_its_mean():
+def test_a_change_at_the_release_does_not_widen_the_interval_of_the_mean():
     found = held("20s").rungs[1]
     assert found.to_previous is not None
     assert found.to_previous.verdict is Verdict.SLOWER
@@ -113,7 +119,7 @@ def test_what_a_window_with_and_without_a_hold_differs_by_is_no_doubt_about_its_
     assert found.tps.low < found.tps.center < found.tps.high
 
 
-def test_seconds_that_resemble_each_other_for_a_hold_are_no_doubt():
+def test_autocorrelation_from_a_hold_gives_no_warning():
     assert LONG_MEMORY not in render_markdown(held("20s"))
 
 
@@ -125,13 +131,13 @@ def test_a_rung_whose_fall_its_mean_hides_says_that_it_fell():
     assert "during the hold of" in change_sentence(found)
 
 
-def test_one_trial_each_cannot_tell_whether_a_vacuum_helps():
+def test_one_trial_each_cannot_show_whether_a_vacuum_helps():
     findings = held("20s", "20s, then vacuum", noise=0.003)
-    told = "cannot be told (H2 against H1): one trial is no range; run 2 replicates or more"
-    assert told in render_markdown(findings)
+    needs = "H2 against H1: vacuum after a hold of 20 s needs 2 replicates or more to compare."
+    assert needs in render_markdown(findings)
 
 
-def test_throughput_that_is_back_at_once_may_have_been_back_at_any_moment_of_a_sample():
+def test_recovery_within_one_sample_has_the_sample_as_its_range():
     (found,) = held("20s, then vacuum", noise=0.003).get(HorizonFinding).recoveries
     assert found.back_s.low <= found.back_s.center - 1.0 + 1e-6 or found.back_s.low == 0
 
@@ -182,7 +188,7 @@ def decided(rate, grown=lambda t: 1 + t / 10, holds=LENGTHS):
 def test_where_the_length_slows_and_bloat_stays_without_cost_the_length_decides():
     found, decider = decided(lambda held_s, bloat: 1000 / (1 + held_s / 20))
     assert decider.verdict == "the length, not this"
-    assert "and not with the bloat ratio" in found.sentence
+    assert "not on the bloat ratio" in deciders_words(found)
     assert "dead_versions_per_row" in found.missing
 
 
@@ -194,9 +200,9 @@ def test_where_bloat_slows_and_the_length_does_not_bloat_decides():
 def test_holds_that_are_never_released_cannot_separate_the_two():
     found, decider = decided(lambda held_s, bloat: 1000 / (1 + held_s / 20), holds=("window",) * 5)
     assert decider.verdict == "cannot be separated"
-    assert "holds that end within the window" in found.sentence
+    assert "holds that end within the window" in deciders_words(found)
 
 
-def test_where_neither_matters_nothing_is_said_to_decide():
+def test_where_neither_matters_it_is_inconclusive():
     _, decider = decided(lambda held_s, bloat: 1000.0)
     assert decider.verdict == "inconclusive"

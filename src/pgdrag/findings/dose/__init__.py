@@ -1,1 +1,1 @@
-"""What does the length of a hold do to throughput, what of it decides, and when is it back?"""
+"""How does throughput depend on the length of a hold, what decides, and when does throughput recover?"""

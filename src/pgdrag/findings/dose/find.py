@@ -1,4 +1,4 @@
-"""What did holds of different lengths come to, over all rungs of a run?"""
+"""What do holds of different lengths show, over all treatments of a run?"""
 
 from __future__ import annotations
 
@@ -16,14 +16,9 @@ from pgdrag.findings.dose.variants import HeldRung, variants
 def horizon_finding(
     trials: Sequence[RungTrials], decays: Mapping[str, RungDecay]
 ) -> HorizonFinding | None:
-    """Return doses, recoveries and what decides, by variant; None where no horizon was held."""
+    """Return doses, recoveries and what decides, by variant; None without any of them."""
     found = variants([HeldRung(one, decays.get(one.rung.name)) for one in trials])
-    curves = (dose_curve(one) for one in found)
-    decided = (deciders(one) for one in found)
-    finding = HorizonFinding(
-        doses=tuple(one for one in curves if one is not None),
-        recoveries=tuple(one for variant in found for one in recoveries(variant)),
-        deciders=tuple(one for one in decided if one is not None),
-    )
-    is_any = finding.doses or finding.recoveries or finding.deciders
-    return finding if is_any else None
+    curves = tuple(curve for one in found if (curve := dose_curve(one)) is not None)
+    back = tuple(one for variant in found for one in recoveries(variant))
+    decided = tuple(one for variant in found if (one := deciders(variant)) is not None)
+    return HorizonFinding(curves, back, decided) if curves or back or decided else None

@@ -1,4 +1,4 @@
-"""What holds of different lengths came to: the values handed to the report."""
+"""The findings about holds of different lengths: the values handed to the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from pgdrag.stats.interval import Interval
 
-DOSES_MIN = 5  # that make a curve
+DOSES_MIN = 5  # for a curve
 
 DoseVerdict = Literal["falls", "does not fall", "inconclusive", "too few doses"]
 DeciderVerdict = Literal[
@@ -17,10 +17,10 @@ DeciderVerdict = Literal[
 
 @dataclass(frozen=True)
 class DosePoint:
-    """One rung's throughput at the end of its hold.
+    """One treatment's throughput at the end of its hold.
 
     Attributes:
-        held_s: for how long the horizon was held in the window; 0 where nothing was.
+        held_s: how long the horizon was held in the window; 0 without a hold.
     """
 
     rung: str
@@ -30,44 +30,49 @@ class DosePoint:
 
 @dataclass(frozen=True)
 class DoseCurve:
-    """Throughput at the end of the hold against its length, on rungs that are else alike.
+    """Throughput at the end of the hold against its length, on treatments that are otherwise alike.
 
     Attributes:
-        variant: what the rungs have in common, in words.
+        variant: what the treatments have in common, in words.
         points: by the length of the hold.
-        verdict: "falls" where the interval of the fitted curve excludes that the length does nothing;
-            "does not fall" where the longest hold costs less than a tenth; "too few doses" under five.
+        doses: how many different lengths there are.
+        verdict: "falls" where the interval of the fitted curve excludes no effect; "does not fall" where
+            the longest hold costs less than a tenth; "too few doses" under five.
         half_dose_s: the length that halves throughput, by the curve 1 / (1 + length / half_dose);
             None without a curve. Where center is infinite, `low` is a lower bound.
         monotone: Kendall's tau of length and throughput: -1 where each longer hold is slower.
         curve: points (length, rate) of the fitted curve.
-        sentence: all that in words.
     """
 
     variant: str
     points: tuple[DosePoint, ...]
+    doses: int
     verdict: DoseVerdict
-    half_dose_s: Interval | None
-    monotone: float | None
-    curve: tuple[tuple[float, float], ...]
-    sentence: str
+    half_dose_s: Interval | None = None
+    monotone: float | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def longest_s(self) -> float:
+        """The longest hold."""
+        return self.points[-1].held_s
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """How long after the release throughput was back, on one rung.
+    """How long throughput took to recover after the release, for one treatment.
 
     Attributes:
-        held_s: for how long the horizon had been held.
+        held_s: how long the horizon had been held.
         after_release: what was done then: "nothing", "vacuum" or "vacuum and reindex".
-        reference: what it had to come back to: "before the hold", "the hold's beginning" or the rung that
-            holds nothing.
-        share: of that which counts as back.
-        back_s: from the release until throughput was back for five seconds on end; the median of the
-            trials, and the range of what each of them allows. Where `high` is infinite a trial was not back
-            within its window; where center is, most were not, and `low` is a lower bound.
+        reference: what throughput is compared with: "before the hold", "the hold's beginning" or the name
+            of the treatment without a hold.
+        share: of the reference that counts as recovered.
+        back_s: from the release until throughput had recovered for five seconds; the median of the trials,
+            and the range that they allow. Where `high` is infinite, a trial did not recover within its
+            window; where center is, most did not, and `low` is a lower bound.
         watched_s: how long after the release the windows went on, at the least.
-        trials, censored: and those not back within their window.
+        censored: trials that did not recover within their window.
     """
 
     rung: str
@@ -79,20 +84,18 @@ class Recovery:
     watched_s: float
     trials: int
     censored: int
-    sentence: str
 
 
 @dataclass(frozen=True)
 class Decider:
-    """What one quantity, beside the length of the hold, has to do with throughput.
+    """How one quantity, and the length of the hold, correlate with throughput.
 
     Attributes:
         name: of the series.
         with_length: rank correlation of the two.
-        this_given_length: partial rank correlation of the log rate with this, the length kept equal.
+        this_given_length: partial rank correlation of the log rate with this, the length held constant.
         length_given_this: the other way round.
-        this_given_all: as `this_given_length`, the other quantities kept equal as well; None where there are
-            none.
+        this_given_all: as `this_given_length`, the other quantities held constant too; None without any.
     """
 
     name: str
@@ -109,10 +112,9 @@ class DecidersFinding:
     """Whether the length of the hold decides, or what grows with it, over all trials of one variant.
 
     Attributes:
-        intervals, trials: that were read; all of a trial's intervals are drawn together.
+        intervals, trials: how many were read.
         deciders: of each quantity that was seen.
         missing: names of those that were not.
-        sentence: the verdict in words.
     """
 
     variant: str
@@ -120,12 +122,11 @@ class DecidersFinding:
     trials: int
     deciders: tuple[Decider, ...]
     missing: tuple[str, ...]
-    sentence: str
 
 
 @dataclass(frozen=True)
 class HorizonFinding:
-    """All that holds of different lengths came to."""
+    """All findings about holds of different lengths."""
 
     doses: tuple[DoseCurve, ...]
     recoveries: tuple[Recovery, ...]

@@ -1,15 +1,16 @@
-"""How long after the horizon is free again is throughput back, and does a vacuum help?
+"""How long after the release of the horizon does throughput take to recover, and does a vacuum help?
 
-A trial's throughput is back when five seconds on end come to 95 % of what they were: before the hold
-where the window saw that, else by the fit at the hold's beginning, else on the rung that holds nothing.
-What that reference is unsure of, and what five seconds are, widens the time to a range; and a rate is
-that of an interval, so that throughput may have been back since any moment of the one before.
+A trial has recovered when five consecutive seconds reach 95 % of the reference: the rate before the hold
+where the window shows it, else the fit at the beginning of the hold, else the treatment without a hold.
+The range covers the uncertainty of that reference and of five seconds, and the interval before, in which
+throughput may have recovered at any moment.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,78 +18,68 @@ import numpy as np
 
 from pgdrag.english import counted
 from pgdrag.findings.dose.findings import Recovery
-from pgdrag.findings.dose.variants import HeldRung, Variant
+from pgdrag.findings.dose.variants import HeldRung, Variant, mean_log_rate
 from pgdrag.findings.holds.levels import AFTER, NOTHING
 from pgdrag.findings.holds.spans import Span, held_span
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
 from pgdrag.stats.interval import Interval
-from pgdrag.units import format_duration
 
-BACK_SHARE = 0.95
+BEFORE, BEGINNING = "before the hold", "the hold's beginning"
+
+_BACK_SHARE = 0.95
 _STRETCH_S = 5.0
 _WATCHED_MIN_S = 6.0  # after the release, or there is nothing to see
 
 
 @dataclass(frozen=True)
 class _Back:
-    """When one trial was back, in seconds from the release; infinite: not within its window."""
+    """When one trial had recovered, in seconds from the release; infinite: not within its window."""
 
+    reference: str
+    held_s: float
     low: float
     center: float
     high: float
     watched_s: float
 
 
-def recoveries(variant: Variant, share: float = BACK_SHARE) -> tuple[Recovery, ...]:
-    """Return the recovery of each rung of the variant whose holds end within the window."""
-    found = (_of_rung(one, variant.free, share) for one in variant.held)
+def recoveries(variant: Variant) -> tuple[Recovery, ...]:
+    """Return the recovery of each treatment of the variant whose holds end within the window."""
+    found = (_of_rung(one, variant.free) for one in variant.held)
     return tuple(one for one in found if one is not None)
 
 
-def _of_rung(rung: HeldRung, free: HeldRung | None, share: float) -> Recovery | None:
+def _of_rung(rung: HeldRung, free: HeldRung | None) -> Recovery | None:
     trials = []
-    references: list[str] = []
-    lengths = []
     for result, measured in rung.measured:
         span = held_span(result, measured)
         if span is None or not span.is_released:
             continue
-        if measured.elapsed_s - span.end_s < _WATCHED_MIN_S:
-            continue
         reference = _reference(rung, free, result.trial.number, measured, span)
-        if reference is None:
-            continue
-        references.append(reference[0])
-        lengths.append(span.length_s)
-        trials.append(_back(measured, span, reference[1], share))
+        if reference is not None and measured.elapsed_s - span.end_s >= _WATCHED_MIN_S:
+            trials.append(_back(measured, span, *reference))
     if not trials:
         return None
-    back_s = Interval(
-        min(one.low for one in trials),
-        # Of an even number the later one: who was not back within the window must count.
-        statistics.median_high([one.center for one in trials]),
-        max(one.high for one in trials),
-        CONFIDENCE,
-        f"range of {counted(len(trials), 'trial')}",
-    )
+    method = f"range of {counted(len(trials), 'trial')}"
+    # Of an even number the later one: a trial that did not recover within the window must count.
+    center = statistics.median_high([one.center for one in trials])
     watched_s = min(one.watched_s for one in trials)
-    if math.isinf(back_s.center):
-        back_s = Interval(watched_s, math.inf, math.inf, CONFIDENCE, back_s.method)
-    found = Recovery(
+    low, high = min(one.low for one in trials), max(one.high for one in trials)
+    if math.isinf(center):
+        low, high = watched_s, math.inf
+    return Recovery(
         rung=rung.name,
-        held_s=statistics.median(lengths),
+        held_s=statistics.median(one.held_s for one in trials),
         after_release=rung.levels.get(AFTER, NOTHING),
-        reference=references[0],
-        share=share,
-        back_s=back_s,
+        reference=trials[0].reference,
+        share=_BACK_SHARE,
+        back_s=Interval(low, center, high, CONFIDENCE, method),
         watched_s=watched_s,
         trials=len(trials),
         censored=sum(math.isinf(one.center) for one in trials),
-        sentence="",
     )
-    return Recovery(**{**vars(found), "sentence": _sentence(found)})
 
 
 def _reference(
@@ -96,53 +87,37 @@ def _reference(
 ) -> tuple[str, Estimate] | None:
     before = samples_within(measured.samples, 0.0, span.begin_s)
     if sum(one.duration_s for one in before) >= _STRETCH_S:
-        found = _mean_log(before)
+        found = mean_log_rate(measured.samples, 0.0, span.begin_s)
         if found is not None:
-            return "before the hold", found
-    if rung.decay is not None and rung.decay.direction == "falling":
-        fit = next(x.fit for x in rung.decay.trials if x.result.trial.number == number)
-        return "the hold's beginning", fit.log_rate(
-            fit.stretch.begin_s, rung.decay.shares, rung.decay.chosen
-        )
-    if free is not None and free.decay is not None:
-        middle_s = (free.decay.begin_s + free.decay.end_s) / 2
-        return free.name, free.decay.rate(middle_s)
-    return None
+            return BEFORE, found
+    decay = rung.decay
+    if decay is not None and decay.direction == "falling":
+        fit = next(x.fit for x in decay.trials if x.result.trial.number == number)
+        return BEGINNING, fit.log_rate(fit.stretch.begin_s, decay.shares, decay.chosen)
+    rate = free.middle_rate() if free is not None else None
+    return (free.name, rate) if free is not None and rate is not None else None
 
 
-def _mean_log(samples: Sequence[Sample]) -> Estimate | None:
-    logs = [math.log(one.committed / one.duration_s) for one in samples if one.committed]
-    if len(logs) < 3:
-        return None
-    center = float(np.mean(logs))
-    half = 2 * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-    return Estimate(center - half, center, center + half)
-
-
-def _back(measured: Measurement, span: Span, reference: Estimate, share: float) -> _Back:
+def _back(measured: Measurement, span: Span, name: str, reference: Estimate) -> _Back:
     after = samples_within(measured.samples, span.end_s, measured.elapsed_s)
     stretches = _stretches(after, span.end_s)
-    # How far five seconds lie from the next five that overlap with them hardly: their own noise.
     noise = _noise(after)
-    wanted = [
-        bound + math.log(share) + way * noise
-        for bound, way in ((reference.low, -1), (reference.center, 0), (reference.high, 1))
-    ]
-    low, center, high = (_first(stretches, level) for level in wanted)
+    low, center, high = (
+        next((at_s for at_s, log in stretches if log >= level + math.log(_BACK_SHARE)), math.inf)
+        for level in (reference.low - noise, reference.center, reference.high + noise)
+    )
     resolution_s = max((one.duration_s for one in after), default=0.0)
     low = max(low - resolution_s, 0.0)
-    return _Back(low, center, high, measured.elapsed_s - span.end_s)
+    return _Back(name, span.length_s, low, center, high, measured.elapsed_s - span.end_s)
 
 
 def _stretches(samples: Sequence[Sample], release_s: float) -> list[tuple[float, float]]:
     """Return for each sample when it begins after the release, and the log rate of five seconds from it."""
     found = []
-    end = 0
+    ends = [one.t_s for one in samples]
     for at, first in enumerate(samples):
         begin_s = first.t_s - first.duration_s
-        while end < len(samples) and samples[end].t_s <= begin_s + _STRETCH_S + 1e-6:
-            end += 1
-        within = samples[at:end]
+        within = samples[at : bisect_right(ends, begin_s + _STRETCH_S + 1e-6)]
         lasted_s = sum(one.duration_s for one in within)
         committed = sum(one.committed for one in within)
         if lasted_s >= _STRETCH_S * 0.9 and committed:
@@ -151,38 +126,10 @@ def _stretches(samples: Sequence[Sample], release_s: float) -> list[tuple[float,
 
 
 def _noise(samples: Sequence[Sample]) -> float:
-    """Return the 95 % half-width of a mean over five seconds, from what neighbours differ by."""
+    """Return the 95 % half-width of a mean over five seconds, from the differences of neighbours."""
     logs = np.array([math.log(one.committed / one.duration_s) for one in samples if one.committed])
     if len(logs) < 3:
         return 0.0
     sd = float(np.std(np.diff(logs))) / math.sqrt(2)
     usual_s = statistics.median(one.duration_s for one in samples)
     return 2 * sd / math.sqrt(max(_STRETCH_S / usual_s, 1.0))
-
-
-def _first(stretches: Sequence[tuple[float, float]], level: float) -> float:
-    return next((after_s for after_s, log in stretches if log >= level), math.inf)
-
-
-def _sentence(found: Recovery) -> str:
-    after = "" if found.after_release == NOTHING else f" and {found.after_release}"
-    what = f"after a hold of {format_duration(round(found.held_s))}{after}"
-    level = f"{found.share * 100:.0f} % of {_reference_words(found)}"
-    if math.isinf(found.back_s.center):
-        return f"{what} not back to {level} within {format_duration(round(found.watched_s))}"
-    upper = (
-        format_duration(round(found.back_s.high, 1))
-        if math.isfinite(found.back_s.high)
-        else "beyond the window"
-    )
-    return (
-        f"{what} back to {level} in {format_duration(round(found.back_s.center, 1))} "
-        f"({format_duration(round(found.back_s.low, 1))} to {upper})"
-    )
-
-
-def _reference_words(found: Recovery) -> str:
-    if found.reference in ("before the hold", "the hold's beginning"):
-        what = "the rate " + ("" if found.reference == "before the hold" else "at ")
-        return what + found.reference
-    return f"{found.reference}'s rate"

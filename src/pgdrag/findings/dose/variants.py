@@ -1,9 +1,12 @@
-"""Which rungs are alike but for how long the horizon is held?"""
+"""Which treatments differ only in how long they hold the horizon?"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from pgdrag.errors import UsageError
 from pgdrag.findings.combine import RungTrials
@@ -20,20 +23,16 @@ from pgdrag.findings.holds.levels import (
 )
 from pgdrag.findings.holds.spans import Span, held_span
 from pgdrag.model import HORIZON, Level, Result, Treatment
-from pgdrag.model.measurement import Measurement
+from pgdrag.model.measurement import Measurement, Sample
+from pgdrag.stats.batches import samples_within
+from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
+from pgdrag.stats.distributions import student_quantile
 from pgdrag.units import parse_seconds
-
-# Levels of the horizon that don't make another variant: how long, and what comes after.
-_DOSE = (HOLD, AFTER)
 
 
 @dataclass(frozen=True)
 class HeldRung:
-    """One rung with its decay, and the trials from which anything can be read.
-
-    Attributes:
-        is_wrong: a check of its results failed; it stands in no curve.
-    """
+    """One treatment's trials, with their decay."""
 
     trials: RungTrials
     decay: RungDecay | None
@@ -55,7 +54,7 @@ class HeldRung:
 
     @property
     def is_wrong(self) -> bool:
-        """A trial of it did."""
+        """Whether a trial failed a check of its results: then it is in no curve."""
         return any(result.violations for result, _ in fittable(self.trials))
 
     @property
@@ -67,10 +66,16 @@ class HeldRung:
         """Return when each trial held the horizon."""
         return [held_span(result, measured) for result, measured in self.measured]
 
+    def middle_rate(self) -> Estimate | None:
+        """Return the logarithm of the fitted rate in the middle of the window; None without a fit."""
+        if self.decay is None:
+            return None
+        return self.decay.rate((self.decay.begin_s + self.decay.end_s) / 2)
+
 
 @dataclass(frozen=True)
 class Variant:
-    """Rungs alike but for the length of the hold, and the one without a hold."""
+    """Treatments that differ only in the length of the hold, and the one without a hold."""
 
     name: str
     held: tuple[HeldRung, ...]
@@ -78,47 +83,47 @@ class Variant:
 
 
 def variants(rungs: Sequence[HeldRung]) -> tuple[Variant, ...]:
-    """Return the variants that hold the horizon once, for a time that their level says."""
+    """Return the variants that hold the horizon once, for a fixed time."""
     sound = [one for one in rungs if one.measured and not one.is_wrong]
     by_rest: dict[frozenset[Level], list[HeldRung]] = {}
     for one in sound:
         if is_held(one.treatment) and _is_dose(one.levels):
-            by_rest.setdefault(_rest(one.treatment), []).append(one)
-    found = []
-    for rest, held in by_rest.items():
-        others = frozenset(level for level in rest if level.kind != HORIZON)
-        free = next((one for one in sound if _is_free(one.treatment, others)), None)
-        found.append(Variant(_words(rest, held, by_rest), tuple(held), free))
-    return tuple(found)
-
-
-def _is_free(treatment: Treatment, others: frozenset[Level]) -> bool:
-    rest = frozenset(level for level in treatment.levels if level.kind != HORIZON)
-    return rest == others and not is_held(treatment)
-
-
-def _rest(treatment: Treatment) -> frozenset[Level]:
-    return frozenset(
-        one for one in treatment.levels if one.kind != HORIZON or one.name not in _DOSE
+            # What is common to all doses: not how long the hold is, nor what comes after.
+            rest = (x for x in one.treatment.levels if x.kind != HORIZON or x.name not in (HOLD, AFTER))  # fmt: skip
+            by_rest.setdefault(frozenset(rest), []).append(one)
+    free = {_others(one.treatment.levels): one for one in reversed(sound) if not is_held(one.treatment)}  # fmt: skip
+    common = frozenset.intersection(*by_rest) if by_rest else frozenset()
+    return tuple(
+        Variant(
+            ", ".join(sorted(f"{one.name} = {one.value}" for one in rest - common))
+            or f"{HOLDER} = {held[0].levels[HOLDER]}",
+            tuple(held),
+            free.get(_others(rest)),
+        )
+        for rest, held in by_rest.items()
     )
+
+
+def mean_log_rate(samples: Sequence[Sample], begin_s: float, end_s: float) -> Estimate | None:
+    """Return the mean log rate of the samples between two moments; None with fewer than three."""
+    within = samples_within(samples, begin_s, end_s)
+    logs = [math.log(one.committed / one.duration_s) for one in within if one.committed]
+    if len(logs) < 3:
+        return None
+    se = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    quantile = student_quantile((1 + CONFIDENCE) / 2, len(logs) - 1)
+    return Estimate.around(float(np.mean(logs)), quantile * se)
+
+
+def _others(levels: Sequence[Level] | frozenset[Level]) -> frozenset[Level]:
+    return frozenset(level for level in levels if level.kind != HORIZON)
 
 
 def _is_dose(levels: dict[str, str]) -> bool:
     if REPLAY in levels or levels.get(PATTERN, ONCE) != ONCE:
         return False
     length = levels.get(HOLD, WINDOW)
-    if length == WINDOW:
-        return True
     try:
-        return parse_seconds(length) > 0
+        return length == WINDOW or parse_seconds(length) > 0
     except UsageError:  # it is drawn from a distribution
         return False
-
-
-def _words(
-    rest: frozenset[Level], held: Sequence[HeldRung], every: dict[frozenset[Level], list[HeldRung]]
-) -> str:
-    """Return what tells these rungs from those of other variants."""
-    common = frozenset.intersection(*every)
-    own = sorted(f"{one.name} = {one.value}" for one in rest - common)
-    return ", ".join(own) or f"{HOLDER} = {held[0].levels[HOLDER]}"

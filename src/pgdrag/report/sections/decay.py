@@ -86,12 +86,12 @@ def decay_sentence(found: DecayFinding) -> str:
     if found.has_trend:
         verb = "falls" if found.direction == "falling" else "rises"
         size = _size_words(found.slope_per_min)
-        text = f"Throughput {verb} by {size}, {way_words(found)} in {length}; {_half_life_words(found)}."
+        text = f"throughput {verb} by {size}, {way_words(found)} in {length}; {_half_life_words(found)}."
     elif found.direction == "steady":
-        text = f"Throughput is steady within {bound}: {share_words(found.change)} in {length}."
+        text = f"throughput is steady within {bound}: {share_words(found.change)} in {length}."
     else:
         text = (
-            f"No significant trend: {share_words(found.change)} in {length}, which is not shown to be within {bound} "
+            f"no significant trend: {share_words(found.change)} in {length}, which is not shown to be within {bound} "
             "either. Measure longer or run more replicates."
         )
     return f"{text} It {found.wrong}: this is the speed of wrong results." if found.wrong else text

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.english import as_sentence
+from pgdrag.english import counted
 from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve, HorizonFinding
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
-from pgdrag.report.dose_chart import Dose, DosePanel, dose_chart, dose_text
+from pgdrag.report.dose_chart import DosePanel, dose_chart, dose_text
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number, format_rate
 
 _TITLE = "Throughput against the length of the hold"
 _READING = (
     "Each point is a rung: the fitted rate at the end of its hold, with its 95 % interval. The line is "
-    f"r0 / (1 + length / half-dose), by weighted least squares on logarithms; fewer than {DOSES_MIN} lengths make no line. "
+    f"r0 / (1 + length / half-dose), by weighted least squares on logarithms, from {DOSES_MIN} lengths on. "
     "Rungs that lose updates are left out."
 )
+_SHORT = {
+    "falls": "falls with the length",
+    "does not fall": "does not fall",
+    "inconclusive": "inconclusive",
+    "too few doses": "too few lengths",
+}
 
 
 class DoseSection(Section):
@@ -32,16 +39,16 @@ class DoseSection(Section):
     is_folded: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
-        """The horizon was held for two lengths or more, none at all being one of them."""
+        """There are holds of two lengths or more, counting no hold as one."""
         return bool(_curves(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the panels, and what they come to in words and numbers."""
+        """Return the panels, the verdicts and the numbers."""
         curves = _curves(findings)
         panels = [_panel(one) for one in curves]
-        told = "; ".join(f"{one.name}: {one.words}" for one in panels)
+        summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
         caption = "Committed per second at the end of the hold, against its length in the window."
-        figure = Figure(dose_chart(panels, _TITLE, told), caption, dose_text(panels))
+        figure = Figure(dose_chart(panels, _TITLE, summary), caption, dose_text(panels))
         return (figure, _items(curves), _table(curves), Paragraph(_READING, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -55,21 +62,35 @@ def _curves(findings: Findings) -> tuple[DoseCurve, ...]:
 
 
 def _items(curves: Sequence[DoseCurve]) -> Items:
-    return Items(tuple(as_sentence(f"{one.variant}: {one.sentence}") for one in curves))
+    return Items(tuple(f"{one.variant}: {dose_sentence(one)}" for one in curves))
+
+
+def dose_sentence(found: DoseCurve) -> str:
+    """Return what the length of the hold does to throughput."""
+    over = f"over {counted(found.doses, 'length')} up to {format_duration(round(found.longest_s))}"
+    order = "" if found.monotone is None else f" (Kendall's tau {found.monotone:+.2f})"
+    half = found.half_dose_s
+    if half is None:
+        lengths = counted(found.doses, "length")
+        return f"{lengths} of hold are too few for a curve; hold for {DOSES_MIN} lengths or more."
+    if found.verdict == "does not fall":
+        return f"throughput does not fall with the length of the hold {over}: by less than 10 % at the longest."
+    if found.verdict == "inconclusive":
+        return (
+            f"no significant effect of the length of the hold {over}{order}; run more replicates."
+        )
+    low = format_duration(round(half.low, 1))
+    bounds = f"{low}–{format_duration(round(half.high, 1))}" if math.isfinite(half.high) else f"over {low}"  # fmt: skip
+    beyond = ", longer than any hold here" if half.center > found.longest_s else ""
+    center = format_duration(round(half.center, 1))
+    return (
+        f"throughput falls with the length of the hold {over}{order}. A hold of {center} (95 % CI {bounds}) halves "
+        f"it{beyond}."
+    )
 
 
 def _panel(curve: DoseCurve) -> DosePanel:
-    words = {
-        "falls": "falls with the length",
-        "does not fall": "does not fall",
-        "inconclusive": "cannot be told",
-        "too few doses": "too few lengths",
-    }
-    doses = (
-        Dose(one.rung, one.held_s, one.per_s.low, one.per_s.center, one.per_s.high)
-        for one in curve.points
-    )
-    return DosePanel(curve.variant, words[curve.verdict], tuple(doses), curve.curve)
+    return DosePanel(curve.variant, _SHORT[curve.verdict], curve.points, curve.curve)
 
 
 def _table(curves: Sequence[DoseCurve]) -> Table:

@@ -1,4 +1,4 @@
-"""How long after the horizon is free again is throughput back?"""
+"""How long after the release of the horizon does throughput take to recover?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.english import as_sentence
 from pgdrag.findings.dose.findings import HorizonFinding, Recovery
+from pgdrag.findings.dose.recovery import BEFORE, BEGINNING
 from pgdrag.findings.holds.levels import NOTHING
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
@@ -15,17 +15,17 @@ from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
 
 _READING = (
-    "From the release until five seconds on end come to {share} % of what throughput is measured against. Below: the range of "
-    "what the trials allow, with what the reference and five seconds are unsure of. Where two ranges don't meet, the "
-    "recoveries differ; where they do, these trials don't tell them apart. Not back within the window is a bound, and no number."
+    "Time from the release until five consecutive seconds reach {share} % of the reference. Below it: the range that the "
+    "trials allow, with the uncertainty of the reference and of five seconds. Where two ranges overlap, the difference is "
+    "not significant. A window that ends before throughput recovers gives a lower bound."
 )
 
 
 class RecoverySection(Section):
-    """Time from the release of the horizon until throughput is back, with and without vacuum and reindex."""
+    """Time from the release of the horizon until throughput recovers, with and without vacuum and reindex."""
 
     name: ClassVar[str] = "recovery"
-    summary: ClassVar[str] = "time from the release of the horizon until throughput is back"
+    summary: ClassVar[str] = "time from the release of the horizon until throughput recovers"
     title: ClassVar[str] = "Recovery after the release"
     order: ClassVar[int] = 27
     is_folded: ClassVar[bool] = False
@@ -35,15 +35,29 @@ class RecoverySection(Section):
         return bool(_found(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table, one row a rung, those of one length together."""
+        """Return the table, one row a rung, ordered by the length of the hold."""
         found = _found(findings)
         reading = _READING.format(share=f"{found[0].share * 100:.0f}")
         return (_table(found), *_compared(found), Paragraph(reading, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence for each rung."""
-        told = (as_sentence(f"{one.rung}: {one.sentence}") for one in _found(findings))
-        return (Items(tuple(told)),)
+        sentences = (f"{one.rung}: {recovery_sentence(one)}" for one in _found(findings))
+        return (Items(tuple(sentences)),)
+
+
+def recovery_sentence(found: Recovery) -> str:
+    """Return how long throughput took to recover."""
+    after = "" if found.after_release == NOTHING else f" and {found.after_release}"
+    what = f"after a hold of {format_duration(round(found.held_s))}{after} throughput"
+    reference = {BEFORE: "the rate before the hold", BEGINNING: "the rate at the hold's beginning"}
+    of = reference.get(found.reference, f"{found.reference}'s rate")
+    level = f"{found.share * 100:.0f} % of {of}"
+    if math.isinf(found.back_s.center):
+        watched = format_duration(round(found.watched_s))
+        return f"{what} does not recover to {level} within {watched}."
+    center = format_duration(round(found.back_s.center, 1))
+    return f"{what} recovers to {level} in {center} ({_range_words(found)})."
 
 
 def _found(findings: Findings) -> tuple[Recovery, ...]:
@@ -56,7 +70,7 @@ def _table(found: Sequence[Recovery]) -> Table:
         Column("Rung"),
         Column("Held for", Align.RIGHT),
         Column("Then"),
-        Column("Back after", Align.RIGHT),
+        Column("Recovers in", Align.RIGHT),
         Column("Against"),
         Column("Trials", Align.RIGHT),
     )
@@ -65,7 +79,7 @@ def _table(found: Sequence[Recovery]) -> Table:
 
 
 def _row(one: Recovery) -> tuple[Cell, ...]:
-    censored = f"{one.censored} not back" if one.censored else ""
+    censored = f"{one.censored} did not recover" if one.censored else ""
     return (
         Cell(one.rung, is_strong=True),
         Cell(format_duration(round(one.held_s))),
@@ -91,27 +105,24 @@ def _range_words(one: Recovery) -> str:
 
 
 def _compared(found: Sequence[Recovery]) -> list[Block]:
-    """Say of holds of one length whether what was done after them made a difference."""
-    told = []
-    for one in found:
-        alike = [x for x in found if x.after_release != NOTHING and _is_alike(x, one)]
-        if one.after_release == NOTHING:
-            told += [_difference(one, other) for other in alike]
-    return [Items(tuple(told))] if told else []
-
-
-def _is_alike(one: Recovery, other: Recovery) -> bool:
-    return math.isclose(one.held_s, other.held_s, rel_tol=0.05)
+    """Compare holds of one length with and without a vacuum after them."""
+    sentences = [
+        _difference(one, other)
+        for one in found
+        for other in found
+        if one.after_release == NOTHING != other.after_release
+        and math.isclose(other.held_s, one.held_s, rel_tol=0.05)
+    ]
+    return [Items(tuple(sentences))] if sentences else []
 
 
 def _difference(nothing: Recovery, done: Recovery) -> str:
-    what = f"{done.after_release} after a hold of {format_duration(round(done.held_s))}"
-    names = f"({done.rung} against {nothing.rung})"
-    # What two trials of one treatment differ by is not in the range of one.
-    are_repeated = min(nothing.trials, done.trials) > 1
-    if are_repeated and done.back_s.high < nothing.back_s.low:
-        return as_sentence(f"{what} brings throughput back sooner {names}")
-    if are_repeated and done.back_s.low > nothing.back_s.high:
-        return as_sentence(f"{what} brings throughput back later {names}")
-    more = "" if are_repeated else ": one trial is no range; run 2 replicates or more"
-    return as_sentence(f"whether {what} brings throughput back sooner cannot be told {names}{more}")
+    names = f"{done.rung} against {nothing.rung}"
+    what = f"{names}: {done.after_release} after a hold of {format_duration(round(done.held_s))}"
+    if min(nothing.trials, done.trials) < 2:  # one trial does not show how much trials differ
+        return f"{what} needs 2 replicates or more to compare."
+    if done.back_s.high < nothing.back_s.low:
+        return f"{what} makes throughput recover sooner."
+    if done.back_s.low > nothing.back_s.high:
+        return f"{what} makes throughput recover later."
+    return f"{what} makes no significant difference."

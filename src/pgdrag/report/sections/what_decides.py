@@ -14,11 +14,19 @@ from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph,
 from pgdrag.report.sections import Section
 
 _READING = (
-    "Partial rank correlations of the log rate, over intervals of five seconds: -1 where more of the quantity always goes "
-    "with less throughput while the other is kept equal, 0 where it has nothing to do with it. Intervals at 95 %, from trials drawn "
-    "with replacement. Within a hold all of these grow together; what tells them apart is the time after a release. "
-    "Correlations, as ever, do not tell a cause from what stands for it."
+    "Partial rank correlations of the log rate over intervals of five seconds: -1 where more of the quantity always goes "
+    "with less throughput while the other is held constant, 0 without a relation. 95 % intervals, from trials drawn with "
+    "replacement. Within a hold all of these grow together; the time after a release separates them. Correlation does not "
+    "show a cause."
 )
+_VERDICTS = {
+    "the length, not this": "throughput depends on the length of the hold, not on the {}",
+    "this, not the length": "throughput depends on the {}, not on the length of the hold",
+    "both": "throughput depends on the length of the hold and on the {}",
+    "inconclusive": "no significant dependence on either the length of the hold or the {}",
+    "cannot be separated": "the length of the hold and the {} grew together and cannot be separated: add holds "
+    "that end within the window, without a vacuum after them",
+}
 
 
 class WhatDecidesSection(Section):
@@ -54,12 +62,20 @@ def _found(findings: Findings) -> tuple[DecidersFinding, ...]:
 
 
 def _verdicts(found: Sequence[DecidersFinding]) -> Items:
-    return Items(tuple(as_sentence(f"{one.variant}: {one.sentence}") for one in found))
+    return Items(tuple(as_sentence(f"{one.variant}: {deciders_words(one)}") for one in found))
+
+
+def deciders_words(found: DecidersFinding) -> str:
+    """Return what throughput depends on."""
+    by_verdict: dict[str, list[str]] = {}
+    for one in found.deciders:
+        by_verdict.setdefault(one.verdict, []).append(one.label)
+    return "; ".join(_VERDICTS[verdict].format(listed(x)) for verdict, x in by_verdict.items())
 
 
 def _basis(found: DecidersFinding) -> str:
     missing = [GROWING[name] for name in found.missing]
-    unseen = f"; not seen in enough intervals: {listed(missing)}" if missing else ""
+    unseen = f"; not enough intervals of: {listed(missing)}" if missing else ""
     read = f"{counted(found.intervals, 'interval')} of {counted(found.trials, 'trial')}"
     return as_sentence(f"{found.variant}: {read}{unseen}")
 
@@ -67,14 +83,14 @@ def _basis(found: DecidersFinding) -> str:
 def _table(found: DecidersFinding) -> Table:
     columns = (
         Column("Quantity"),
-        Column("It, the length kept equal", Align.RIGHT),
-        Column("The length, it kept equal", Align.RIGHT),
-        Column("It, all others kept equal", Align.RIGHT),
-        Column("The two together", Align.RIGHT),
+        Column("Given the length", Align.RIGHT),
+        Column("The length, given it", Align.RIGHT),
+        Column("Given all others", Align.RIGHT),
+        Column("With the length", Align.RIGHT),
         Column("Decides"),
     )
     rows = tuple(_row(one) for one in found.deciders)
-    return Table(f"What throughput goes with: {found.variant}", columns, rows)
+    return Table(f"What throughput depends on: {found.variant}", columns, rows)
 
 
 def _row(one: Decider) -> tuple[Cell, ...]:
