@@ -43,7 +43,7 @@ def tpcc(*arguments: str) -> tuple[int, str, str]:
 def test_tables_that_are_there_are_not_touched(loaded: Cluster) -> None:
     status, _, err = tpcc("load", dsn(loaded), "--warehouses", "1")
     assert status == 2
-    assert "has tables of these names: warehouse, item" in err
+    assert "already has tables of these names: warehouse, item" in err
     assert "--replace" in err
 
 

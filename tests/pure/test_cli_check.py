@@ -8,7 +8,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pgdrag.cli import check as check_module
 from pgdrag.cli.check import check
 from pgdrag.cli.list import list_, make_listing
 from pgdrag.collectors import observation_names
@@ -74,11 +73,10 @@ def file(tmp_path):
 def run(monkeypatch, tmp_path):
     """Runs a command as the command line does, on a server of version 18 or 15."""
     monkeypatch.setenv("PGDRAG_SCRATCH", str(tmp_path / "scratch"))
-    monkeypatch.setattr(check_module, "open_scratch", RoomyScratch)
-    monkeypatch.setattr(check_module, "find_binaries", lambda wanted: wanted)
+    monkeypatch.setattr("pgdrag.cli.place.open_scratch", RoomyScratch)
+    monkeypatch.setattr("pgdrag.servers.binaries.find_binaries", lambda wanted: wanted)
     monkeypatch.setattr(
-        check_module,
-        "look_here",
+        "pgdrag.provision.look_here",
         lambda scratch, wanted, **_: Here(OLD if wanted == "15" else NEW, NEW),
     )
     app = typer.Typer()
@@ -269,7 +267,7 @@ def test_mends_of_pasted_text_are_told(file, run):
     )
     result = run("check", file)
     assert result.exit_code == 0
-    assert "Mended in pasted text:\n  line 12: " in result.stdout
+    assert "Corrected in pasted text:\n  line 12: " in result.stdout
 
 
 def test_one_scale_can_be_checked_alone(file, run):

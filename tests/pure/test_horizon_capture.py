@@ -127,7 +127,7 @@ def test_progress_says_how_long_it_still_takes() -> None:
         "5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen"
     )
     blind = CaptureProgress(300, looks=300, holding=None, oldest=0, seen=41, trouble="gone")
-    assert "out of sight, trying again (gone)" in progress_words(blind, 3600)
+    assert "unreachable, retrying (gone)" in progress_words(blind, 3600)
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

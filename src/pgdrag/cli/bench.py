@@ -1,43 +1,27 @@
-"""`pgdrag bench`: pgbench's options and scripts, with percentiles, an interval and what to doubt."""
+"""`pgdrag bench`: pgbench's options and scripts, with percentiles, an interval and warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
-from pgdrag.bench import (
-    Work,
-    check_scripts,
-    load_tables,
-    pgbench_scale,
-    run_work,
-    throw_away_server,
-    vacuum_pgbench_tables,
-)
 from pgdrag.cli import bench_options as options
-from pgdrag.cli.driving import (
-    reached,
-    require_consent,
-    seed_of,
-    showing_load,
-    showing_run,
-    tell_result,
-)
-from pgdrag.cli.place import Postgres, open_scratch, stderr
-from pgdrag.driver.connection_string import Server, names_a_server
+from pgdrag.cli.options import Consent, Dsn, Json, Postgres
 from pgdrag.errors import EXIT_DONE, UsageError
-from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.model import WorkloadSpec
-from pgdrag.model.load import LoadProfile
-from pgdrag.report.bench import BenchRun
 from pgdrag.units import format_bytes, format_duration
-from pgdrag.workloads._scripts import BUILTINS, Script
-from pgdrag.workloads.pgbench import Tables, pgbench_job
+
+if TYPE_CHECKING:
+    from pgdrag.driver.connection_string import Server
+    from pgdrag.model.load import LoadProfile
+    from pgdrag.report.bench import BenchRun
+    from pgdrag.workloads._scripts import Script
+    from pgdrag.workloads.pgbench import Tables
 
 THROW_AWAY_SCALE = 10
-# pgbench's tables hold nothing random.
+# The rows of pgbench's tables are not random.
 _LOAD_SEED = 1
 
 _SERVER = ("dsn", "host", "port", "username", "dbname", "yes")
@@ -46,20 +30,20 @@ _TABLES = ("init_steps", "fillfactor", "partitions", "partition_method", "unlogg
 _RUN = ("file", "builtin", "select_only", "skip_some_updates", "client", "jobs", "time", "transactions", "connect", "warm_up",
         "protocol", "define", "rate", "arrivals", "latency_limit", "max_tries", "sessions",
         "progress", "report_per_command", "allow_shell", "random_seed", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
-# Which options each thing that can be asked for takes, and what it is called.
+# Each mode: its name in messages, and the options that apply to it.
 _MODES = {
     "initialize": (
-        "making tables (-i)",
+        "initialization (-i)",
         ("initialize", "tablespace", "index_tablespace", *_SERVER, *_TABLES),
     ),
-    "throw_away": ("a throw-away server", ("throw_away", "postgres", *_TABLES, *_RUN)),
+    "throw_away": ("--throw-away", ("throw_away", "postgres", *_TABLES, *_RUN)),
     "run": ("a run without -i or --throw-away", (*_SERVER, *_RUN)),
 }
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to be run, as far as no server is needed to know it."""
+    """What to run, as far as it is known without a server."""
 
     scripts: tuple[Script, ...]
     variables: Mapping[str, str]
@@ -74,7 +58,7 @@ class _Asked:
 
 def bench(
     context: typer.Context,
-    dsn: options.Dsn = None,
+    dsn: Dsn = None,
     file: options.Files = None,
     builtin: options.Builtins = None,
     select_only: options.SelectOnly = False,
@@ -98,7 +82,7 @@ def bench(
     vacuum_all: options.VacuumAll = False,
     allow_shell: options.AllowShell = False,
     random_seed: options.RandomSeed = None,
-    json: options.Json = False,
+    json: Json = False,
     throw_away: options.ThrowAway = False,
     postgres: Postgres = None,
     initialize: options.Initialize = False,
@@ -116,15 +100,23 @@ def bench(
     port: options.Port = None,
     username: options.User = None,
     dbname: options.Database = None,
-    yes: options.Yes = False,
+    yes: Consent = False,
 ) -> int:
-    """Run pgbench's scripts, built in or yours, on a server; or make pgbench's tables (-i)."""
+    """Run pgbench scripts on a server, or create its tables.
+
+    Scripts are pgbench's built-in ones (-b) or your own (-f). With -i, create pgbench's tables. With
+    --throw-away, create a server with the tables for this run.
+    """
+    from pgdrag.bench import check_scripts
+    from pgdrag.cli.driving import require_consent, seed_of, tell_result
+    from pgdrag.workloads.pgbench import Tables
+
     if "list" in (builtin or ()):
         _list_builtins()
         return EXIT_DONE
     mode = "initialize" if initialize else "throw_away" if throw_away else "run"
     called, allowed = _MODES[mode]
-    options.refuse_strangers(context, allowed, called)
+    options.refuse_others(context, allowed, called)
     has_vacuum = mode == "run" or not no_vacuum
     tables = Tables(
         steps=options.init_steps_of(init_steps, has_vacuum=has_vacuum),
@@ -138,7 +130,7 @@ def bench(
     )
     if mode == "initialize":
         server = _reached(dsn, host, port, username, dbname)
-        require_consent(server, "make pgbench's tables there", is_given=yes)
+        require_consent(server, "create pgbench's tables there", is_given=yes)
         _make_tables(server, tables, scale or 1, is_quiet=quiet)
         return EXIT_DONE
     asked = _Asked(
@@ -168,19 +160,21 @@ def bench(
         seed=seed_of(random_seed),
         progress_s=progress,
     )
-    # Before anything is made, vacuumed or asked.
+    # Before anything is created or vacuumed.
     check_scripts(_job(asked, scale or 1))
     if mode == "throw_away":
         run = _run_throw_away(asked, tables, scale or THROW_AWAY_SCALE, postgres)
     else:
         server = _reached(dsn, host, port, username, dbname)
-        require_consent(server, "put load on it", is_given=yes)
+        require_consent(server, "run the load there", is_given=yes)
         vacuum = "none" if no_vacuum else "all" if vacuum_all else "small"
         run = _run_on(server, asked, scale, vacuum)
     return tell_result(run, json=json)
 
 
 def _list_builtins() -> None:
+    from pgdrag.workloads._scripts import BUILTINS
+
     for builtin in BUILTINS.values():
         print(f"{builtin.name:>13}: {builtin.title}")
 
@@ -188,51 +182,59 @@ def _list_builtins() -> None:
 def _reached(
     dsn: str | None, host: str | None, port: int | None, username: str | None, dbname: str | None
 ) -> Server:
+    from pgdrag.cli.server_argument import named_server
+
     if dsn is not None and dbname is not None:
         raise UsageError(
             f'the database is named twice, by "{dsn}" and by --dbname "{dbname}"',
-            hint="Leave out one of them.",
+            hint="Omit one of them.",
         )
     given = {"host": host, "port": port, "user": username}
     overrides = {name: value for name, value in given.items() if value is not None}
-    if not names_a_server(dsn or dbname, overrides):
-        raise UsageError(
-            "which server? nothing names one",
-            detail="There is no connection string, and PGHOST, PGDATABASE and the like are not set.",
-            hint="Name a server, as in: pgdrag bench postgresql://me@db1/bench, or have one made "
-            "for this run: pgdrag bench --throw-away",
-        )
-    return reached(dsn or dbname, overrides)
+    example = "pgdrag bench postgresql://me@db1/bench, or create one: pgdrag bench --throw-away"
+    return named_server(dsn or dbname, example, overrides, is_for_driver=True)
 
 
 def _make_tables(server: Server, tables: Tables, scale: int, *, is_quiet: bool) -> None:
+    from pgdrag.bench import load_tables
+    from pgdrag.cli.driving import showing_load
+    from pgdrag.cli.place import stderr
+    from pgdrag.workloads.pgbench import pgbench_job
+
     job = pgbench_job((), scale=scale, tables=tables)
     talk = stderr()
     with showing_load(talk, is_quiet=is_quiet) as listen:
         load = load_tables(server, job, seed=_LOAD_SEED, listen=listen)
     talk.print(
-        f"Made pgbench's tables at scale {scale:,} in {format_duration(load.elapsed_s)}: "
+        f"Created pgbench's tables at scale {scale:,} in {format_duration(load.elapsed_s)}: "
         f"{load.rows:,} rows, {format_bytes(load.bytes)} sent."
     )
 
 
 def _run_throw_away(asked: _Asked, tables: Tables, scale: int, postgres: str | None) -> BenchRun:
+    from pgdrag.bench import throw_away_server
+    from pgdrag.cli.place import open_scratch
+    from pgdrag.host.machine_lock import measuring_alone
+
     with (
         measuring_alone(),
         throw_away_server(postgres, asked.load.connections, open_scratch()) as server,
     ):
         _make_tables(server, tables, scale, is_quiet=True)
-        note = "The server was made for this run, with PostgreSQL's default settings, and is gone."
+        note = "The server was created for this run with PostgreSQL's default settings, and has been removed."
         return _run(server, asked, scale, (note,))
 
 
 def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> BenchRun:
+    from pgdrag.bench import pgbench_scale, vacuum_pgbench_tables
+    from pgdrag.host.machine_lock import measuring_alone
+
     notes = []
     with measuring_alone():
         if any(script.is_builtin for script in asked.scripts):
             found = pgbench_scale(server)
             if scale not in (None, found):
-                notes.append(f"The tables have scale {found}, which is used instead of {scale}.")
+                notes.append(f"The tables have scale {found}, used instead of {scale}.")
             scale = found
             if vacuum != "none":
                 notes.append(vacuum_pgbench_tables(server, with_accounts=vacuum == "all"))
@@ -240,6 +242,8 @@ def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> Be
 
 
 def _job(asked: _Asked, scale: int) -> dict[str, object]:
+    from pgdrag.workloads.pgbench import pgbench_job
+
     return pgbench_job(
         asked.scripts,
         scale=scale,
@@ -252,6 +256,11 @@ def _job(asked: _Asked, scale: int) -> dict[str, object]:
 
 
 def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> BenchRun:
+    from pgdrag.bench import Work, run_work
+    from pgdrag.cli.driving import showing_run
+    from pgdrag.cli.place import stderr
+    from pgdrag.model import WorkloadSpec
+
     scripts, load = asked.scripts, asked.load
     shown = {
         "scripts": [{"name": x.name, "weight": x.weight} for x in scripts],

@@ -1,29 +1,26 @@
-"""`pgdrag boundary`: how small may a setting be, and where does more of it gain nothing?"""
+"""`pgdrag boundary`: how small can a setting be, and above which value does it gain nothing?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import psutil
 import typer
 
-from pgdrag.cli.asking import asking
 from pgdrag.cli.compare import ARM_HELP
-from pgdrag.cli.running import exit_status
-from pgdrag.cli.study_options import StudyOptions, with_study_options
-from pgdrag.experiment.questions import boundary as boundary_study
-from pgdrag.experiment.questions import boundary_values
-from pgdrag.servers.settings import Setting
+from pgdrag.cli.options import StudyOptions, with_study_options
+
+if TYPE_CHECKING:
+    from pgdrag.servers.settings import Setting
 
 
 @with_study_options
 def boundary(
-    setting: Annotated[str, typer.Argument(metavar="SETTING", help="A setting that is a number")],
+    setting: Annotated[str, typer.Argument(metavar="SETTING", help="Name of a numeric setting")],
     options: StudyOptions,
     low: Annotated[
         str | None,
         typer.Option(
-            "--min", metavar="VALUE", help="Smallest value to try (default: the setting's own)"
+            "--min", metavar="VALUE", help="Smallest value to try (default: the setting's minimum)"
         ),
     ] = None,
     high: Annotated[
@@ -31,7 +28,7 @@ def boundary(
         typer.Option(
             "--max",
             metavar="VALUE",
-            help="Largest value to try (default: the setting's own, and of memory a quarter of the machine's)",
+            help="Largest value to try (default: the setting's maximum; for memory, a quarter of RAM)",
         ),
     ] = None,
     ratio: Annotated[
@@ -40,22 +37,33 @@ def boundary(
             metavar="R",
             min=1.05,
             max=1000,
-            help="Each value tried is this many times the one before",
+            help="Ratio of each value to the one below it",
         ),
     ] = 2.0,
     base: Annotated[str, typer.Option(metavar="ARM", help=ARM_HELP)] = "default",
 ) -> int:
-    """Find the smallest value of a setting at which the workload still runs, and the knee of its curve."""
+    """Find the smallest value of a setting that still works.
+
+    Also find the knee: the value above which more gains nothing.
+    """
+    from pgdrag.cli.asking import asking
+    from pgdrag.cli.conditions import conditions
+    from pgdrag.cli.running import exit_status
+    from pgdrag.experiment.questions import boundary as boundary_study
+    from pgdrag.experiment.questions import boundary_values
+
     with asking(options) as place:
         known = place.settings.find(setting)
         values = boundary_values(known, low, high or _largest(known), ratio=ratio)
         (arm,), _ = place.arms(base)
-        study = boundary_study(known, values, arm, options.conditions([arm]), {})
+        study = boundary_study(known, values, arm, conditions(options, [arm]), {})
         return exit_status(place.run(study))
 
 
 def _largest(setting: Setting) -> str | None:
-    """Return a quarter of the memory for a setting that is an amount of it; None: its own bound."""
+    """Return a quarter of RAM if the setting is an amount of memory, else None: the setting's maximum."""
+    import psutil
+
     if not (setting.unit or "").endswith("B"):
         return None
     own_mb = psutil.virtual_memory().total // 4 // 2**20

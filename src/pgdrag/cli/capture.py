@@ -1,4 +1,4 @@
-"""`pgdrag capture horizon`: how long a live server's horizon is held, by what, how often; as a file."""
+"""`pgdrag capture horizon`: how long, how often and by what is a live server's horizon held?"""
 
 from __future__ import annotations
 
@@ -6,36 +6,27 @@ import json as json_module
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.place import stderr
-from pgdrag.cli.server_argument import (
-    LINE_EVERY_S,
-    Dsn,
-    duration_of,
-    live_line,
-    named_server,
-    time_words,
-)
-from pgdrag.english import counted
+from pgdrag.cli.options import Dsn, Json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
-from pgdrag.findings.holds.distribution import HoldDistribution, distribution_json
-from pgdrag.horizon.capture import CaptureProgress, HorizonCapture, Listener
-from pgdrag.horizon.distribution_file import distribution_text
-from pgdrag.servers.scratch import storage_errors
-from pgdrag.units import format_duration
+
+if TYPE_CHECKING:
+    from pgdrag.findings.holds.distribution import HoldDistribution
+    from pgdrag.horizon.capture import CaptureProgress, HorizonCapture, Listener
 
 LONGEST_S = 31 * 86_400.0
 LEAST_EVERY_S = 0.05
-# So much is lost, at most, if the capture itself is killed.
+# At most this much is lost if the capture is killed.
 _KEEP_EVERY_S = 60.0
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
-    help="Capture from a live server what a laboratory can replay.",
+    help="Capture from a live server what an experiment can replay.",
 )
 
 
@@ -48,40 +39,48 @@ def _options() -> None:
 def horizon(
     dsn: Dsn = None,
     for_: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Capture for so long: 90s, 10min, 1h")
+        str, typer.Option("--for", metavar="TIME", help="How long to capture: 90s, 10min, 1h")
     ] = "1h",
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Look so often: 100ms, 1s")
+        str, typer.Option("--every", metavar="TIME", help="Sampling interval: 100ms, 1s")
     ] = "1s",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it there (default: stdout)"),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE (default: stdout)"),
     ] = None,
     applications: Annotated[
         bool,
-        typer.Option("--applications", help="Count holds by application_name, too"),
+        typer.Option("--applications", help="Also count holds by application_name"),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON on stdout")] = False,
+    json: Json = False,
 ) -> int:
-    """Look at a live server, read-only, and write down how long its horizon is held, by what, how often.
+    """Record how long, how often and by what the horizon is held.
 
-    Ctrl-C ends it early and keeps what was captured. No statement's text is read or kept.
+    The live server is only read; no statement's text is read or kept. Ctrl-C ends the capture early and
+    keeps what was captured.
 
-    Exit status: 0 captured, 1 the server was out of sight at the end, 2 misuse or nothing captured, 130
-    interrupted; what was captured is written, too.
+    Exit status: 0 captured, 1 the server was unreachable at the end, 2 misuse or nothing captured, 130
+    interrupted; what was captured is still written.
     """
+    from pgdrag.cli.place import stderr
+    from pgdrag.cli.server_argument import LINE_EVERY_S, duration_of, live_line, named_server
+    from pgdrag.findings.holds.distribution import distribution_json
+    from pgdrag.horizon.capture import HorizonCapture
+    from pgdrag.horizon.distribution_file import distribution_text
+    from pgdrag.units import format_duration
+
     for_s = duration_of(for_, "--for", least_s=0.1, most_s=LONGEST_S)
     every_s = duration_of(every, "--every", least_s=LEAST_EVERY_S, most_s=3600.0)
     if 2 * every_s > for_s:
         raise UsageError(
-            f"--every {every} is too seldom for --for {for_}: it takes two looks at least"
+            f"--every {every} is too long for --for {for_}: at least two samples are needed"
         )
     _refuse_place(output)
     server = named_server(dsn, "pgdrag capture horizon postgresql://me@db1/shop --for 1h")
     talk = stderr()
     capture = HorizonCapture(server, every_s=every_s, with_applications=applications)
     talk.print(
-        f"Looking at {server.name} every {format_duration(every_s)} for {format_duration(for_s)}, "
+        f"Sampling {server.name} every {format_duration(every_s)} for {format_duration(for_s)}, "
         "read-only; Ctrl-C ends it and keeps what was captured.",
         soft_wrap=True,
     )
@@ -110,7 +109,7 @@ def horizon(
 
 
 def _refuse_place(output: Path | None) -> None:
-    """Refuse a file that cannot be written before an hour is spent on what goes into it."""
+    """Refuse a file that cannot be written, before an hour is spent on its content."""
     if output is None:
         return
     if output.is_dir():
@@ -122,6 +121,9 @@ def _refuse_place(output: Path | None) -> None:
 
 
 def _write(found: HoldDistribution, output: Path) -> None:
+    from pgdrag.horizon.distribution_file import distribution_text
+    from pgdrag.servers.scratch import storage_errors
+
     with storage_errors("write", output.absolute().parent):
         whole = output.with_name(f".{output.name}.new")
         whole.write_text(distribution_text(found), encoding="utf-8")
@@ -129,7 +131,7 @@ def _write(found: HoldDistribution, output: Path) -> None:
 
 
 def _keeping(listen: Listener, capture: HorizonCapture, output: Path | None) -> Listener:
-    """Return a listener that writes what there is, each minute; seldom, where that takes long."""
+    """Return a listener that writes what was captured each minute, less often if writing is slow."""
     written_s, pause_s = time.monotonic(), _KEEP_EVERY_S
 
     def heard(progress: CaptureProgress) -> None:
@@ -150,9 +152,12 @@ def _is_blind(progress: CaptureProgress) -> bool:
 
 def progress_words(progress: CaptureProgress, for_s: float) -> str:
     """Return `5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen`."""
+    from pgdrag.cli.server_argument import time_words
+    from pgdrag.english import counted
+
     text = f"{time_words(progress.elapsed_s, for_s)}: "
     if progress.holding is None:
-        return f"{text}the server is out of sight, trying again ({progress.trouble})"
+        return f"{text}the server is unreachable, retrying ({progress.trouble})"
     oldest = (
         f", the oldest {counted(progress.oldest, 'transaction')} old" if progress.holding else ""
     )

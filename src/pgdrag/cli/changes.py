@@ -1,4 +1,4 @@
-"""`pgdrag ablate`, `bisect` and `screen`: which of many changes do it?"""
+"""`pgdrag ablate`, `bisect` and `screen`: which of many changes matter?"""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.cli.asking import asking, share_of
 from pgdrag.cli.compare import ARM_HELP
-from pgdrag.cli.running import exit_status
-from pgdrag.cli.study_options import StudyOptions, with_study_options
-from pgdrag.experiment.questions import over_changes
+from pgdrag.cli.options import StudyOptions, with_study_options
 
-_TARGET_HELP = ARM_HELP.replace('or "default"', "or an experiment's name for its last rung")
+_TARGET_HELP = ARM_HELP.replace('or "default"', "or an experiment (its last rung)")
 Against = Annotated[
     str,
-    typer.Option("--against", metavar="BASE", help="What it is compared with, written alike"),
+    typer.Option("--against", metavar="BASE", help="Arm to compare with (same syntax)"),
 ]
 MaxTrials = Annotated[
     int | None,
-    typer.Option("--max-trials", metavar="N", min=1, help="Run no more trials than this"),
+    typer.Option(
+        "--max-trials", metavar="N", min=1, help="Maximum number of trials (default: the design's)"
+    ),
 ]
 
 
@@ -30,17 +29,20 @@ def ablate(
     options: StudyOptions,
     against: Against = "default",
     threshold: Annotated[
-        str, typer.Option(metavar="SHARE", help="Smallest slowdown or speedup worth a name")
+        str, typer.Option(metavar="SHARE", help="Smallest slowdown or speedup to report")
     ] = "5%",
     precision: Annotated[
         str,
-        typer.Option(
-            metavar="SHARE", help="Run trials until each share is known to this part of the whole"
-        ),
+        typer.Option(metavar="SHARE", help="Target precision of each setting's share"),
     ] = "5%",
     max_trials: MaxTrials = None,
 ) -> int:
-    """Tell what each setting of a configuration does: alone, in company, and its share of the whole."""
+    """Measure what each setting of a configuration contributes.
+
+    Shows the effect of each setting alone, together with the others, and its share of the whole.
+    """
+    from pgdrag.cli.asking import share_of
+
     parameters: dict[str, object] = {
         "threshold": share_of(threshold, "--threshold"),
         "share_precision": share_of(precision, "--precision"),
@@ -55,16 +57,23 @@ def ablate(
 @with_study_options
 def bisect(
     good: Annotated[str, typer.Argument(metavar="GOOD", help=ARM_HELP)],
-    bad: Annotated[
-        str, typer.Argument(metavar="BAD", help="The slow or broken one, written alike")
-    ],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="The slow or broken arm (same syntax)")],
     options: StudyOptions,
     share: Annotated[
-        str, typer.Option(metavar="SHARE", help="The set has to keep this part of the log slowdown")
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the slowdown, on the log scale, that the set must explain",
+        ),
     ] = "90%",
     max_trials: MaxTrials = None,
 ) -> int:
-    """Find a smallest set of settings that makes GOOD as slow, or as broken, as BAD."""
+    """Find the few settings that make GOOD as slow as BAD.
+
+    If BAD breaks the server, find those that break it. The set is minimal: each setting is needed.
+    """
+    from pgdrag.cli.asking import share_of
+
     parameters: dict[str, object] = {"share": share_of(share, "--share"), "groups": {}}
     if max_trials is not None:
         parameters["max_trials"] = max_trials
@@ -78,8 +87,8 @@ def screen(
     options: StudyOptions,
     against: Against = "default",
 ) -> int:
-    """Look cheaply at many settings at once: which of them have an effect of their own at all?"""
-    question = "Which of the settings of {target} have an effect of their own upon {reference}?"
+    """Screen many settings for main effects in few trials."""
+    question = "Which of the settings of {target} have a main effect on {reference}?"
     return _run("screen", against, conf, options, {}, question)
 
 
@@ -93,9 +102,14 @@ def _run(
     *,
     is_seeded: bool = False,
 ) -> int:
+    from pgdrag.cli.asking import asking
+    from pgdrag.cli.conditions import conditions
+    from pgdrag.cli.running import exit_status
+    from pgdrag.experiment.questions import over_changes
+
     with asking(options) as place:
         (before, after), problems = place.arms(reference, target)
-        under = options.conditions([before, after])
+        under = conditions(options, [before, after])
         seed = {"seed": place.seed} if is_seeded else {}
         study = over_changes(
             design,

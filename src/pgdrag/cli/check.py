@@ -1,52 +1,54 @@
-"""`pgdrag check`: would this experiment run here? Nothing is run on a dataset."""
+"""`pgdrag check`: would this experiment run here? No dataset is loaded."""
 
 from __future__ import annotations
 
 import dataclasses
 import json as json_module
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from pgdrag.cli.place import AllowChange, Postgres, open_scratch
-from pgdrag.cli.progress import count_words
+from pgdrag.cli.options import AllowChange, ExperimentName, Json, Postgres
 from pgdrag.errors import UsageError
-from pgdrag.experiment import experiment_schema, load_experiment
-from pgdrag.experiment.preflight import Checked, check_experiment, first_mistake
-from pgdrag.provision import look_here
-from pgdrag.servers.binaries import find_binaries
-from pgdrag.servers.settings import version_text
-from pgdrag.units import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgdrag.experiment.preflight import Checked
 
 PIPE_WIDTH = 140
 
 
 def check(
-    experiment: Annotated[
-        str | None,
-        typer.Argument(help='A shipped experiment by name (see "pgdrag list"), or a file'),
-    ] = None,
+    experiment: ExperimentName = "",
     scale: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Check this scale only (default: all)")
+        str | None, typer.Option(metavar="NAME", help="Check only this scale (default: all)")
     ] = None,
     postgres: Postgres = None,
     allow_change: AllowChange = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+    json: Json = False,
     schema: Annotated[
         bool,
         typer.Option("--schema", help="Print the JSON Schema of experiment files, for editors"),
     ] = False,
 ) -> None:
-    """Check an experiment file and its levels against a server, without running it."""
+    """Check an experiment and its levels without running it.
+
+    A server is started to ask it about settings; no dataset is loaded.
+    """
+    from pgdrag.cli.place import open_scratch
+    from pgdrag.experiment import load_experiment
+    from pgdrag.experiment.preflight import check_experiment, first_mistake
+    from pgdrag.provision import look_here
+    from pgdrag.servers.binaries import find_binaries
+
     if schema:
         print(schema_text(), end="")
         return
-    if experiment is None:
+    if not experiment:
         raise UsageError(
-            "which experiment is to be checked?", hint='Name a file, or one of "pgdrag list".'
+            "no experiment was named", hint='Name a file, or an experiment of "pgdrag list".'
         )
     loaded = load_experiment(experiment)
     scales = [scale] if scale else list(loaded.scales)
@@ -64,11 +66,17 @@ def check(
 
 
 def schema_text() -> str:
-    """Return the JSON Schema of experiment files, as it is printed and kept."""
+    """Return the JSON Schema of experiment files as it is printed and kept in docs/."""
+    from pgdrag.experiment import experiment_schema
+
     return json_module.dumps(experiment_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _print(checked: Checked) -> None:
+    from rich.console import Console
+
+    from pgdrag.servers.settings import version_text
+
     out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     name, title = checked.experiment, checked.title
     out.print(name if title == name else f"{name}: {title}", markup=False, style="bold")
@@ -77,7 +85,7 @@ def _print(checked: Checked) -> None:
     out.print(_levels_table(checked))
     for heading, sentences in (
         ("Problems", [f"line {x.line}: {x.message}. {x.hint}".strip() for x in checked.problems]),
-        ("Mended in pasted text", checked.mends),
+        ("Corrected in pasted text", checked.mends),
         ("Notes", checked.notes),
     ):
         if sentences:
@@ -89,7 +97,9 @@ def _print(checked: Checked) -> None:
 
 
 def _levels_table(checked: Checked) -> Table:
-    table = _table("line", "factor", "level", "as the server has it", "takes", "default", "verdict")
+    table = _table(
+        "line", "factor", "level", "value on the server", "applied by", "default", "verdict"
+    )
     for x in checked.levels:
         style = {"mistake": "red", "untestable here": "yellow"}.get(x.verdict)
         table.add_row(
@@ -106,7 +116,10 @@ def _levels_table(checked: Checked) -> Table:
 
 
 def _scales_table(checked: Checked) -> Table:
-    table = _table("scale", "trials", "their load: at least", "at most", "disk")
+    from pgdrag.cli.progress import count_words
+    from pgdrag.units import format_bytes, format_duration
+
+    table = _table("scale", "trials", "load time: least", "most", "disk")
     for x in checked.scales:
         table.add_row(
             x.name,
@@ -119,6 +132,8 @@ def _scales_table(checked: Checked) -> Table:
 
 
 def _table(*columns: str) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

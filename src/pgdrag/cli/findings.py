@@ -1,4 +1,4 @@
-"""What did a run find, and what does the journal know of the machine that it was made on?"""
+"""What did a run find, and what do the collectors cost on its machine?"""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pgdrag.model import RunRecord
 
 
 def findings_of(run: RunRecord, journal: Journal) -> Findings:
-    """Return a run's findings, with what the collectors were measured to cost on its machine."""
+    """Return a run's findings, with the measured cost of the collectors on its machine."""
     return replace(find(run), instrument=_instrument_cost(run, journal))
 
 
 def _instrument_cost(run: RunRecord, journal: Journal) -> InstrumentCost | None:
-    """Return the newest measurement under the run's own conditions; where there is none, the newest."""
+    """Return the newest measurement under the run's own conditions, or else the newest of all."""
     newest = None
     for cost in _measured(run, journal):
         if cost.is_alike:

@@ -1,4 +1,4 @@
-"""`pgdrag horizon show` and `hold`: who holds a server's horizon back, and how a test system's is held."""
+"""`pgdrag horizon show` and `hold`: who holds back a server's horizon, and hold a test system's."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ import json as json_module
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from pgdrag.cli.driving import require_consent
-from pgdrag.cli.place import put_back_leftovers, stderr, stdout
-from pgdrag.cli.server_argument import Dsn, duration_of, live_line, named_server, time_words
+from pgdrag.cli.options import Consent, Dsn, Json
 from pgdrag.english import counted
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, ServerError
-from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
-from pgdrag.horizon.standing import DeadRows, HorizonState, Standing, horizon_state
+from pgdrag.errors import (
+    EXIT_DONE,
+    EXIT_FAILED_CHECK,
+    EXIT_INTERRUPTED,
+    ServerError,
+    UsageError,
+)
 from pgdrag.units import format_bytes, format_duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgdrag.horizon.holding import HoldProgress
+    from pgdrag.horizon.standing import DeadRows, HorizonState, Standing
 
 LONGEST_S = 86_400.0
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
-    help="See who holds a server's horizon back, or hold that of a test system.",
+    help="Show who holds back a server's xmin horizon, or hold it.",
 )
-
-
-class Kind(StrEnum):
-    """What holds, where no cluster of pgdrag's own is needed."""
-
-    TRANSACTION = "transaction"
-    SNAPSHOT = "snapshot"
-    CURSOR = "cursor"
-    PREPARED = "prepared"
 
 
 @app.command("show")
 def show(
     dsn: Dsn = None,
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON on stdout")] = False,
+    json: Json = False,
 ) -> int:
-    """Show who holds the horizon back, for how long, what it costs, and which statement would end it.
+    """Show who holds back the horizon.
 
-    Nothing is ended or changed.
+    Shows for how long, what it costs, and which statement would end it. Nothing is ended or changed.
     """
+    from pgdrag.cli.place import stdout
+    from pgdrag.cli.server_argument import named_server
+    from pgdrag.horizon.standing import horizon_state
+
     state = horizon_state(named_server(dsn, "pgdrag horizon show postgresql://me@db1/shop"))
     if json:
         print(json_module.dumps(asdict(state), indent=2))
@@ -63,22 +64,37 @@ def show(
 def hold(
     dsn: Dsn = None,
     for_: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Hold for so long: 30s, 10min")
+        str, typer.Option("--for", metavar="TIME", help="How long to hold the horizon: 30s, 10min")
     ] = "10min",
-    kind: Annotated[Kind, typer.Option("--kind", help="What holds")] = Kind.TRANSACTION,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Hold even if the server looks as if others depend on it"),
-    ] = False,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="HOLDER",
+            help="Kind of holder, such as transaction, snapshot, cursor or prepared",
+        ),
+    ] = "transaction",
+    yes: Consent = False,
 ) -> int:
-    """Hold the horizon of a test system for a while, as a forgotten transaction would, and let it go.
+    """Hold the horizon of a test system, as a forgotten transaction does.
 
-    Ctrl-C lets go at once. The session is named in pg_stat_activity; should pgdrag be killed or hang, it ends
-    with it, or 2 s after its time at the latest, by the server. A prepared transaction outlives pgdrag: it is
-    noted in the undo journal first, and rolled back by the next pgdrag or by `pgdrag restore`.
+    Ctrl-C releases it at once. The session has a name in pg_stat_activity. If pgdrag is killed or hangs,
+    the session ends with it, or the server ends it 2 s after its time. A prepared transaction outlives
+    pgdrag: it is written to the undo journal first, and rolled back by the next pgdrag or by
+    `pgdrag restore`.
 
-    Exit status: 0 held to the end, 1 somebody else ended it before, 2 misuse or error, 130 interrupted.
+    Exit status: 0 held to the end, 1 someone else ended it early, 2 misuse or error, 130 interrupted.
     """
+    from pgdrag.cli.driving import require_consent
+    from pgdrag.cli.place import put_back_leftovers, stderr
+    from pgdrag.cli.server_argument import duration_of, live_line, named_server, time_words
+    from pgdrag.horizon.holders import all_holders
+    from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
+
+    holders = {name: x for name, x in all_holders().items() if not x.needs_cluster}
+    if kind not in holders:
+        raise UsageError(
+            f'cannot hold the horizon by "{kind}"', hint=f"Holders: {', '.join(sorted(holders))}."
+        )
     for_s = duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
     talk = stderr()
     for sentence in put_back_leftovers():
@@ -100,13 +116,13 @@ def hold(
     try:
         with (
             live_line(talk, words) as listen,
-            holding(server, kind.value, for_s, name=name) as held,
+            holding(server, kind, for_s, name=name) as held,
         ):
             began_s = time.monotonic()
-            known_as = "" if kind is Kind.PREPARED else f', as "{name}"'
+            known_as = f', as "{name}"' if holders[kind].is_bounded_by_session else ""
             talk.print(
                 f"{held.who} holds the horizon of {server.name} for {format_duration(for_s)}{known_as}; "
-                "Ctrl-C lets go.",
+                "Ctrl-C releases it.",
                 soft_wrap=True,
             )
             try:
@@ -118,13 +134,13 @@ def hold(
     if trouble:
         talk.print(trouble, style="red", soft_wrap=True)
     held_for = format_duration(round(time.monotonic() - began_s, 1))
-    talk.print(f"Let go after {held_for}: {_words(latest)}.", soft_wrap=True)
+    talk.print(f"Released after {held_for}: {_words(latest)}.", soft_wrap=True)
     return status
 
 
 def _words(progress: HoldProgress) -> str:
     if progress.age is None:
-        return "the server did not say how old it was"
+        return "its age is unknown"
     dead = progress.dead_rows or 0
     return f"{counted(progress.age, 'transaction')} old, {dead:,} dead row versions in the database"
 
@@ -133,9 +149,9 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
     yield f"{state.server}, PostgreSQL {state.version}{', a standby' if state.is_standby else ''}"
     here = [x for x in state.holders if x.is_here]
     elsewhere = [x for x in state.holders if not x.is_here]
-    yield _table(here) if here else "Nobody holds the horizon back."
+    yield _table(here) if here else "Nothing holds back the horizon."
     if elsewhere:
-        yield "Not this database's rows, but those of others or the system catalogs:"
+        yield "These hold back only other databases or the system catalogs:"
         yield _table(elsewhere)
     for holder in state.holders:
         yield f"To end {_name(holder)}: {holder.ended_by or '(not from here)'}"
@@ -144,20 +160,20 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
     if state.is_standby:
         yield _STANDBY[state.has_feedback]
     yield (
-        f"{state.dead:,} dead row versions, about {format_bytes(state.dead_bytes)} by estimate; no vacuum "
-        "removes those that died after the oldest holder began"
+        f"{state.dead:,} dead row versions, an estimated {format_bytes(state.dead_bytes)}; vacuum cannot "
+        "remove those that died after the oldest holder began"
     )
     yield from (f"  {_dead_words(table)}" for table in state.tables)
     yield (
-        f"Wraparound: the oldest transaction that is not frozen is {counted(state.frozen_age, 'transaction')} old; from "
-        f"{state.freeze_max_age:,} on vacuums are forced, and after {state.left_until_stop:,} more none begins."
+        f"Wraparound: the oldest unfrozen transaction is {counted(state.frozen_age, 'transaction')} old; vacuum is "
+        f"forced at {state.freeze_max_age:,}, and no transaction can begin after {state.left_until_stop:,} more."
     )
     yield from state.cannot_see
 
 
 _STANDBY = {
-    True: "hot_standby_feedback is on here: who holds here holds the primary's horizon back, too.",
-    False: "hot_standby_feedback is off here: the primary waits for nobody here; replay does, or ends them.",
+    True: "hot_standby_feedback is on: holders here also hold back the primary's horizon.",
+    False: "hot_standby_feedback is off: holders here do not affect the primary; replay waits for them or cancels them.",
 }
 
 
@@ -168,8 +184,11 @@ def _dead_words(table: DeadRows) -> str:
 
 
 def _table(holders: list[Standing]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("holder", "database", "transactions", "held for", "what it does"):
+    for column in ("holder", "database", "transactions", "held for", "activity"):
         table.add_column(column, justify="right" if column == "transactions" else "left")
     for x in holders:
         age = f"{x.age:,}" if x.age is not None else f"{x.catalog_age or 0:,} (catalogs)"

@@ -1,4 +1,4 @@
-"""`pgdrag list`: what can be run, and what an experiment file can name."""
+"""`pgdrag list`: what can run, and what can an experiment file name?"""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import json as json_module
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from pgdrag.collectors import all_collectors, all_observations
-from pgdrag.designs import all_designs
-from pgdrag.experiment import Experiment, shipped_experiments
-from pgdrag.factors import all_factors
-from pgdrag.findings.mechanisms.catalogue import CATALOGUE, Mechanism
-from pgdrag.horizon.holders import all_holders
-from pgdrag.report.sections import all_sections
-from pgdrag.workloads import all_workloads
+from pgdrag.cli.options import Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from pgdrag.experiment import Experiment
+    from pgdrag.findings.mechanisms.catalogue import Mechanism
 
 PIPE_WIDTH = 140
 
@@ -36,7 +34,7 @@ class ShippedExperiment:
 
 @dataclass(frozen=True)
 class ListedObservation:
-    """One thing that a collector can see; `name` is what an experiment file's `expects` says."""
+    """One observation of a collector; `name` is what an experiment file's `expects` uses."""
 
     collector: str
     name: str
@@ -46,7 +44,7 @@ class ListedObservation:
 
 @dataclass(frozen=True)
 class ListedMechanism:
-    """One way to become slower; `signs` are the observations, and what is wanted of all of them."""
+    """One way to become slower; `signs` are the observations and what each must show."""
 
     name: str
     summary: str
@@ -55,7 +53,7 @@ class ListedMechanism:
 
 @dataclass(frozen=True)
 class Listing:
-    """What there is: the shipped experiments, and the summary of each registered thing by name."""
+    """The shipped experiments, and the summary of every registered plug-in by name."""
 
     experiments: tuple[ShippedExperiment, ...]
     workloads: Mapping[str, str]
@@ -70,15 +68,15 @@ class Listing:
 
 def list_(
     observations: Annotated[
-        bool, typer.Option("--observations", help="List what collectors can observe, for `expects`")
+        bool, typer.Option("--observations", help="List what collectors can observe, with units")
     ] = False,
     mechanisms: Annotated[
         bool,
-        typer.Option("--mechanisms", help="List what can slow a server down, and what that moves"),
+        typer.Option("--mechanisms", help="List mechanisms of slowdown and their signs"),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+    json: Json = False,
 ) -> None:
-    """List the shipped experiments, and all workloads, factors, holders, designs, collectors and sections."""
+    """List experiments, workloads, factors, collectors and more."""
     listing = make_listing()
     if json:
         print(json_module.dumps(asdict(listing), indent=2, ensure_ascii=False))
@@ -93,6 +91,15 @@ def list_(
 
 def make_listing() -> Listing:
     """Return what this installation has."""
+    from pgdrag.collectors import all_collectors, all_observations
+    from pgdrag.designs import all_designs
+    from pgdrag.experiment import shipped_experiments
+    from pgdrag.factors import all_factors
+    from pgdrag.findings.mechanisms.catalogue import CATALOGUE
+    from pgdrag.horizon.holders import all_holders
+    from pgdrag.report.sections import all_sections
+    from pgdrag.workloads import all_workloads
+
     return Listing(
         experiments=tuple(_experiment(x) for x in shipped_experiments().values()),
         workloads=_summaries(all_workloads()),
@@ -131,7 +138,7 @@ def _print(listing: Listing) -> None:
     for experiment in listing.experiments:
         out.print(f"  {experiment.name}: {experiment.title}", markup=False)
         out.print(f"    {experiment.question}", markup=False)
-        out.print(_table(experiment.scales, indent=4))
+        out.print(_summary_table(experiment.scales, indent=4))
     for heading, summaries in (
         ("Workloads ([workload] kind)", listing.workloads),
         ("Designs ([design] kind)", listing.designs),
@@ -141,14 +148,11 @@ def _print(listing: Listing) -> None:
         ("Report sections", listing.sections),
     ):
         out.print(f"\n{heading}", style="bold", markup=False)
-        out.print(_table(summaries, indent=2))
+        out.print(_summary_table(summaries, indent=2))
 
 
 def _print_observations(observations: Sequence[ListedObservation]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("Collector", "Observation", "Unit"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("What it is", overflow="fold")
+    table = _table(("Collector", "Observation", "Unit"), ("Description",))
     before = ""
     for one in observations:
         collector = one.collector if one.collector != before else ""
@@ -158,10 +162,7 @@ def _print_observations(observations: Sequence[ListedObservation]) -> None:
 
 
 def _print_mechanisms(mechanisms: Sequence[ListedMechanism]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("Mechanism", no_wrap=True)
-    table.add_column("What happens", overflow="fold")
-    table.add_column("What must be seen", overflow="fold")
+    table = _table(("Mechanism",), ("Description", "Signs"))
     for one in mechanisms:
         signs = ", ".join(f"{name} {wanted}" for name, wanted in one.signs.items())
         table.add_row(one.name, one.summary, signs)
@@ -169,14 +170,25 @@ def _print_mechanisms(mechanisms: Sequence[ListedMechanism]) -> None:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
-def _table(summaries: Mapping[str, str], *, indent: int) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(width=indent - 2)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _table(whole: Sequence[str], folded: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=any(whole), padding=(0, 2, 0, 0))
+    for heading in whole:
+        table.add_column(heading, no_wrap=True)
+    for heading in folded:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _summary_table(summaries: Mapping[str, str], *, indent: int) -> Table:
+    table = _table(("", ""), ("",))
+    table.columns[0].width = indent - 2
     for name, summary in summaries.items():
         table.add_row("", name, summary)
     return table

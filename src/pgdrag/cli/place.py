@@ -1,13 +1,11 @@
-"""What do all commands share: options, where they print, where what outlives them is kept?"""
+"""Where do commands print, and where is what outlives them kept?"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from pgdrag.host.undo import UndoJournal
@@ -15,40 +13,22 @@ from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep, sweep_devices
 
-Postgres = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHICH",
-        help="An installed major version (15) or a bin directory (default: the embedded 18)",
-    ),
-]
-AllowChange = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-change",
-        metavar="NAME",
-        help="Let the experiment change this: a sysctl beyond those known to be harmless, a disk by its path, "
-        "a mount point; may be given again",
-    ),
-]
-RunName = Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')]
-
 
 def stdout() -> Console:
-    """Return where data goes. Text is text: brackets and colons in it mean nothing."""
+    """Return the console for data; brackets and colons are printed as they are."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def stderr() -> Console:
-    """Return where talk goes."""
+    """Return the console for messages."""
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def open_scratch() -> Scratch:
-    """Return the scratch directory, cleared of what dead pgdrag processes left.
+    """Return the scratch directory, without what dead pgdrag processes left there.
 
     Raises:
-        StorageError: it cannot be made or reached.
+        StorageError: it cannot be created or read.
     """
     scratch = Scratch.open()
     for sentence in clear_up(scratch):
@@ -57,9 +37,9 @@ def open_scratch() -> Scratch:
 
 
 def clear_up(scratch: Scratch) -> Iterator[str]:
-    """Clear away what dead pgdrag processes left, and say what that was as it goes.
+    """Remove what dead pgdrag processes left, and yield a sentence for each thing removed.
 
-    Their servers end first, as they would hold on to mounts and huge pages.
+    Their servers stop first, because they keep mounts and huge pages in use.
     """
     yield from sweep(scratch)
     yield from put_back_leftovers()
@@ -67,9 +47,9 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
 
 
 def put_back_leftovers() -> list[str]:
-    """Put back what dead pgdrag processes changed of this host, and say so; usually nothing.
+    """Undo what dead pgdrag processes changed on this host, and return a sentence for each change.
 
-    What somebody else changed meanwhile is left, and told of once.
+    What someone else has changed since is left alone, and mentioned once.
     """
     journal = UndoJournal.with_leftovers()
     if journal is None:
@@ -88,5 +68,5 @@ def open_journal() -> Journal:
 
 
 def report_path(run_id: str) -> Path:
-    """Return where a run's HTML report goes unless another place is named."""
+    """Return where a run's HTML report is written by default."""
     return home_directory() / "reports" / f"{run_id}.html"

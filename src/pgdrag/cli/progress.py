@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: phase, rung, throughput so far, time left; on stderr."""
+"""What does a run show while it runs? Phase, rung, throughput so far and time left, on stderr."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pgdrag.model.events import (
 )
 from pgdrag.units import format_duration, format_rate
 
-# What a trial takes beside its windows until some have been timed: restore, start, collect, remove.
+# Assumed overhead of a trial until some have been timed: restore, start, collect, remove.
 OVERHEAD_S = 8.0
 
 
 @contextmanager
 def showing_progress(console: Console) -> Iterator[Listener]:
-    """Show a run's events: live on a terminal, a line an event of weight elsewhere."""
+    """Show a run's events: live on a terminal, otherwise a line for each important event."""
     view = _View(console)
     if not console.is_terminal:
         yield view.listen
@@ -45,7 +45,7 @@ def showing_progress(console: Console) -> Iterator[Listener]:
 
 
 class _View:
-    """The state of what is shown; rich asks for it by `__rich__` as often as it likes."""
+    """The state of the display; rich calls `__rich__` whenever it redraws."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -70,8 +70,8 @@ class _View:
             case BudgetSpent(spent_s, trial):
                 spent = format_duration(round(spent_s))
                 self.console.print(
-                    f"The time is used up ({spent}), and trial {trial.number} is not run. As much again: "
-                    f'"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"'
+                    f"The time budget is used up ({spent}); trial {trial.number} is not run. To double it: "
+                    f"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"
                 )
             case TrialStarted(trial):
                 self.trial, self.trial_began_s = trial, time.monotonic()
@@ -101,7 +101,7 @@ class _View:
         study = event.study
         self.study = study
         self.rungs = {rung.name: rung for rung in study.rungs}
-        again = f", {event.finished} trials done before" if event.finished else ""
+        again = f", {event.finished} trials already done" if event.finished else ""
         self.console.print(f"{study.title}: {study.question}", style="bold")
         self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
 
@@ -119,7 +119,7 @@ class _View:
             self._say(f"{self.trials} trials, {self._left()}")
 
     def _later_s(self, event: BlockPlanned) -> tuple[float, float]:
-        """Return what the trials of later blocks take at least and at most, without their overheads."""
+        """Return the shortest and longest load time of later blocks, without overhead."""
         assert self.study is not None, "a run begins before its trials are planned"
         least_s, most_s = self.study.load_s(event.forecast)
         loads = [trial.load for trial in event.trials]
@@ -135,14 +135,14 @@ class _View:
         if result.outcome is not Outcome.UNTESTABLE:
             self.overheads_s.append(max(0.0, seconds - load.warm_up_s - window_s))
         self.console.print(
-            f"{result.trial.number:>3}/{self.trials} {self._label(result.trial):<34} {_came_of(result)}"
+            f"{result.trial.number:>3}/{self.trials} {self._label(result.trial):<34} {_outcome_words(result)}"
         )
         if not self.console.is_terminal and self.waiting:
             self._say(f"        {self._left()}")
         self.trial = None
 
     def _say(self, text: str) -> None:
-        # On a terminal the live lines show it.
+        # On a terminal the live display shows it.
         if not self.console.is_terminal:
             self.console.print(text)
 
@@ -154,7 +154,7 @@ class _View:
     def _label(self, trial: Trial) -> str:
         rung = self.rungs.get(trial.treatment.name)
         name = trial.treatment.name if rung is None else f"{rung.name} {rung.title}"
-        return name if trial.replicate == 1 else f"{name} (again, {trial.replicate})"
+        return name if trial.replicate == 1 else f"{name} (replicate {trial.replicate})"
 
     def _bar(self, elapsed_s: float) -> ProgressBar:
         if self.progress is not None:
@@ -181,11 +181,11 @@ class _View:
             seen = self.throughput
             text += f" · {format_rate(seen.mean_per_s)} so far · {seen.committed:,} committed"
             if self.phase.expected_s and seen.elapsed_s > self.phase.expected_s + 1:
-                text += " · few commits: the window goes on"
+                text += " · few commits: window extended"
         return text
 
     def _left(self) -> str:
-        """Return how long the run will still take: at least, and if every window is extended."""
+        """Return the time left: at least, and at most if every window is extended."""
         trials = [*self.waiting, *([self.trial] if self.trial else [])]
         if not trials:
             return ""
@@ -200,11 +200,11 @@ class _View:
 
 
 def count_words(fewest: int, most: int) -> str:
-    """Return a number of trials in words: "12", or "12-40" where it depends on what they show."""
+    """Return a number of trials: "12", or "12-40" if it depends on the results."""
     return f"{fewest}" if fewest >= most else f"{fewest}-{most}"
 
 
-def _came_of(result: Result) -> str:
+def _outcome_words(result: Result) -> str:
     if result.measurement is None or result.outcome is not Outcome.MEASURED:
         return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
     total = result.measurement.total.committed

@@ -1,34 +1,39 @@
-"""`pgdrag restore`: put back what dead pgdrag processes changed of the operating system."""
+"""`pgdrag restore`: undo what dead pgdrag processes changed on this host."""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.place import stdout
+from pgdrag.cli.options import Json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
-from pgdrag.host.undo import Noted, PutBack, UndoJournal, undo_directory
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.sweep import sweep, sweep_devices
+
+if TYPE_CHECKING:
+    from pgdrag.host.undo import Noted, PutBack
 
 
 def restore(
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Put back what somebody else changed meanwhile, too"),
+        typer.Option("--overwrite", help="Also restore values that someone else has changed since"),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+    json: Json = False,
 ) -> int:
-    """Put back what dead pgdrag processes changed of the operating system, the newest change first.
+    """Undo what dead pgdrag processes changed on this host.
 
-    A transaction that they had prepared on a server, to hold its horizon, is rolled back.
+    Changes to the operating system are undone newest first. A transaction that pgdrag prepared on a
+    server to hold its horizon is rolled back.
 
-    Exit status: 0 all is as it was, 1 something is left: somebody else changed it meanwhile, or it could
-    not be put back, 2 another pgdrag is changing this machine now.
+    Exit status: 0 everything is restored, 1 something is left, because someone else has changed it since
+    or it could not be restored, 2 another pgdrag is changing this machine now.
     """
+    from pgdrag.host.undo import UndoJournal
+    from pgdrag.servers.scratch import Scratch
+    from pgdrag.servers.sweep import sweep, sweep_devices
+
     journal = UndoJournal.open() if _has_leftovers() else None
     # Before the journal: a server that still runs would keep mounts and huge pages in use.
     for sentence in sweep(Scratch.open()):
@@ -38,7 +43,7 @@ def restore(
         return EXIT_DONE
     steps = list(reversed(journal.steps()))
     results = journal.put_back_all(overwrite=overwrite)
-    journal.take_warnings()  # which are told here
+    journal.take_warnings()  # printed below instead
     for sentence in sweep_devices(Scratch.open()):
         print(sentence, file=sys.stderr)
     _print(list(zip(steps, results, strict=True)), journal.unreadable(), json=json)
@@ -47,12 +52,14 @@ def restore(
 
 
 def _has_leftovers() -> bool:
+    from pgdrag.host.undo import UndoJournal, undo_directory
+
     try:
         return UndoJournal.has_leftovers()
     except PermissionError:
         raise StorageError(
             f'could not read the undo journal in "{undo_directory()}": permission denied',
-            hint="Run it as the user who ran the experiment, which is root.",
+            hint="Run pgdrag restore as the user who ran the experiment, root.",
         ) from None
 
 
@@ -70,6 +77,8 @@ def _print(done: list[tuple[Noted, PutBack]], unreadable: list[str], *, json: bo
         text = json_module.dumps({"changes": found, "unreadable": unreadable}, indent=2)
         print(text)
         return
+    from pgdrag.cli.place import stdout
+
     sentences = [result.sentence for _, result in done] + unreadable
-    for sentence in sentences or ["Nothing is left to put back."]:
+    for sentence in sentences or ["Nothing to restore."]:
         stdout().print(sentence, soft_wrap=True)

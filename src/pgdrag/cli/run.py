@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-import pgdrag
-from pgdrag.cli.place import AllowChange, Postgres, RunName, open_journal, open_scratch, stderr
-from pgdrag.cli.running import (
+from pgdrag.cli.options import (
+    AllowChange,
+    ExperimentName,
     Html,
     Json,
-    begin_and_report,
-    exit_status,
-    refuse_directory,
-    report_run,
-    run_and_report,
+    Postgres,
+    Profile,
+    RunName,
+    Scale,
+    Seed,
 )
-from pgdrag.cli.study_options import PROFILE_HELP
 from pgdrag.errors import UsageError
-from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
-from pgdrag.experiment.preflight import check_experiment, first_mistake
-from pgdrag.experiment.questions import PROFILED
-from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.journal import Journal
-from pgdrag.lab import took_s
-from pgdrag.model import RunRecord, Study
-from pgdrag.servers.binaries import find_binaries
-from pgdrag.trial import ServerTrialRunner
-from pgdrag.units import format_duration, parse_seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pgdrag.experiment import Experiment
+    from pgdrag.journal import Journal
+    from pgdrag.model import RunRecord, Study
+    from pgdrag.trial import ServerTrialRunner
 
 
 def run(
-    experiment: Annotated[
-        str, typer.Argument(help='A shipped experiment by name (see "pgdrag list"), or a file')
-    ],
-    scale: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Which of the experiment's scales (default: its first)"),
-    ] = None,
+    experiment: ExperimentName,
+    scale: Scale = None,
     postgres: Postgres = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=2**62, help="Seed of order and transactions (default: drawn, and shown)"
-        ),
-    ] = None,
+    seed: Seed = None,
     replicates: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Run each treatment this often (default: the scale's)"),
+        typer.Option(
+            metavar="N", min=1, max=1000, help="Trials of each treatment (default: the scale's)"
+        ),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help=PROFILE_HELP)] = False,
+    profile: Profile = False,
     allow_change: AllowChange = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
-    """Run an experiment and report what it found."""
+    """Run an experiment and report the result."""
+    from pgdrag.cli.place import open_scratch, stderr
+    from pgdrag.cli.running import begin_and_report, exit_status, refuse_directory
+    from pgdrag.experiment import load_experiment
+    from pgdrag.experiment.questions import PROFILED
+    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.servers.binaries import find_binaries
+    from pgdrag.trial import ServerTrialRunner
+
     refuse_directory(html)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
@@ -77,17 +73,22 @@ def resume(
     run: RunName,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help="Give it so much time in all, what it took before included"
-        ),
+        typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
-    """Go on with a run that was interrupted, killed or stopped by an error.
+    """Resume a run that was interrupted, killed or stopped.
 
-    Finished trials are kept; the one that was cut off, and invalid ones, are run again.
+    Finished trials are kept. The interrupted one and invalid ones run again.
     """
+    from pgdrag.cli.place import open_journal, open_scratch, stderr
+    from pgdrag.cli.running import exit_status, refuse_directory, report_run, run_and_report
+    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.servers.binaries import find_binaries
+    from pgdrag.trial import ServerTrialRunner
+    from pgdrag.units import parse_seconds
+
     refuse_directory(html)
     journal = open_journal()
     run_id = journal.find(run)
@@ -108,7 +109,9 @@ def resume(
 def _refuse_mistakes(
     experiment: Experiment, study: Study, bench: ServerTrialRunner, talk: Console
 ) -> None:
-    """Refuse an experiment that nobody could run; say what only this server lacks."""
+    """Refuse an experiment with mistakes; print what is untestable on this server."""
+    from pgdrag.experiment.preflight import check_experiment, first_mistake
+
     free_bytes = bench.scratch.free_bytes()
     checked = check_experiment(experiment, [study], bench.here, free_bytes=free_bytes)
     mistake = first_mistake(checked)
@@ -117,15 +120,18 @@ def _refuse_mistakes(
     for problem in checked.problems:
         talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
     for mend in checked.mends:
-        talk.print(f"Mended: {mend}")
+        talk.print(f"Corrected: {mend}")
 
 
 def _set_budget(journal: Journal, run_id: str, budget_s: float) -> None:
+    from pgdrag.lab import took_s
+    from pgdrag.units import format_duration
+
     spent_s = sum(took_s(result) for result in journal.valid_results(run_id).values())
     if budget_s <= spent_s:
         raise UsageError(
-            f"run {run_id} has taken {format_duration(spent_s)} already",
-            hint=f"--budget {format_duration(budget_s)} includes that: give it more in all.",
+            f"run {run_id} has already taken {format_duration(spent_s)}",
+            hint="--budget is the total, including that time; give a larger one.",
         )
     journal.set_budget(run_id, budget_s)
 
@@ -136,7 +142,9 @@ def _is_complete(journal: Journal, run_id: str) -> bool:
 
 
 def _refuse_another_place(run: RunRecord, bench: ServerTrialRunner) -> None:
-    """Refuse to go on with a run where its trials could not be compared with each other."""
+    """Refuse to resume a run under conditions that make its trials incomparable."""
+    import pgdrag
+
     here = bench.host(run.study)
     for what, then, now in (
         ("pgdrag", run.pgdrag_version, pgdrag.__version__),
@@ -149,13 +157,15 @@ def _refuse_another_place(run: RunRecord, bench: ServerTrialRunner) -> None:
     ):
         if then != now:
             raise UsageError(
-                f"cannot go on with run {run.run_id}: {what} is {now}, not {then}",
+                f"cannot resume run {run.run_id}: {what} is {now}, not {then}",
                 detail="Its trials could not be compared with each other.",
                 hint=_again(run.study),
             )
 
 
 def _again(study: Study) -> str:
+    from pgdrag.experiment import shipped_experiments
+
     if study.name in shipped_experiments():
         return f"Start again with: pgdrag run {study.name} --scale {study.scale}"
     return "Start a new run with the same arguments."

@@ -1,4 +1,4 @@
-"""What do all commands share that run a study: beginning it, showing how far it is, its report?"""
+"""How do commands run a study: begin it, show its progress, report it?"""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 import pgdrag
@@ -29,20 +27,11 @@ from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.scratch import storage_errors
 from pgdrag.trial import ServerTrialRunner
 
-Html = Annotated[
-    Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        help="Write the report there (default: $PGDRAG_HOME/reports/RUN.html)",
-    ),
-]
 _STATUS = {
     Gate.PASS: EXIT_DONE,
     Gate.FAIL: EXIT_FAILED_CHECK,
     Gate.INCONCLUSIVE: EXIT_INCONCLUSIVE,
 }
-Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON on stdout")]
 
 
 def begin_and_report(
@@ -54,7 +43,7 @@ def begin_and_report(
     html: Path | None,
     json: bool,
 ) -> Findings:
-    """Run a new study to its report; by default with a seed that is drawn and kept in the journal."""
+    """Run a new study and report it; by default with a random seed, kept in the journal."""
     journal = open_journal()
     run_id = journal.begin_run(
         replace(study, allowed=tuple(sorted(bench.here.allowed))),
@@ -88,7 +77,7 @@ def run_and_report(
     html: Path | None,
     json: bool,
 ) -> Findings:
-    """Run what is left of a run, and report it."""
+    """Run the remaining trials of a run, and report it."""
     with showing_progress(talk) as listen:
         record = run_experiment(run_id, bench, journal, listen)
     return report_run(record, talk, html=html, json=json)
@@ -108,17 +97,17 @@ def report_run(record: RunRecord, talk: Console, *, html: Path | None, json: boo
 
 
 def exit_status(findings: Findings) -> int:
-    """Return what a command ends with: where something was demanded, whether that holds."""
+    """Return the exit status of a command: 0, unless a gate such as --fail-if-slower says otherwise."""
     gate = findings.found.gate if isinstance(findings.found, CompareFinding) else None
     return EXIT_DONE if gate is None else _STATUS[gate]
 
 
 def refuse_directory(html: Path | None) -> None:
-    """Refuse a place for the report that cannot be, before minutes are spent on measuring."""
+    """Refuse a directory as the report's file before any time is spent on measuring."""
     if html is not None and html.is_dir():
         raise UsageError(
             f'cannot write the report to "{html}", which is a directory',
-            hint="Name a file with --html.",
+            hint="Give --html the name of a file.",
         )
 
 

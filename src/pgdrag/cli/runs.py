@@ -1,32 +1,22 @@
-"""`pgdrag runs`, `show` and `report`: look at what was run."""
+"""`pgdrag runs`, `show`, `explain` and `report`: what was run, and what did it find?"""
 
 from __future__ import annotations
 
-import dataclasses
 import json as json_module
-import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
-from pgdrag.cli.findings import findings_of
-from pgdrag.cli.place import RunName, open_journal, report_path, stdout
-from pgdrag.cli.running import write_report
-from pgdrag.findings.values import Findings
-from pgdrag.report.html import render_html
-from pgdrag.report.json import render_json
-from pgdrag.report.markdown import render_markdown
-from pgdrag.report.schema import report_schema
-from pgdrag.report.story import story
-from pgdrag.report.terminal import render_terminal, terminal_text
-from pgdrag.units import format_duration
+from pgdrag.cli.options import Json, RunName
+
+if TYPE_CHECKING:
+    from pgdrag.findings.values import Findings
 
 
 class Format(StrEnum):
-    """The forms of a report."""
+    """The formats of a report."""
 
     HTML = "html"
     MARKDOWN = "markdown"
@@ -34,10 +24,16 @@ class Format(StrEnum):
     TERMINAL = "terminal"
 
 
-def runs(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
-) -> None:
+def runs(json: Json = False) -> None:
     """List all runs, newest first."""
+    import dataclasses
+    import time
+
+    from rich.table import Table
+
+    from pgdrag.cli.place import open_journal, stdout
+    from pgdrag.units import format_duration
+
     summaries = open_journal().summaries()
     if json:
         print(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
@@ -58,11 +54,15 @@ def runs(
     stdout().print(table)
 
 
-def show(
-    run: RunName,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON")] = False,
-) -> None:
-    """Show what a run found, as far as it has come, in the terminal."""
+def show(run: RunName, json: Json = False) -> None:
+    """Show the results of a run in the terminal.
+
+    A run that is not complete shows the results so far.
+    """
+    from pgdrag.cli.place import stdout
+    from pgdrag.report.json import render_json
+    from pgdrag.report.terminal import render_terminal
+
     findings = _findings(run)
     if json:
         print(render_json(findings), end="")
@@ -71,17 +71,23 @@ def show(
 
 
 def explain(
-    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')] = "last",
+    run: RunName = "last",
     trial: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUNG|TRIAL]",
+            metavar="RUNG|TRIAL",
             help="One of its rungs, or the number of a trial (default: the largest steps)",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON")] = False,
+    json: Json = False,
 ) -> None:
-    """Tell a run's story in ten lines: the largest steps, where the time went, and what moved."""
+    """Explain a run in ten lines.
+
+    Shows the largest steps, where the time went, and what changed, each with its numbers.
+    """
+    from pgdrag.cli.place import stdout
+    from pgdrag.report.story import story
+
     findings = _findings(run)
     lines = story(findings, trial)
     if json:
@@ -92,22 +98,30 @@ def explain(
 
 
 def report(
-    run: Annotated[str, typer.Argument(help='A run, its unambiguous start, or "last"')] = "last",
+    run: RunName = "last",
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Format, typer.Option(help="The form of the report")
+        Format, typer.Option(help="Format of the report")
     ] = Format.HTML,
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write it there; - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, the others to stdout)",
+            help="Write to FILE, or - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, others to stdout)",
         ),
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of reports as JSON instead")
+        bool, typer.Option("--schema", help="Print the JSON Schema of --format json instead")
     ] = False,
 ) -> None:
-    """Make a run's report again, from the journal; by default that of the newest run."""
+    """Write the report of a run again, in any format."""
+    from pgdrag.cli.place import report_path
+    from pgdrag.cli.running import write_report
+    from pgdrag.report.html import render_html
+    from pgdrag.report.json import render_json
+    from pgdrag.report.markdown import render_markdown
+    from pgdrag.report.schema import report_schema
+    from pgdrag.report.terminal import terminal_text
+
     if schema:
         print(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
         return
@@ -128,5 +142,8 @@ def report(
 
 
 def _findings(name: str) -> Findings:
+    from pgdrag.cli.findings import findings_of
+    from pgdrag.cli.place import open_journal
+
     journal = open_journal()
     return findings_of(journal.run(journal.find(name)), journal)

@@ -1,56 +1,60 @@
-"""What do commands share that look at a server of somebody's: which one, for how long, and how far are they?"""
+"""What do commands on an existing server share: which server, for how long, and progress?"""
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from pgdrag.cli.driving import reached
-from pgdrag.driver.connection_string import Server, names_a_server
+from pgdrag.driver.connection_string import Server, names_a_server, reach
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration, parse_seconds
 
 LINE_EVERY_S = 10.0
 
-Dsn = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[DSN]",
-        help="A connection string, a postgresql:// URI or a database's name (default: what PGHOST, PGDATABASE … say)",
-        show_default=False,
-    ),
-]
 
+def named_server(
+    dsn: str | None,
+    example: str,
+    overrides: Mapping[str, str | int] | None = None,
+    *,
+    is_for_driver: bool = False,
+) -> Server:
+    """Return the server that the arguments name, reached as psql reaches it.
 
-def named_server(dsn: str | None, example: str) -> Server:
-    """Return the server that is meant, reached as psql reaches it.
+    Args:
+        example: a command that names a server, for the hint.
+        overrides: libpq's keywords that replace those of `dsn`.
+        is_for_driver: refuse what the load driver cannot connect to.
 
     Raises:
-        UsageError: nothing names one; the hint shows `example`.
-        ServerLost: it does not answer.
+        UsageError: nothing names a server, or the arguments are not valid.
+        ServerLost: the server does not answer.
     """
-    if not names_a_server(dsn, {}):
+    if not names_a_server(dsn, overrides or {}):
         raise UsageError(
-            "which server? nothing names one",
+            "no server was named",
             detail="There is no connection string, and PGHOST, PGDATABASE and the like are not set.",
-            hint=f"Name a server, as in: {example}",
+            hint=f"Name a server, for example: {example}",
         )
-    return reached(dsn, is_for_driver=False)
+    can_answer = sys.stdin.isatty() and sys.stderr.isatty()
+    ask = getpass.getpass if can_answer else None
+    return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
 
 
 def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> float:
-    """Return the seconds that an option asks for; "10m" is ten minutes, as it is to other tools.
+    """Return the seconds that an option gives; "10m" is ten minutes, as in other tools.
 
     Raises:
-        UsageError: it is no duration, or out of bounds.
+        UsageError: it is not a duration, or out of range.
     """
     minutes = re.fullmatch(r"\s*([\d.]+)\s*m\s*", text)
     try:
@@ -60,13 +64,13 @@ def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> flo
     if not least_s <= seconds <= most_s:
         raise UsageError(
             f'{option} "{text}" is out of range',
-            hint=f"It is {format_duration(least_s)} to {format_duration(most_s)}.",
+            hint=f"The range is {format_duration(least_s)} to {format_duration(most_s)}.",
         )
     return seconds
 
 
 class Progress(Protocol):
-    """How far something is that goes on for a while."""
+    """The progress of something that takes a while."""
 
     @property
     def elapsed_s(self) -> float:
@@ -84,11 +88,11 @@ def live_line(
     first_s: float = 0.0,
     is_amiss: Callable[[P], bool] = lambda _: False,
 ) -> Iterator[Callable[[P], None]]:
-    """Show how far it is: live on a terminal, a line every `LINE_EVERY_S` elsewhere.
+    """Show progress: live on a terminal, otherwise a line every `LINE_EVERY_S`.
 
     Args:
         first_s: when the first line is due.
-        is_amiss: whether something is wrong; a line says so at once, and that it is over.
+        is_amiss: whether something is wrong; its begin and its end are printed at once.
     """
     if console.is_terminal and os.environ.get("TERM") != "dumb":
         with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
@@ -106,7 +110,7 @@ def live_line(
 
 
 def time_words(elapsed_s: float, for_s: float) -> str:
-    """Return how far it is and how long it goes on: `5 min of 1 h, 55 min left`."""
+    """Return the time elapsed and left: `5 min of 1 h, 55 min left`."""
     left_s = max(for_s - elapsed_s, 0.0)
     return (
         f"{format_duration(round(elapsed_s))} of {format_duration(for_s)}, "

@@ -1,47 +1,27 @@
-"""`pgdrag tpcc load`, `check` and `run`: TPC-C on a server of yours, on BenchBase's schema."""
+"""`pgdrag tpcc load`, `check` and `run`: TPC-C on an existing server, on BenchBase's schema."""
 
 from __future__ import annotations
 
 import json as json_module
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from pgdrag.bench import (
-    CHECK_TIMEOUT_S,
-    Work,
-    drop_tables,
-    existing_tables,
-    load_tables,
-    run_work,
-    tpcc_warehouses,
-)
 from pgdrag.cli import bench_options as options
-from pgdrag.cli.driving import (
-    LARGEST_SEED,
-    reached,
-    require_consent,
-    seed_of,
-    showing_load,
-    showing_run,
-    tell_result,
-)
-from pgdrag.cli.place import stderr, stdout
-from pgdrag.driver.connection_string import Server
-from pgdrag.driver.process import Driver, find_driver
+from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json
+from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
-from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.model import WorkloadSpec
-from pgdrag.servers.datasets import DATASET_SEED
 from pgdrag.units import format_bytes, format_duration
-from pgdrag.workloads.tpcc import Tpcc
+
+if TYPE_CHECKING:
+    from pgdrag.driver.connection_string import Server
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
-    help="Load, check and run TPC-C on a server of yours, on BenchBase's schema.",
+    help="Load, check and run TPC-C on an existing server.",
 )
 
 TABLES = (
@@ -55,7 +35,7 @@ TABLES = (
     "new_order",
     "order_line",
 )
-# TPC-C 3.3.2: what the conditions demand.
+# TPC-C 3.3.2: the consistency conditions.
 CONDITIONS = {
     "3.3.2.1": "w_ytd of a warehouse is the sum of d_ytd of its districts",
     "3.3.2.2": "d_next_o_id - 1 of a district is its highest o_id and no_o_id",
@@ -70,14 +50,6 @@ CONDITIONS = {
     "3.3.2.11": "orders less new_order is 2,100 more than what was delivered",
     "3.3.2.12": "c_balance and c_ytd_payment together are what was delivered",
 }
-
-Dsn = Annotated[
-    str,
-    typer.Argument(
-        help="A connection string, a postgresql:// URI or a database's name; PG* variables and "
-        "~/.pgpass say the rest"
-    ),
-]
 
 
 class Statements(StrEnum):
@@ -106,39 +78,57 @@ class Isolation(StrEnum):
 
 @app.command()
 def load(
-    dsn: Dsn,
     warehouses: Annotated[
         int,
         typer.Option(
-            "--warehouses", "-w", metavar="N", min=1, max=100_000, help="About 110 MB each"
+            "--warehouses",
+            "-w",
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="Number of warehouses, about 110 MB each",
         ),
     ],
+    dsn: Dsn = None,
     parallel: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
             max=256,
-            help="Connections that load at once (default: one a processor, at most 8)",
+            help="Number of connections that load in parallel (default: one per processor, at most 8)",
         ),
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=LARGEST_SEED, help="Same seed, same rows, however many load"),
-    ] = DATASET_SEED,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=LARGEST_SEED,
+            help="Seed of the rows; the same seed gives the same rows",
+        ),
+    ] = 1,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Drop tables of these names that are there")
+        bool, typer.Option("--replace", help="Drop existing tables of the same names")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No lines of progress")] = False,
-    yes: options.Yes = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print progress")] = False,
+    yes: Consent = False,
 ) -> int:
-    """Make TPC-C's nine tables and fill them, with all keys and constraints."""
-    server = reached(dsn)
+    """Create and load TPC-C's tables, with all keys and constraints."""
+    from pgdrag.bench import drop_tables, existing_tables, load_tables
+    from pgdrag.cli.driving import require_consent, showing_load
+    from pgdrag.cli.place import stderr
+    from pgdrag.cli.server_argument import named_server
+    from pgdrag.workloads.tpcc import Tpcc
+
+    server = named_server(
+        dsn, "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10", is_for_driver=True
+    )
     there = existing_tables(server, TABLES)
     if there and not replace:
         raise UsageError(
-            f"{server.name} has tables of these names: {', '.join(there)}",
-            hint="Name another database, or give --replace to drop them, with all rows in them.",
+            f"{server.name} already has tables of these names: {', '.join(there)}",
+            hint="Name another database, or give --replace to drop them with all their rows.",
         )
     require_consent(server, "load TPC-C there", is_given=yes)
     if there:
@@ -154,24 +144,26 @@ def load(
         )
     per_min = 60 * warehouses / loaded.elapsed_s
     talk.print(
-        f"Loaded {warehouses:,} {_plural('warehouse', warehouses)} in {format_duration(loaded.elapsed_s)}: "
+        f"Loaded {counted(warehouses, 'warehouse')} in {format_duration(loaded.elapsed_s)}: "
         f"{loaded.rows:,} rows, {format_bytes(loaded.bytes)} sent, {per_min:,.1f} warehouses/min."
     )
     phases = ", ".join(
         f"{name.replace('_', ' ')} {format_duration(seconds)}"
         for name, seconds in sorted(loaded.phases_s.items(), key=lambda x: -x[1])
     )
-    talk.print(f"Of this: {phases}.")
+    talk.print(f"Time by phase: {phases}.")
     return EXIT_DONE
 
 
 @app.command()
 def check(
-    dsn: Dsn,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout")] = False,
+    dsn: Dsn = None,
+    json: Json = False,
 ) -> int:
-    """Check the specification's consistency conditions 1 to 12; nothing is written."""
-    server = reached(dsn)
+    """Check TPC-C's consistency conditions; nothing is written."""
+    from pgdrag.cli.server_argument import named_server
+
+    server = named_server(dsn, "pgdrag tpcc check postgresql://me@db1/bench", is_for_driver=True)
     found = _conditions(server)
     is_consistent = not any(found.values())
     if json:
@@ -188,14 +180,14 @@ def check(
 
 @app.command()
 def run(
-    dsn: Dsn,
+    dsn: Dsn = None,
     client: options.Clients = None,
     jobs: options.Jobs = 1,
     time: options.Duration = None,
     warm_up: options.WarmUp = options.DEFAULT_WARM_UP_S,
     statements: Annotated[
         Statements,
-        typer.Option(help="How statements are sent; pipelined: independent ones in one flight"),
+        typer.Option(help="How statements are sent; pipelined sends independent ones together"),
     ] = Statements.PREPARED,
     rate: options.Rate = None,
     arrivals: options.ArrivalsKind = None,
@@ -206,7 +198,7 @@ def run(
             metavar="N",
             min=1,
             max=1000,
-            help="Attempts at a transaction that meets a serialization failure or deadlock",
+            help="Maximum attempts after serialization failures or deadlocks",
         ),
     ] = 3,
     sessions: options.Sessions = None,
@@ -215,7 +207,9 @@ def run(
     ] = Isolation.READ_COMMITTED,
     terminals: Annotated[
         Terminals,
-        typer.Option(help="Spread over the warehouses as BenchBase does, or ten a warehouse"),
+        typer.Option(
+            help="Spread clients over the warehouses as BenchBase does, or ten per warehouse"
+        ),
     ] = Terminals.BENCHBASE,
     wait_scale: Annotated[
         float,
@@ -223,19 +217,27 @@ def run(
             metavar="FACTOR",
             min=0,
             max=10,
-            help="Keying and think times of the specification, times this; 0: none, 1: as specified",
+            help="Keying and think times as a multiple of the specification's; 0: none",
         ),
     ] = 0.0,
     check_after: Annotated[
         bool,
-        typer.Option("--check", help="Check the conditions after the run, as pgdrag tpcc check"),
+        typer.Option("--check", help="Check the consistency conditions after the run"),
     ] = False,
     progress: options.Progress = None,
     random_seed: options.RandomSeed = None,
-    json: options.Json = False,
-    yes: options.Yes = False,
+    json: Json = False,
+    yes: Consent = False,
 ) -> int:
-    """Run TPC-C's five transactions on tables that are there, and say how fast they were."""
+    """Run TPC-C's transactions on loaded tables and report throughput."""
+    from pgdrag.bench import Work, run_work, tpcc_warehouses
+    from pgdrag.cli.driving import require_consent, seed_of, showing_run, tell_result
+    from pgdrag.cli.place import stderr
+    from pgdrag.cli.server_argument import named_server
+    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.model import WorkloadSpec
+    from pgdrag.workloads.tpcc import Tpcc
+
     profile = options.load_of(
         clients=client,
         jobs=jobs,
@@ -249,7 +251,7 @@ def run(
     seed = seed_of(random_seed)
     if objection := Tpcc(wait_scale=wait_scale).objection(profile):
         raise UsageError(f"--wait-scale {objection.message}", hint=objection.hint)
-    server = reached(dsn)
+    server = named_server(dsn, "pgdrag tpcc run postgresql://me@db1/bench", is_for_driver=True)
     workload = Tpcc(
         warehouses=tpcc_warehouses(server),
         isolation=isolation.value,
@@ -259,8 +261,7 @@ def run(
         max_tries=max_tries,
     )
     require_consent(server, "run TPC-C there", is_given=yes)
-    warehouses = f"{workload.warehouses:,} {_plural('warehouse', workload.warehouses)}"
-    what = f"TPC-C, {warehouses}, {statements.value} statements, {isolation.value}"
+    what = f"TPC-C, {counted(workload.warehouses, 'warehouse')}, {statements.value} statements, {isolation.value}"
     spec = WorkloadSpec("tpcc", workload.model_dump(mode="json"))
     work = Work(what, spec, workload.job())
     with measuring_alone(), showing_run(stderr(), profile, every_s=progress) as listen:
@@ -275,14 +276,22 @@ def run(
 
 
 def _conditions(server: Server) -> dict[str, str]:
+    from pgdrag.bench import CHECK_TIMEOUT_S, tpcc_warehouses
+    from pgdrag.driver.process import Driver, find_driver
+    from pgdrag.workloads.tpcc import Tpcc
+
     workload = Tpcc(warehouses=tpcc_warehouses(server))
     driver = Driver(find_driver())
     return driver.conditions(server.target, workload.job(), timeout_s=CHECK_TIMEOUT_S)
 
 
 def _print_conditions(found: dict[str, str]) -> None:
+    from rich.table import Table
+
+    from pgdrag.cli.place import stdout
+
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("condition", "holds", "what it demands, or what is wrong"):
+    for column in ("condition", "holds", "requirement or violation"):
         table.add_column(column, overflow="fold")
     for name, broken in found.items():
         if broken:
@@ -290,7 +299,3 @@ def _print_conditions(found: dict[str, str]) -> None:
         else:
             table.add_row(name, "✓ ok", CONDITIONS.get(name, ""))
     stdout().print(table)
-
-
-def _plural(word: str, number: int) -> str:
-    return word if number == 1 else f"{word}s"

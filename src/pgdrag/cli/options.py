@@ -1,0 +1,77 @@
+"""Which options do several commands share? Each is written once, here, and imports nothing heavy.
+
+`StudyOptions` are those of the commands that make a study of their arguments; `with_study_options`
+gives them to a command.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+LARGEST_SEED = 2**62
+
+Dsn = Annotated[str | None, typer.Argument(metavar="DSN", help="Connection string, postgresql:// URI or database name (default: from PGHOST, PGDATABASE and the like)", show_default=False)]  # fmt: skip
+ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help='Name of a shipped experiment (see "pgdrag list"), or a file')]  # fmt: skip
+RunName = Annotated[str, typer.Argument(metavar="RUN", help='Run ID, a unique prefix of it, or "last"')]  # fmt: skip
+Scale = Annotated[str | None, typer.Option(metavar="NAME", help="Scale of the experiment (default: its first)")]  # fmt: skip
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, max=LARGEST_SEED, help="Seed for the order of trials and for transactions (default: random, and shown)")]  # fmt: skip
+Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed major version such as 15, or a bin directory (default: the embedded 18)")]  # fmt: skip
+AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, or a mount point; repeatable")]  # fmt: skip
+Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's processors with perf and draw flame graphs")]  # fmt: skip
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
+Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """The options of every command that makes a study of its arguments."""
+
+    experiment: Annotated[str | None, typer.Option(metavar="NAME", help="Take workload and load from this experiment, shipped or a file")] = None  # fmt: skip
+    scale: Scale = None
+    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Workload, if there is no experiment (default: tpcc)")] = None  # fmt: skip
+    warehouses: Annotated[int | None, typer.Option(metavar="N", min=1, max=100_000, help="tpcc: number of warehouses, about 110 MB each (default: 10)")] = None  # fmt: skip
+    pgbench_scale: Annotated[int | None, typer.Option(metavar="N", min=1, max=20_000, help="pgbench: scale factor, about 16 MB per unit (default: 10)")] = None  # fmt: skip
+    builtin: Annotated[list[str] | None, typer.Option("--builtin", "-b", metavar="NAME[@W]", help="pgbench: run a built-in script, with weight W; repeatable")] = None  # fmt: skip
+    file: Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE[@W]", help="pgbench: run the script in FILE, with weight W; repeatable")] = None  # fmt: skip
+    connections: Annotated[int | None, typer.Option("--connections", "-c", metavar="N", min=1, max=10_000, help="Number of sessions (default: 8, or the experiment's)")] = None  # fmt: skip
+    warm_up: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, max=86_400, help="Run the load this long before each measured window (default: 5, or the experiment's)")] = None  # fmt: skip
+    measure: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Length of each measured window (default: 15, or the experiment's)")] = None  # fmt: skip
+    window_budget: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=604_800, help="Maximum length of a window with few commits (default: 4 times --measure)")] = None  # fmt: skip
+    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Maximum duration of the run, such as 2h or 45min (default: no limit)")] = None  # fmt: skip
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Check the dataset's consistency after each trial")] = True  # fmt: skip
+    profile: Profile = False
+    allow_change: AllowChange = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a long run")] = False
+    seed: Seed = None
+    postgres: Postgres = None
+    html: Html = None
+    json: Json = False
+
+
+def with_study_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of `StudyOptions` in the place of its parameter `options`."""
+    hints = get_type_hints(command, include_extras=True)
+    shared = get_type_hints(StudyOptions, include_extras=True)
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    # Typer takes keyword parameters without a default as required, in whatever order.
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [p.replace(annotation=hints[p.name], kind=keyword) for p in own] + [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=shared[field.name])
+        for field in fields(StudyOptions)
+    ]
+
+    def run(**given: Any) -> int:
+        options = StudyOptions(**{x.name: given.pop(x.name) for x in fields(StudyOptions)})
+        return command(**given, options=options)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run

@@ -1,0 +1,73 @@
+"""The command line starts quickly, and says in one line each what its commands do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from pgdrag.cli import COMMANDS, app, load_command
+from pgdrag.cli.completions import Shell, completion_script
+
+HEAVY = {"jinja2", "numpy", "psycopg", "pydantic", "rich", "scipy"}
+
+
+# Typer itself takes pydantic to read some commands' arguments.
+@pytest.mark.parametrize(
+    ("arguments", "imported"),
+    [
+        (["--help"], set()),
+        (["compare", "--help"], {"pydantic"}),
+        (["completions", "bash"], {"pydantic"}),
+    ],
+)
+def test_help_and_completions_import_nothing_heavy(
+    arguments: list[str], imported: set[str]
+) -> None:
+    run = f"import sys\nfrom pgdrag.cli import app\napp({arguments!r}, standalone_mode=False)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.splitlines()[-1].split()) <= imported
+
+
+def test_each_summary_is_whole_in_80_columns() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    for name, (_, summary) in COMMANDS.items():
+        assert f"  {name:<11}  {summary}\n" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_its_summary(name: str) -> None:
+    command = load_command(name)
+    if not hasattr(command, "commands"):
+        assert command.help.splitlines()[0].startswith(COMMANDS[name][1])
+    shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}).stdout
+    assert not re.search(r"[a-z]\.\.\.\n", shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["pgdrag", "comp"], "compare completions"),
+        (["pgdrag", "compare", "a", "--meas"], "--measure"),
+        (["pgdrag", "bench", "--protocol", "p"], "prepared"),
+        (["pgdrag", "tpcc", "l"], "load"),
+        (["pgdrag", "tpcc", "run", "--stat"], "--statements"),
+        (["pgdrag", "completions", "f"], "fish"),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(words: list[str], found: str) -> None:
+    typed = " ".join(f"'{word}'" for word in words)
+    script = (
+        f"{completion_script(Shell.BASH)}\nCOMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}\n"
+        '_pgdrag; echo "${COMPREPLY[*]}"'
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == found
+
+
+def test_zsh_and_fish_complete_the_same_words() -> None:
+    assert completion_script(Shell.ZSH).endswith(completion_script(Shell.BASH))
+    assert "-a compare" in completion_script(Shell.FISH)
