@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from pgdrag.designs.ablate.subset_values import SetTrials
 
-from pgdrag.designs.ablate.book import AblationOptions, Told
-from pgdrag.designs.ablate.course import Ablation
-from pgdrag.designs.ablate.factorial import Together
+from pgdrag.designs.ablate.history import Observed
 from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
-from pgdrag.designs.ablate.subset_values import SubsetValues
+from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.designs.ablate.procedure import Procedure
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.systems import (
@@ -59,14 +60,14 @@ def simulate(scale: float) -> list[Row]:
     return rows
 
 
-def played(system: System, machine: Machine, seed: int) -> Ablation:
+def played(system: System, machine: Machine, seed: int) -> Procedure:
     """Return an ablation played to its end."""
-    ablation = Ablation(CHANGES, AblationOptions(seed=seed))
+    ablation = Procedure(CHANGES, AblateParameters(seed=seed))
     while (wanted := ablation.ask()) is not None:
         # As the laboratory does: in random order within the block.
         order = machine.rng.permutation(len(wanted.sets))
         told = [
-            Told(
+            Observed(
                 wanted.sets[at],
                 wanted.is_brief,
                 machine.run(system, wanted.sets[at], is_brief=wanted.is_brief),
@@ -125,8 +126,8 @@ def _method_rows(systems: int) -> list[Row]:
     promises = _Promises()
     for seed in range(systems):
         system, machine = mixed(rng), Machine("noise of 3 %", rng=rng)
-        for name, in_company in (("one-at-a-time", False), ("leave-one-out", True)):
-            found, trials = _one_look(system, machine, in_company=in_company)
+        for name, with_others in (("one-at-a-time", False), ("leave-one-out", True)):
+            found, trials = _one_comparison(system, machine, with_others=with_others)
             tallies[name].add(system, found, found, trials, trials)
         ablation = played(system, machine, seed)
         tallies["ablate"].add(system, *_outcome(ablation))
@@ -137,28 +138,33 @@ def _method_rows(systems: int) -> list[Row]:
     return [*rows, *promises.rows("noise of 3 %")]
 
 
-def _outcome(ablation: Ablation) -> tuple[set[int], set[int], int, int]:
-    screened = ablation.search.screened()
+def _outcome(ablation: Procedure) -> tuple[set[int], set[int], int, int]:
+    screened = ablation.screening.screened()
     accused = {
         change
         for change, one in screened.items()
         if one.label not in (Label.INERT, Label.UNDECIDED)
     }
-    book = ablation.book
-    return set(ablation.search.survivors), accused, book.told, book.told - book.told_brief
+    history = ablation.history
+    return (
+        set(ablation.screening.survivors),
+        accused,
+        history.trials,
+        history.trials - history.brief_trials,
+    )
 
 
-def _one_look(system: System, machine: Machine, *, in_company: bool) -> tuple[set[int], int]:
+def _one_comparison(system: System, machine: Machine, *, with_others: bool) -> tuple[set[int], int]:
     """Return what a single design finds with two trials of each change and eight of its reference."""
     whole = frozenset(range(CHANGES))
-    base = whole if in_company else frozenset()
-    looks = [base ^ {change} for change in range(CHANGES)]
-    values = SubsetValues()
-    block = [base] * 8 + looks * 2
+    base = whole if with_others else frozenset()
+    sets = [base ^ {change} for change in range(CHANGES)]
+    values = SetTrials()
+    block = [base] * 8 + sets * 2
     for at in machine.rng.permutation(len(block)):
         values.add(block[at], machine.run(system, block[at], is_brief=False), Outcome.MEASURED)
-    effects = [effect(values.value(base), values.value(look), values.noise) for look in looks]
-    calls = call_all(effects, matters=AblationOptions().matters)
+    effects = [effect(values.value(base), values.value(one), values.noise) for one in sets]
+    calls = call_all(effects, matters=AblateParameters().log_threshold)
     return {at for at, call in enumerate(calls) if call in (Call.SLOWER, Call.FASTER)}, len(block)
 
 
@@ -173,9 +179,9 @@ class _Promises:
     right: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
 
-    def add(self, system: System, ablation: Ablation) -> None:
+    def add(self, system: System, ablation: Procedure) -> None:
         """Count one system."""
-        game = ablation.game
+        game = ablation.long_trials
         assert game is not None
         found = game.shares()
         if found is None or found.is_bounded:
@@ -185,11 +191,11 @@ class _Promises:
         for player, share in zip(game.players, found.players, strict=True):
             self.shares += 1
             self.covered += share.low <= system.share(player) <= share.high
-        screened = ablation.search.screened()
+        screened = ablation.screening.screened()
         for change, kind in system.kinds.items():
             if kind in _LABELS:
                 self._count(f"label, {kind}", screened[change].label is _LABELS[kind])
-        told = {frozenset(pair): one.together for pair, one in game.factorials()}
+        told = {frozenset(pair): one.together for pair, one in game.crossed().items()}
         for one in system.effects:
             if one.kind in _TOGETHER:
                 is_right = told.get(frozenset(one.members)) is _TOGETHER[one.kind]
@@ -260,8 +266,8 @@ def _found_rows(
         system = make(rng)
         ablation = played(system, Machine("noise of 3 %", rng=rng), seed)
         guilty += len(system.kinds)
-        found += len(system.kinds.keys() & set(ablation.search.survivors))
-        trials += ablation.book.told
+        found += len(system.kinds.keys() & set(ablation.screening.survivors))
+        trials += ablation.history.trials
     return [
         share_row(f"ablate, {name}: guilty changes found", found, guilty, ">= 0.95"),
         value_row(f"ablate, {name}: trials of any length, mean", trials / systems),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pgdrag.designs.ablate.book import AblationOptions, Told
-from pgdrag.designs.ablate.course import Ablation
+from pgdrag.designs.ablate.history import Observed
+from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.designs.ablate.procedure import Procedure
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 
@@ -19,7 +20,7 @@ def play(loss, *, changes=32, noise=0.03, seed=1, fails=None, floor=None, option
         floor: short trials see nothing slower than this loss, long ones see three times further.
     """
     rng = np.random.default_rng(seed)
-    ablation = Ablation(changes, options or AblationOptions(seed=seed))
+    ablation = Procedure(changes, options or AblateParameters(seed=seed))
     while (wanted := ablation.ask()) is not None:
         ablation.tell(
             [_trial(one, wanted.is_brief, loss, noise, rng, fails, floor) for one in wanted.sets]
@@ -40,9 +41,9 @@ def answer_all(ablation, wanted):
 
 def _trial(some, is_brief, loss, noise, rng, fails, floor):
     if fails is not None and (outcome := fails(some)) is not None:
-        return Told(some, is_brief, None, outcome)
+        return Observed(some, is_brief, None, outcome)
     lost = loss(some) + rng.normal(0, noise * (1.5 if is_brief else 1))
     deepest = np.inf if floor is None else floor + (0 if is_brief else np.log(3))
     is_bound = lost > deepest
     reading = Reading(7 - min(lost, deepest), noise / 10, bool(is_bound), 1, is_brief)
-    return Told(some, is_brief, reading, Outcome.STALLED if is_bound else Outcome.MEASURED)
+    return Observed(some, is_brief, reading, Outcome.STALLED if is_bound else Outcome.MEASURED)

@@ -1,15 +1,11 @@
-"""What did an ablation find? Labels, shares that add up to the whole, and pairs that act together."""
+"""What did an ablation find? Labels, shares that add up to the whole, and pairs that interact."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, overload
 
-from pgdrag.designs.ablate.book import AblationOptions
-from pgdrag.designs.ablate.checks import Check
-from pgdrag.designs.ablate.factorial import Corner, Factorial
 from pgdrag.designs.ablate.findings import (
     AblateFinding,
     ChangeFinding,
@@ -17,151 +13,141 @@ from pgdrag.designs.ablate.findings import (
     PairFinding,
     ShareFinding,
 )
-from pgdrag.designs.ablate.game import Game
+from pgdrag.designs.ablate.history import REFERENCE
 from pgdrag.designs.ablate.labels import Effect, effect
-from pgdrag.designs.ablate.run import AblationRun
-from pgdrag.designs.ablate.search import Screened
+from pgdrag.designs.ablate.pairs import Crossed, Pair
+from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.designs.ablate.procedure import TreatmentProcedure
+from pgdrag.designs.ablate.screening import Screened
+from pgdrag.designs.ablate.section import answer, warnings
 from pgdrag.designs.ablate.shapley import Share, Shares
-from pgdrag.designs.ablate.words import answer, pair_sentence, shares_method, warnings
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval
 from pgdrag.model import RunRecord
+from pgdrag.stats.estimate import bounded_exp
 
 _CONFIDENCE = 0.95
-_MASKED = " Neither look shows that: other changes stand in for it; a check brought it to light."
-_LOG_MAX = 700.0  # exp() of more is not a float
 
 
 class AblateAnalysis(DesignAnalysis):
-    """Replays the run, and puts what the search then knows into findings."""
+    """Replays the run, and returns what the procedure then knows."""
 
     name: ClassVar[str] = "ablate"
 
     def find(self, run: RunRecord) -> AblateFinding:
-        """Return what is known by now; changes without a trial are undecided."""
-        replayed = AblationRun.replayed(run, options_of(run.study.design_parameters))
-        return _Finder(replayed).find()
-
-
-def options_of(parameters: Mapping[str, object]) -> AblationOptions:
-    """Return the options that a study's design parameters stand for; the design has checked them."""
-    known = {field.name for field in fields(AblationOptions)}
-    return AblationOptions(**{key: value for key, value in parameters.items() if key in known})  # type: ignore[arg-type]
+        """Return what is known so far; changes without a trial are undecided."""
+        parameters = AblateParameters.model_validate(dict(run.study.design_parameters))
+        found = _Finder(TreatmentProcedure.replayed(run, parameters)).find()
+        return replace(found, answer=answer(found), warnings=warnings(found))
 
 
 class _Finder:
-    """Puts one replayed run into findings."""
+    """Returns the state of a procedure as a finding."""
 
-    def __init__(self, run: AblationRun) -> None:
+    def __init__(self, run: TreatmentProcedure) -> None:
         self._run = run
-        self._ablation = run.ablation
-        self._game: Game | None = run.ablation.game
-        self._shares: Shares | None = self._game.shares() if self._game else None
+        self._procedure = run.procedure
+        self._screening = run.procedure.screening
+        self._long = run.procedure.long_trials
+        self._shares: Shares | None = self._long.shares() if self._long else None
+        self._method = _method(self._shares)
 
     def find(self) -> AblateFinding:
-        """Return all of it, its answer in words last."""
-        search, book, game = self._ablation.search, self._ablation.book, self._game
-        detectable = [_finite_exp(log) for log in search.detectable()]
-        found = AblateFinding(
+        """Return all of it but the answer and the warnings."""
+        screening, history, long = self._screening, self._procedure.history, self._long
+        target = screening.trials.value(screening.whole)
+        end = {"reference": REFERENCE, "target": screening.whole}.get(screening.problem)
+        failure = screening.trials.failure(end) if end is not None else None
+        alone, with_others = screening.detectable()
+        masking, shares = screening.masking, self._shares
+        return AblateFinding(
             answer="",
             warnings=(),
             reference=self._run.reference.name,
             target=self._run.target.name,
-            stage=self._ablation.stage,
+            stage=self._procedure.stage,
+            problem=screening.problem,
+            failure=failure.value if failure is not None else "",
             whole=self._whole(),
-            is_bounded=self._shares is not None and self._shares.is_bounded,
+            is_bounded=shares is not None and shares.is_bounded,
+            is_target_bounded=target is not None and target.is_bound,
             changes=self._changes(),
-            others=self._others(),
-            others_count=len(game.players[-1]) if game is not None and game.has_others else 0,
-            left_out=tuple(self._name(change) for change in sorted(search.fatal)),
-            merged=tuple(self._name(change) for change in game.merged) if game else (),
-            pairs=self._pairs(),
-            checks=tuple(_check(one) for one in search.inquest.checks) if search.inquest else (),
-            detectable_alone=detectable[0],
-            detectable_company=detectable[1],
-            method=shares_method(self._shares),
-            brief_trials=book.told_brief,
-            full_trials=book.told - book.told_brief,
-            max_trials=book.limit,
-        )
-        return replace(
-            found,
-            answer=answer(found, self._ablation),
-            warnings=warnings(found, self._ablation),
+            others=self._share(-1) if long is not None and long.has_others else None,
+            others_count=len(long.players[-1]) if long is not None and long.has_others else 0,
+            left_out=tuple(self._name(change) for change in sorted(screening.left_out)),
+            merged=tuple(self._name(change) for change in long.merged) if long else (),
+            pairs=tuple(self._pair(*one) for one in long.crossed().items()) if long else (),
+            checks=tuple(
+                CheckFinding(one.of_others, _interval(one.found, "check"), one.is_passed)
+                for one in (masking.checks if masking else ())
+            ),
+            is_diffuse=masking is not None and masking.is_diffuse,
+            detectable_alone=_ratio(alone),
+            detectable_with_others=_ratio(with_others),
+            method=self._method,
+            draws=shares.draws if shares else 0,
+            draws_left_out=len(long.draws) - (shares.draws if shares else 0) if long else 0,
+            is_precise=long is not None and long.is_precise,
+            share_precision=self._procedure.parameters.share_precision,
+            brief_trials=history.brief_trials,
+            full_trials=history.trials - history.brief_trials,
+            max_trials=history.limit,
         )
 
     def _name(self, change: int) -> str:
         return self._run.changes[change].name
 
     def _whole(self) -> Interval | None:
-        book, search = self._ablation.book, self._ablation.search
-        both = [(book.full, "trials"), (book.brief, "short trials")]
-        for values, noun in both:
-            ends = values.value(frozenset()), values.value(search.whole)
-            found = effect(*ends, values.noise)
-            if found is not None and ends[0] is not None and ends[1] is not None:
-                count = ends[0].trials + ends[1].trials
-                return _effect_interval(found, f"t interval, {count} {noun} of both ends")
+        history = self._procedure.history
+        for trials, noun in ((history.full, "trials"), (history.brief, "short trials")):
+            before, after = (trials.value(end) for end in (REFERENCE, self._screening.whole))
+            found = effect(before, after, trials.noise)
+            if found is not None and before is not None and after is not None:
+                count = before.trials + after.trials
+                return _interval(found, f"t interval, {count} {noun} of both ends")
         return None
 
     def _changes(self) -> tuple[ChangeFinding, ...]:
-        screened = self._ablation.search.screened()
-        found = [self._change(change, one) for change, one in screened.items()]
+        found = [self._change(*one) for one in self._screening.screened().items()]
         return tuple(sorted(found, key=_largest_first))
 
     def _change(self, change: int, screened: Screened) -> ChangeFinding:
-        what, label = self._run.changes[change], screened.label
+        what, player = self._run.changes[change], frozenset({change})
+        is_survivor = change in self._screening.survivors
+        players = self._long.players if self._long else ()
+        is_player = is_survivor and player in players
         return ChangeFinding(
             name=what.name,
             before=what.before.value if what.before else None,
             after=what.after.value if what.after else None,
-            label=label,
-            meaning=label.meaning + (_MASKED if screened.is_hidden else ""),
+            label=screened.label,
+            alone=_interval(screened.alone, "reference with it against reference"),
+            with_others=_interval(screened.with_others, "target against target without it"),
+            share=self._share(players.index(player)) if is_player else None,
+            is_survivor=is_survivor,
             is_hidden=screened.is_hidden,
-            is_sufficient=label.is_sufficient,
-            is_necessary=label.is_necessary,
-            alone=_effect_interval(screened.alone, "reference with it against reference"),
-            company=_effect_interval(screened.company, "target against target without it"),
-            share=self._share_of(change),
-            is_survivor=change in self._ablation.search.survivors,
         )
 
-    def _share_of(self, change: int) -> ShareFinding | None:
-        if self._game is None or self._shares is None:
+    def _share(self, player: int) -> ShareFinding | None:
+        if self._shares is None:
             return None
-        alone = frozenset({change})
-        players = list(self._game.players)
-        is_named = change in self._ablation.search.survivors and alone in players
-        return self._share(players.index(alone)) if is_named else None
-
-    def _others(self) -> ShareFinding | None:
-        if self._game is None or self._shares is None or not self._game.has_others:
-            return None
-        return self._share(len(self._game.players) - 1)
-
-    def _share(self, player: int) -> ShareFinding:
-        assert self._shares is not None, player
         share, whole = self._shares.players[player], self._shares.whole
-        slowdown = _share_interval(share, shares_method(self._shares))
+        slowdown = _interval(share, self._method)
         if whole.low <= 0 <= whole.high:
             return ShareFinding(slowdown, None, None, None)
-        ends = sorted((share.low / whole.center, share.high / whole.center))
-        return ShareFinding(slowdown, share.center / whole.center, ends[0], ends[1])
+        low, high = sorted((share.low / whole.center, share.high / whole.center))
+        return ShareFinding(slowdown, share.center / whole.center, low, high)
 
-    def _pairs(self) -> tuple[PairFinding, ...]:
-        if self._game is None:
-            return ()
-        return tuple(self._pair(pair, found) for pair, found in self._game.factorials())
-
-    def _pair(self, pair: tuple[int, int], found: Factorial) -> PairFinding:
-        names = (self._name(pair[0]), self._name(pair[1]))
-        first, second, both, interaction = (
-            _corner_interval(one)
-            for one in (found.first, found.second, found.both, found.interaction)
+    def _pair(self, pair: Pair, found: Crossed) -> PairFinding:
+        of, method = found.effects, "t interval, two-by-two factorial"
+        return PairFinding(
+            names=(self._name(pair[0]), self._name(pair[1])),
+            together=found.together,
+            alone=(_interval(of.first, method), _interval(of.second, method)),
+            both=_interval(of.both, method),
+            interaction=_interval(of.interaction, method),
+            is_bounded=found.is_bounded,
         )
-        alone = (first, second)
-        pair_found = PairFinding(names, found.together, alone, both, interaction, found.is_bounded)
-        return replace(pair_found, sentence=pair_sentence(pair_found))
 
 
 def _largest_first(found: ChangeFinding) -> tuple[float, bool]:
@@ -170,40 +156,24 @@ def _largest_first(found: ChangeFinding) -> tuple[float, bool]:
     return (-abs(math.log(found.share.slowdown.center)) - 1, False)
 
 
-def _check(check: Check) -> CheckFinding:
-    question = (
-        "all other changes together against the reference"
-        if check.is_alone
-        else "the target against the survivors alone"
-    )
-    return CheckFinding(question, _effect_interval(check.found, question), check.is_passed)
+def _method(shares: Shares | None) -> str:
+    if shares is None:
+        return "no shares yet"
+    if shares.is_exact:
+        return "Shapley share over all orders"
+    return f"Shapley share over {2 * shares.draws} orders drawn with their reverses"
 
 
-def _effect_interval(found: Effect | None, method: str) -> Interval | None:
+@overload
+def _interval(found: Effect | Share, method: str) -> Interval: ...
+@overload
+def _interval(found: Effect | None, method: str) -> Interval | None: ...
+def _interval(found: Effect | Share | None, method: str) -> Interval | None:
     if found is None:
         return None
-    low = 0.0 if math.isinf(found.low) else _exp(found.low)
-    high = math.inf if math.isinf(found.high) else _exp(found.high)
-    center = _exp(found.center)
-    if math.isinf(found.se):
-        center = math.inf if math.isinf(found.high) else 0.0
+    low, center, high = (_ratio(log) for log in (found.low, found.center, found.high))
     return Interval(low, center, high, _CONFIDENCE, method)
 
 
-def _share_interval(share: Share, method: str) -> Interval:
-    if math.isinf(share.low):  # of a single draw
-        return Interval(0.0, _exp(share.center), math.inf, _CONFIDENCE, method)
-    return Interval(_exp(share.low), _exp(share.center), _exp(share.high), _CONFIDENCE, method)
-
-
-def _corner_interval(corner: Corner) -> Interval:
-    low, center, high = (_exp(log) for log in (corner.low, corner.center, corner.high))
-    return Interval(low, center, high, _CONFIDENCE, "t interval, two-by-two factorial")
-
-
-def _finite_exp(log: float) -> float:
-    return log if math.isinf(log) else _exp(log)
-
-
-def _exp(log: float) -> float:
-    return math.exp(min(max(log, -_LOG_MAX), _LOG_MAX))
+def _ratio(log: float) -> float:
+    return math.exp(log) if math.isinf(log) else bounded_exp(log)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdrag.designs.ablate.factorial import Together
 from pgdrag.designs.ablate.labels import Label
+from pgdrag.designs.ablate.pairs import Together
 from pgdrag.findings.values import DesignFinding, Interval
 
 
@@ -18,9 +18,9 @@ class ShareFinding:
 
     Attributes:
         slowdown: its factor; the factors of all players multiply to that of the whole.
-        part: of the whole, on the log scale: the parts of all players add up to 1; below 0 it goes
-            the other way. None where the whole cannot be told from no change.
-        part_low, part_high: bounds of it, for the whole as estimated.
+        part: of the whole, on the log scale: the parts of all players add up to 1; below 0 it has the
+            opposite effect. None where the whole is not significant.
+        part_low, part_high: its bounds, for the whole as estimated.
     """
 
     slowdown: Interval
@@ -36,41 +36,34 @@ class ChangeFinding:
     Attributes:
         name: of its factor: "random_page_cost".
         before, after: its values; None: not set there.
-        label: what it is, with `meaning` in a sentence.
-        is_sufficient: alone it has an effect.
-        is_necessary: without it the target is another.
         alone: reference with it against reference; None: unknown.
-        company: target against target without it; None: unknown.
-        share: None where it is no player of its own: it stands with the others, or none is known yet.
+        with_others: target against target without it; None: unknown.
+        share: None where it is part of the others' share, and while there are no shares.
         is_survivor: it got long trials.
-        is_hidden: neither alone nor in company it shows an effect; a check brought it to light.
+        is_hidden: neither comparison shows an effect, because other changes mask it; a check found it.
     """
 
     name: str
     before: str | None
     after: str | None
     label: Label
-    meaning: str
-    is_sufficient: bool
-    is_necessary: bool
     alone: Interval | None
-    company: Interval | None
+    with_others: Interval | None
     share: ShareFinding | None
     is_survivor: bool
-    is_hidden: bool = False
+    is_hidden: bool
 
 
 @dataclass(frozen=True)
 class PairFinding:
-    """How two changes act together, upon the reference.
+    """How two changes act together, applied to the reference.
 
     Attributes:
         alone: slowdown of each by itself, in the order of `names`.
         both: slowdown of the two together.
         interaction: how many times slower both are than the product of the two; below 1 they do
             partly the same.
-        is_bounded: one of these committed nothing, so that the numbers are bounds, and not estimates.
-        sentence: the same in words.
+        is_bounded: one of these committed nothing, so the numbers are bounds, not estimates.
     """
 
     names: tuple[str, str]
@@ -79,20 +72,20 @@ class PairFinding:
     both: Interval
     interaction: Interval
     is_bounded: bool
-    sentence: str = ""
 
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """One check that no guilty change was lost.
+    """One check that no change that matters was lost.
 
     Attributes:
-        question: what was compared.
-        slowdown: what the survivors leave unexplained; None: unknown.
-        is_passed: None where it could not be told.
+        of_others: all other changes together against the reference; else the target against the survivors
+            alone.
+        slowdown: what the survivors do not explain; None: unknown.
+        is_passed: None where undecided.
     """
 
-    question: str
+    of_others: bool
     slowdown: Interval | None
     is_passed: bool | None
 
@@ -103,29 +96,39 @@ class AblateFinding(DesignFinding):
 
     Attributes:
         reference, target: names of the two treatments.
-        stage: "screening", "checking", "shares", "pairs" or "done"; how far the search came.
-        whole: slowdown from reference to target without the changes that are left out; of short trials
+        stage: how far the search is: "screening", "checking", "shares", "pairs" or "done".
+        problem: "reference" or "target" where that has no number, "nothing" where both are equal, or "".
+        failure: how the trials of the one without a number ended, or "".
+        whole: slowdown from reference to target without the changes that are left out; from short trials
             until there are long ones; None while unknown.
-        is_bounded: the whole and its shares rest on bounds, as something committed nothing.
+        is_bounded: the whole and its shares rest on bounds, because a set of changes committed nothing.
+        is_target_bounded: the target committed nothing in the screening.
         changes: all of them: first those with a share, the largest first, then the others in order.
-        others: share of all changes that are no players of their own, together; None where there are none.
-        others_count: how many those are.
+        others: share of all changes without a share of their own, together; None where there are none.
+        others_count: their number.
         left_out: names of the changes with which nothing could be measured.
-        merged: names of survivors that had to stand with the others, as the budget was too small.
+        merged: names of survivors that are part of the others, because the budget is too small.
         pairs: factorials, the likeliest pair first.
-        checks: whether anything guilty was lost.
-        detectable_alone, detectable_company: the smallest slowdown that such a look of the screening
-            misses only once in ten times, as a ratio over 1; infinite while unknown.
+        checks: whether other changes mask one that matters.
+        is_diffuse: a check failed, and no small group of changes explains it.
+        detectable_alone, detectable_with_others: the smallest slowdown that such a comparison of the
+            screening detects nine times in ten, as a ratio over 1; infinite while unknown.
         method: how the shares were averaged, in words.
-        brief_trials, full_trials: that were run.
+        draws, draws_left_out: orders averaged over, and those without a number; each with its reverse.
+        is_precise: every share is as precise as `share_precision` asks for.
+        share_precision: target precision of a share, as a part of the whole.
+        brief_trials, full_trials: number of trials run.
         max_trials: the budget.
     """
 
     reference: str
     target: str
     stage: str
+    problem: str
+    failure: str
     whole: Interval | None
     is_bounded: bool
+    is_target_bounded: bool
     changes: tuple[ChangeFinding, ...]
     others: ShareFinding | None
     others_count: int
@@ -133,9 +136,14 @@ class AblateFinding(DesignFinding):
     merged: tuple[str, ...]
     pairs: tuple[PairFinding, ...]
     checks: tuple[CheckFinding, ...]
+    is_diffuse: bool
     detectable_alone: float
-    detectable_company: float
+    detectable_with_others: float
     method: str
+    draws: int
+    draws_left_out: int
+    is_precise: bool
+    share_precision: float
     brief_trials: int
     full_trials: int
     max_trials: int

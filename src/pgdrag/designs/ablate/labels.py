@@ -1,13 +1,13 @@
-"""What is a change to the slowdown: sufficient, necessary, both, or neither?
+"""Is a change sufficient for the slowdown, necessary, both, or neither?
 
-Each change is looked at twice: alone (the reference with it against the reference) and in company
-(the target against the target without it). Neither look is enough: of two changes of which either
-does the whole harm, removing one shows nothing; of two that need each other, adding one shows nothing.
+Each change is compared twice: alone (the reference with it against the reference) and with the others
+(the target against the target without it). One comparison is not enough: of two changes that each do
+the whole harm, removing one shows nothing; of two that need each other, adding one shows nothing.
 
-| alone | in company | label |
+| alone | with the others | label |
 |---|---|---|
 | effect | effect | sufficient and necessary |
-| effect | none | redundant: sufficient, and another change does it as well |
+| effect | none | redundant: sufficient, and another change does the same |
 | none | effect | synergist: necessary, and needs a partner |
 | none | none | inert |
 | effect | unknown | sufficient |
@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-import numpy as np
+from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.stats.distributions import student_beyond, t_multiplier
+from pgdrag.stats.multiple_testing import false_discovery_rates
 
-from pgdrag.designs.ablate.subset_values import TrialNoise, Value, t_quantile
-from pgdrag.stats.distributions import student_beyond
-
-# Benjamini and Hochberg's bound on the share of false ones among the effects that are called. It is
-# not Holm's, because the two mistakes do not cost the same: a false survivor costs a few trials of
-# the next stage, which tells, while an effect that was missed is out of the search.
+# Benjamini and Hochberg's bound on the share of false effects among those that are called. Not
+# Holm's, because the two mistakes do not cost the same: a false survivor costs a few trials of the
+# next stage, which corrects it; a missed effect is out of the search.
 FALSE_SHARE = 0.01
 _SUSPECT_P = 0.05  # a comparison this unlikely by chance is not called inert either
+_CONFIDENCE = 0.95
 
 
 class Label(StrEnum):
@@ -57,11 +57,11 @@ class Label(StrEnum):
 
     @property
     def is_necessary(self) -> bool:
-        """Without it the target is another."""
+        """Removing it from the target has an effect."""
         return self in (Label.BOTH, Label.NECESSARY, Label.SYNERGIST)
 
     @property
-    def is_fatal(self) -> bool:
+    def prevents_measurement(self) -> bool:
         """With it nothing can be measured."""
         return self in (Label.PREVENTS_START, Label.CRASHES)
 
@@ -72,13 +72,13 @@ class Label(StrEnum):
 
 
 _MEANINGS = {
-    Label.BOTH: "It has an effect alone, and the target is another without it.",
-    Label.SUFFICIENT: "It has an effect alone; what the target is without it, the trials cannot tell.",
-    Label.NECESSARY: "The target is another without it; what it does alone, the trials cannot tell.",
+    Label.BOTH: "It has an effect alone, and removing it from the target has one too.",
+    Label.SUFFICIENT: "It has an effect alone; whether the target needs it is undecided.",
+    Label.NECESSARY: "Removing it from the target has an effect; what it does alone is undecided.",
     Label.REDUNDANT: "It has an effect alone, but in the target another change does the same.",
     Label.SYNERGIST: "It has no effect alone; with a partner it has.",
-    Label.HIDDEN: "It matters together with others.",
-    Label.INERT: "No effect was seen, neither alone nor in company.",
+    Label.HIDDEN: "It has an effect only within a group of changes that others mask.",
+    Label.INERT: "It has no detectable effect, neither alone nor with the others.",
     Label.UNDECIDED: "The trials cannot tell.",
     Label.PREVENTS_START: "With it the server does not start.",
     Label.CRASHES: "With it the server crashes.",
@@ -87,23 +87,23 @@ _MEANINGS = {
 
 
 class Call(StrEnum):
-    """What one comparison says."""
+    """The result of one comparison."""
 
     SLOWER = "slower"
     FASTER = "faster"
     NONE = "no effect that matters"
-    SUSPECT = "suspect"  # could be chance, could be an effect: more trials would tell
+    SUSPECT = "suspect"  # could be chance or an effect: more trials would tell
     UNKNOWN = "unknown"  # a side has no number, or both are only bounded
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How much slower a change makes it: a natural logarithm, above 0 is slower.
+    """How much slower a change makes the server: a natural logarithm, above 0 is slower.
 
     Attributes:
         low, high: 95 % bounds of this one comparison; infinite where a side is only bounded.
         se: standard error, infinite for a bound.
-        dof: what the noise rests on.
+        dof: degrees of freedom of the noise.
     """
 
     center: float
@@ -114,76 +114,88 @@ class Effect:
 
     @property
     def p_value(self) -> float:
-        """How likely chance alone is so far from no effect; 1 for what may be no effect at all."""
-        if not math.isinf(self.se):
-            return _two_sided(abs(self.center) / self.se, self.dof)
-        # A bound: its nearest end is that of a 95 % interval.
-        return 0.0 if self.low > 0 or self.high < 0 else 1.0
+        """Probability of an effect this large by chance; 0 or 1 for a bound, by its 95 % interval."""
+        if math.isinf(self.se):
+            return 0.0 if self.is_significant else 1.0
+        return _two_sided(abs(self.center) / self.se, self.dof)
+
+    @property
+    def is_significant(self) -> bool:
+        """The interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def size(self) -> float:
+        """The center, or the finite end of a bound: the effect is at least that."""
+        if math.isfinite(self.center):
+            return self.center
+        return self.low if self.center > 0 else self.high
 
 
 def effect(before: Value | None, after: Value | None, noise: TrialNoise) -> Effect | None:
     """Estimate how much slower `after` is than `before`; None where that is wholly unknown."""
     if before is None or after is None or (before.is_bound and after.is_bound):
         return None
+    if not before.is_bound and not after.is_bound:
+        return contrast((before, after), (1, -1), noise)
     center = before.center - after.center
-    se = math.sqrt(before.variance + after.variance)
-    half = t_quantile(0.95, noise.dof) * se
     # Throughput that is only bounded lies below its bound, and a bound has no error of its own.
+    known = before if after.is_bound else after
+    half = t_multiplier(_CONFIDENCE, noise.dof) * math.sqrt(known.variance)
     if after.is_bound:
-        half = t_quantile(0.95, noise.dof) * math.sqrt(before.variance)
         return Effect(math.inf, center - half, math.inf, math.inf, noise.dof)
-    if before.is_bound:
-        half = t_quantile(0.95, noise.dof) * math.sqrt(after.variance)
-        return Effect(-math.inf, -math.inf, center + half, math.inf, noise.dof)
+    return Effect(-math.inf, -math.inf, center + half, math.inf, noise.dof)
+
+
+def contrast(values: Sequence[Value], signs: Sequence[int], noise: TrialNoise) -> Effect:
+    """Estimate the sum of log throughputs with these signs; a bound counts as if it were a value."""
+    pairs = list(zip(signs, values, strict=True))
+    center = sum(sign * one.center for sign, one in pairs)
+    se = math.sqrt(sum(sign**2 * one.variance for sign, one in pairs))
+    half = t_multiplier(_CONFIDENCE, noise.dof) * se
     return Effect(center, center - half, center + half, se, noise.dof)
 
 
 def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call, ...]:
-    """Call every comparison of a screening at once, so that their number is allowed for.
+    """Call every comparison of a screening at once, corrected for their number.
 
     Args:
-        effects: alone and in company, of every change.
-        matters: the smallest effect worth a name, a natural logarithm above 0.
+        effects: alone and with the others, of every change.
+        matters: the smallest effect that matters, a natural logarithm above 0.
 
     Source: Benjamini and Hochberg 1995; a reference that all comparisons share makes them depend
     on each other positively, for which the bound holds (Benjamini and Yekutieli 2001).
     """
     p_values = [1.0 if one is None else one.p_value for one in effects]
-    limit = _step_up(p_values)
-    return tuple(_call(one, p, limit, matters) for one, p in zip(effects, p_values, strict=True))
+    return tuple(
+        _call(one, is_called=q <= FALSE_SHARE, matters=matters)
+        for one, q in zip(effects, false_discovery_rates(p_values), strict=True)
+    )
 
 
-def label_of(alone: Call, company: Call) -> Label:
-    """Return what two calls make of a change."""
-    return _LABELS.get((_has_effect(alone), _has_effect(company)), Label.UNDECIDED)
+def label_of(alone: Call, with_others: Call) -> Label:
+    """Return the label that two calls give a change."""
+    return _LABELS.get((_has_effect(alone), _has_effect(with_others)), Label.UNDECIDED)
 
 
 def resolved(
-    alone: tuple[Effect | None, Call], company: tuple[Effect | None, Call]
+    alone: tuple[Effect | None, Call], with_others: tuple[Effect | None, Call]
 ) -> tuple[Call, Call]:
-    """Return the calls of both looks, where "none" says less than the other look's effect.
+    """Return both calls; "none" becomes unknown where it does not contradict the other's effect.
 
-    A look that is too coarse to have seen what the other one saw does not contradict it: of a target
-    that commits a handful of transactions every effect may look like none.
+    A comparison with so wide an interval that it could have missed what the other one found says
+    nothing: of a target that commits a handful of transactions every effect may look like none.
     """
-    first = Call.UNKNOWN if _is_too_coarse(alone, company) else alone[1]
-    second = Call.UNKNOWN if _is_too_coarse(company, alone) else company[1]
+    first = Call.UNKNOWN if _could_miss(alone, with_others) else alone[1]
+    second = Call.UNKNOWN if _could_miss(with_others, alone) else with_others[1]
     return first, second
 
 
-def _is_too_coarse(look: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> bool:
-    (here, call), (there, other_call) = look, other
+def _could_miss(one: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> bool:
+    (here, call), (there, other_call) = one, other
     if call is not Call.NONE or not _has_effect(other_call) or here is None or there is None:
         return False
-    # Of a bound its nearer end: the effect is at least that.
-    size = (
-        there.center
-        if not math.isinf(there.center)
-        else there.low
-        if there.center > 0
-        else there.high
-    )
-    return here.low <= size <= here.high
+    return here.low <= there.size <= here.high
 
 
 def _has_effect(call: Call) -> bool | None:
@@ -203,34 +215,25 @@ _LABELS = {
 
 
 def detectable(se: float, dof: float, *, matters: float) -> float:
-    """Return the smallest effect that a comparison with this error misses once in ten times.
+    """Return the smallest effect that a comparison with this error detects nine times in ten.
 
-    To be missed it must not even be suspect, since suspects go on.
+    An effect counts as detected as soon as it is suspect, since suspects go on.
     """
-    seen = t_quantile(1 - _SUSPECT_P, dof) * se + t_quantile(0.8, dof) * se
-    return max(seen, matters)
+    return max((t_multiplier(1 - _SUSPECT_P, dof) + t_multiplier(0.8, dof)) * se, matters)
 
 
-def _call(found: Effect | None, p_value: float, limit: float, matters: float) -> Call:
+def _call(found: Effect | None, *, is_called: bool, matters: float) -> Call:
     if found is None:
         return Call.UNKNOWN
     if math.isinf(found.se):
         if found.low >= matters:
             return Call.SLOWER
         return Call.FASTER if found.high <= -matters else Call.UNKNOWN
-    if abs(found.center) < matters or p_value >= _SUSPECT_P:
+    if abs(found.center) < matters or found.p_value >= _SUSPECT_P:
         return Call.NONE
-    if p_value > limit:
+    if not is_called:
         return Call.SUSPECT
     return Call.SLOWER if found.center > 0 else Call.FASTER
-
-
-def _step_up(p_values: Sequence[float]) -> float:
-    """Return the largest p value that is still an effect; below 0 where none is."""
-    ranked = np.sort(np.array(p_values))
-    allowed = FALSE_SHARE * np.arange(1, len(ranked) + 1) / max(len(ranked), 1)
-    passing = np.nonzero(ranked <= allowed)[0]
-    return float(ranked[passing[-1]]) if len(passing) else -1.0
 
 
 @lru_cache(maxsize=65536)

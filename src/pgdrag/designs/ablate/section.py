@@ -1,15 +1,21 @@
-"""The picture of an ablation: which change carries how much of the whole, and what each is to it."""
+"""How does an ablation read? Its answer, its warnings, and its report section with picture and tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.designs.ablate.findings import AblateFinding, ChangeFinding, ShareFinding
+from pgdrag.designs.ablate.findings import (
+    AblateFinding,
+    ChangeFinding,
+    CheckFinding,
+    PairFinding,
+    ShareFinding,
+)
 from pgdrag.designs.ablate.labels import Label
-from pgdrag.designs.ablate.words import unseen_words
-from pgdrag.english import counted
+from pgdrag.designs.ablate.pairs import Together
+from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, bare_ratio, bounds_words
@@ -28,15 +34,25 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.forest import ForestRow, forest_chart, forest_text
 from pgdrag.report.sections import Section, found_of
-from pgdrag.units import format_number, format_ratio
+from pgdrag.units import format_interval, format_number, format_ratio
 
 _TITLE = "Which change carries how much"
+_LARGE_PART = 0.05  # a share below this is not in the answer
+_NAMED_MAX = 4  # shares that the answer names
 _TONES = {
     Label.INERT: Tone.MUTED,
     Label.UNDECIDED: Tone.DOUBT,
     Label.PREVENTS_START: Tone.BAD,
     Label.CRASHES: Tone.BAD,
     Label.UNTESTABLE: Tone.MUTED,
+}
+_PAIRS = {
+    Together.EITHER: "Either {} or {} alone suffices",
+    Together.BOTH_NEEDED: "Both {} and {} are needed",
+    Together.WEAKER: "{} and {} together do less than their product",
+    Together.STRONGER: "{} and {} together do more than their product",
+    Together.ADD_UP: "{} and {} do not interact",
+    Together.UNDECIDED: "How {} and {} act together is undecided",
 }
 
 
@@ -50,57 +66,276 @@ class AblateSection(Section):
     is_folded: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to show as soon as the run is an ablation of something."""
+        """The run is an ablation of at least one change."""
         return isinstance(findings.found, AblateFinding) and bool(findings.found.changes)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return picture, pairs, checks and the table of all changes."""
+        """Return the picture, the pairs, and the table of all changes."""
         found = found_of(findings, AblateFinding)
-        return (
-            *_picture(found),
-            *_pairs(found),
-            Details(
-                f"All {counted(len(found.changes), 'change')}", (_table(found), _reading(found))
-            ),
+        table = Details(
+            f"All {counted(len(found.changes), 'change')}", (_table(found), _legend(found))
         )
+        return (*_picture(found), *_pairs(found), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture in characters, and the pairs."""
+        """Return the picture in characters, the labels and the pairs."""
         found = found_of(findings, AblateFinding)
-        return (*_picture(found), *_labels_in_words(found), *_pairs(found))
+        labels = [
+            f"{label.value}: {', '.join(one.name for one in found.changes if one.label is label)}"
+            for label in _labels(found)
+        ]
+        heading = Heading("Labels", "alone and with the others")
+        return (*_picture(found), heading, Items(tuple(labels)), *_pairs(found))
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+
+def answer(found: AblateFinding) -> str:
+    """Return the question answered in a few sentences, as far as it is known."""
+    failure = f"has no number ({found.failure or 'not run yet'})"
+    match found.problem:
+        case "nothing":
+            return f"No answer: {found.reference} and {found.target} do not differ."
+        case "reference":
+            return f"No answer: the reference {found.reference} {failure}."
+        case "target":
+            return f"No answer for the whole: the target {found.target} {failure}.{_alone(found)}"
+    sentences = [_whole(found)]
+    if found.whole is not None and any(one.share is not None for one in found.changes):
+        sentences += [_shares(found), _inert(found)]
+    elif found.others is not None:
+        sentences += ["No single change has a share of its own.", _inert(found)]
+    else:
+        labelled = sum(one.label is not Label.UNDECIDED for one in found.changes)
+        verb = "has" if labelled == 1 else "have"
+        count = counted(len(found.changes), "change")
+        sentences.append(f"No shares yet: {labelled} of {count} {verb} a label.{_alone(found)}")
+    return " ".join(filter(None, sentences))
+
+
+def _whole(found: AblateFinding) -> str:
+    if found.whole is None:
+        return ""
+    count = len(found.changes) - len(found.left_out)
+    rest = "the other " if found.left_out else "all " if count > 2 else ""
+    subject = "the change makes" if count == 1 else f"{rest}{count} changes together make"
+    start = f"Without {listed(found.left_out)}, " if found.left_out else ""
+    words = f"{found.reference} {slowdown_words(found.whole)}"
+    if _is_within_noise(found.whole):
+        words = f"no significant difference: {slowdown_words(found.whole)}"
+    return capital(f"{start}{subject} {words}.")
+
+
+def _is_within_noise(found: Interval) -> bool:
+    return found.low <= 1 <= found.high and not math.isinf(found.center)
+
+
+def _shares(found: AblateFinding) -> str:
+    """Name the largest shares; of changes that act together, the share of all of them."""
+    parts = {
+        one.name: one.share.part
+        for one in found.changes
+        if one.share is not None and one.share.part is not None and _is_significant(one.share)
+    }
+    groups = [
+        (sum(parts[name] for name in names), names, how) for names, how in _groups(found, parts)
+    ]
+    named = sorted(groups, key=lambda one: -abs(one[0]))[:_NAMED_MAX]
+    words = [
+        f"{_group_words(names, how)} {percent_words(part)}"
+        for part, names, how in named
+        if abs(part) >= _LARGE_PART
+    ]
+    more = " (which is only bounded)" if found.is_bounded else ""
+    return f"Of that{more}, on the log scale: {listed(words)}." if words else ""
+
+
+def _is_significant(share: ShareFinding) -> bool:
+    if share.part_low is None or share.part_high is None:
+        return False
+    return share.part_low > 0 or share.part_high < 0
+
+
+_Group = tuple[tuple[str, ...], Together | None]
+
+
+def _groups(found: AblateFinding, names: Iterable[str]) -> list[_Group]:
+    """Join the changes that act together in the same way; each is in one group."""
+    groups: list[_Group] = [((name,), None) for name in names]
+    for pair in found.pairs:
+        if pair.together not in (Together.EITHER, Together.BOTH_NEEDED):
+            continue
+        mine = [one for one in groups if set(one[0]) & set(pair.names)]
+        if len(mine) == 2 and all(how in (None, pair.together) for _, how in mine):
+            groups = [one for one in groups if one not in mine]
+            groups.append(((*mine[0][0], *mine[1][0]), pair.together))
+    return groups
+
+
+def _group_words(names: Sequence[str], how: Together | None) -> str:
+    match how:
+        case Together.EITHER:
+            return f"{' or '.join(names)} (either alone suffices)"
+        case Together.BOTH_NEEDED:
+            return f"{' with '.join(names)} (only together)"
+        case _:
+            return names[0]
+
+
+def _inert(found: AblateFinding) -> str:
+    inert = sum(one.label is Label.INERT for one in found.changes)
+    if not inert:
+        return ""
+    count = len(found.changes)
+    subject = f"{inert} of the {count} changes {'has' if inert == 1 else 'have'} no"
+    if inert == count:
+        subject = "The change has no" if count == 1 else f"None of the {count} changes has a"
+    detectable = _detectable(found)
+    return f"{subject} detectable effect{f'; {detectable}' if detectable else ''}."
+
+
+def _detectable(found: AblateFinding) -> str:
+    """Return `these trials can detect 1.2× or more`, alone and with the others where that differs."""
+    alone, with_others = found.detectable_alone, found.detectable_with_others
+    if math.isinf(alone):
+        return ""
+    if with_others <= alone * 1.1:
+        return f"these trials can detect {format_ratio(max(alone, with_others))} or more"
+    text = f"these trials can detect {format_ratio(alone)} or more alone"
+    if math.isinf(with_others):
+        return text
+    return f"{text}, and {format_ratio(with_others)} or more with the others"
+
+
+def _alone(found: AblateFinding) -> str:
+    """Name what has an effect alone, where that is all that is known."""
+    parts = [
+        f"{one.name} {_effect_words(one.alone)}"
+        for one in found.changes
+        if one.label.is_sufficient and one.alone is not None
+    ]
+    more = len(parts) - _NAMED_MAX
+    rest = [f"{more} more"] if more > 0 else []
+    return f" Alone: {listed([*parts[:_NAMED_MAX], *rest])}." if parts else ""
+
+
+def _effect_words(found: Interval) -> str:
+    """Return an effect without its bounds: `12× slower`, `1.3× faster`, `no change` within noise."""
+    if found.low <= 1 <= found.high:
+        return "no change"
+    return slowdown_words(found).partition(" (")[0]
+
+
+# --- warnings ------------------------------------------------------------------------------------
+
+
+def warnings(found: AblateFinding) -> tuple[str, ...]:
+    """Return what may be wrong with the answer, each with the remedy still untried."""
+    return (*_failure_warnings(found), *_check_warnings(found), *_share_warnings(found))
+
+
+def _failure_warnings(found: AblateFinding) -> Iterator[str]:
+    for one in found.changes:
+        if one.name in found.left_out:
+            yield (
+                f"{one.name}: {one.label.value}; it is left out of the target and of all shares; give it a "
+                "value with which the server runs, and run the ablation again"
+            )
+        elif one.label.prevents_measurement:
+            yield (
+                f"{one.name}: {one.label.value} alone, but not in the target, so it needs one of the other "
+                "changes; its share is part of theirs"
+            )
+    if found.is_bounded:
+        yield (
+            "some sets of changes committed nothing, and count with the upper bound of their throughput, so "
+            "the whole and the shares are bounds too; use longer windows"
+        )
+    if found.is_target_bounded:
+        yield (
+            "the target committed nothing in the screening, so most changes are undecided with the others; "
+            "screen with long trials (has_brief_screening = false), or use longer windows"
+        )
+
+
+def _check_warnings(found: AblateFinding) -> Iterator[str]:
+    if failed := [one for one in found.checks if one.is_passed is False]:
+        sizes = "; ".join(
+            f"{_check_words(one)}: {slowdown_words(one.slowdown)}" for one in failed if one.slowdown
+        )
+        remedy = (
+            "no small group of them explains it, so look for many small effects"
+            if found.is_diffuse
+            else "allow more trials to continue the search"
+        )
+        yield f"changes without a label have an effect together ({sizes}); {remedy}"
+    if unknown := [_check_words(one) for one in found.checks if one.is_passed is None]:
+        yield (
+            f"could not compare {listed(unknown)}, so a change that matters may be among those without a "
+            "label; use longer windows"
+        )
+
+
+def _check_words(check: CheckFinding) -> str:
+    if check.of_others:
+        return "all other changes together with the reference"
+    return "the target with the survivors alone"
+
+
+def _share_warnings(found: AblateFinding) -> Iterator[str]:
+    if found.merged:
+        yield (
+            f"the budget of {found.max_trials} trials is too small for the shares of {listed(found.merged)}: "
+            "they are part of the others; allow more trials"
+        )
+    if found.stage != "done" or not found.draws + found.draws_left_out:
+        return
+    if not found.is_precise:
+        points = format(100 * found.share_precision, ".3g")
+        yield (
+            f"the budget of {found.max_trials} trials ran out before every share was known to ±{points} points "
+            "of the whole; allow more trials"
+        )
+    if not found.draws:
+        yield (
+            "no order of the survivors could be measured to its end, because some sets of them do not start, "
+            'so there are no shares; use "pgdrag bisect" to find a small set instead'
+        )
+    elif found.draws_left_out:
+        yield (
+            f"{counted(found.draws_left_out, 'draw')} of orders left out, because some sets of changes in them "
+            "could not be measured; the shares are averaged over the other orders"
+        )
+
+
+# --- the section ---------------------------------------------------------------------------------
 
 
 def _picture(found: AblateFinding) -> list[Block]:
-    rows = _rows(found)
-    if not rows:
-        return []
-    told = "; ".join(f"{row.name} {row.words}" for row in rows)
-    caption = (
-        "Factor of each change in the slowdown, averaged over the orders of the changes, with its 95 % "
-        "interval; logarithmic scale, further right is slower. The factors multiply, and their parts add "
-        f"up, to the whole. {found.method}; {counted(found.full_trials, 'trial')}."
-    )
-    return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
-
-
-def _rows(found: AblateFinding) -> list[ForestRow]:
     rows = [
-        ForestRow(one.name, one.label.value, _share_words(one.share), one.share.slowdown)
+        ForestRow(one.name, one.label.value, _part_words(one.share), one.share.slowdown)
         for one in found.changes
         if one.share is not None
     ]
     if found.others is not None:
-        name = (
-            counted(found.others_count, "other") if rows else counted(found.others_count, "change")
-        )
-        rows.append(ForestRow(name, "together", _share_words(found.others), found.others.slowdown))
-    if rows and found.whole is not None:
-        whole = ForestRow("the whole", "", slowdown_words(found.whole), found.whole, is_whole=True)
-        rows.append(whole)
-    return rows
+        name = counted(found.others_count, "other" if rows else "change")
+        rows.append(ForestRow(name, "together", _part_words(found.others), found.others.slowdown))
+    if not rows:
+        return []
+    if found.whole is not None:
+        whole = slowdown_words(found.whole)
+        rows.append(ForestRow("the whole", "", whole, found.whole, is_whole=True))
+    description = "; ".join(f"{row.name} {row.words}" for row in rows)
+    caption = (
+        "Factor of each change in the slowdown, averaged over the orders of the changes, with its 95 % "
+        "interval; logarithmic scale, further right is slower. The factors multiply to the whole, and the "
+        f"parts add up to it. {found.method}; {counted(found.full_trials, 'trial')}."
+    )
+    return [Figure(forest_chart(rows, _TITLE, description), caption, forest_text(rows))]
 
 
-def _share_words(share: ShareFinding) -> str:
+def _part_words(share: ShareFinding) -> str:
     if share.part is None or share.part_low is None or share.part_high is None:
         return slowdown_words(share.slowdown)
     low, high = (
@@ -114,19 +349,22 @@ def _pairs(found: AblateFinding) -> list[Block]:
     if not found.pairs:
         return []
     return [
-        Heading("Pairs", "upon the reference, each alone and both"),
-        Items(tuple(pair.sentence for pair in found.pairs)),
+        Heading("Pairs", "on the reference, each alone and both"),
+        Items(tuple(pair_sentence(pair) for pair in found.pairs)),
     ]
 
 
-def _labels_in_words(found: AblateFinding) -> list[Block]:
-    """Name the changes of each label."""
-    lines = []
-    for label in Label:
-        names = [one.name for one in found.changes if one.label is label]
-        if names:
-            lines.append(f"{label.value}: {', '.join(names)}")
-    return [Heading("Labels", "alone and in company"), Items(tuple(lines))]
+def pair_sentence(pair: PairFinding) -> str:
+    """Say how two changes act together."""
+    start = _PAIRS[pair.together].format(*pair.names)
+    first, second = (
+        f"{name} {_effect_words(one)}" for name, one in zip(pair.names, pair.alone, strict=True)
+    )
+    found = pair.interaction
+    end = f"interaction {format_interval(found.low, found.center, found.high)}"
+    if pair.is_bounded:
+        end = "some of this is only a bound, because nothing was committed"
+    return f"{start}: {first}, {second}, both together {_effect_words(pair.both)}; {end}."
 
 
 def _table(found: AblateFinding) -> Table:
@@ -134,20 +372,24 @@ def _table(found: AblateFinding) -> Table:
         Column("Change"),
         Column("Label"),
         Column("Alone, × slower", Align.RIGHT),
-        Column("In company, × slower", Align.RIGHT),
+        Column("With the others, × slower", Align.RIGHT),
         Column("Share", Align.RIGHT),
     )
     rows = tuple(
         (
             Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
-            Cell(one.label.value, tone=_TONES.get(one.label, Tone.PLAIN)),
+            Cell(
+                one.label.value,
+                "masked by other changes" if one.is_hidden else "",
+                _TONES.get(one.label, Tone.PLAIN),
+            ),
             _effect_cell(one.alone),
-            _effect_cell(one.company),
+            _effect_cell(one.with_others),
             _share_cell(one),
         )
         for one in found.changes
     )
-    return Table("What each change is to the slowdown", columns, rows)
+    return Table("What each change does", columns, rows)
 
 
 def _value(value: str | None) -> str:
@@ -161,23 +403,28 @@ def _effect_cell(found: Interval | None) -> Cell:
         return Cell(f"> {format_ratio(found.low)}", "lower bound")
     if found.center == 0:
         return Cell(f"< {format_ratio(found.high)}", "upper bound")
-    is_significant = found.low > 1 or found.high < 1
-    note = bounds_words(found, bare_ratio)
-    return Cell(format_ratio(found.center), note, Tone.PLAIN if is_significant else Tone.MUTED)
+    tone = Tone.MUTED if _is_within_noise(found) else Tone.PLAIN
+    return Cell(format_ratio(found.center), bounds_words(found, bare_ratio), tone)
 
 
 def _share_cell(change: ChangeFinding) -> Cell:
     if change.share is None or change.share.part is None:
         return NOTHING
-    words, _, bounds = _share_words(change.share).partition(" (")
+    words, _, bounds = _part_words(change.share).partition(" (")
     return Cell(words, bounds.rstrip(")"), is_strong=True)
 
 
-def _reading(found: AblateFinding) -> Paragraph:
-    unseen = unseen_words(found)
+def _labels(found: AblateFinding) -> list[Label]:
+    return [label for label in Label if any(one.label is label for one in found.changes)]
+
+
+def _legend(found: AblateFinding) -> Paragraph:
+    meanings = " ".join(f"{capital(label.value)}: {label.meaning}" for label in _labels(found))
+    detectable = _detectable(found)
+    power = f" {capital(detectable)} (nine times in ten)." if detectable else ""
     return Paragraph(
-        f"Alone: {found.reference} with the change against {found.reference}. In company: {found.target} "
+        f"Alone: {found.reference} with the change against {found.reference}. With the others: {found.target} "
         f"against {found.target} without the change. Both from {counted(found.brief_trials, 'short trial')}."
-        f" What is inert shows {unseen}: a look misses an effect of that size one time in ten.",
+        f"{power} {meanings}",
         Tone.MUTED,
     )

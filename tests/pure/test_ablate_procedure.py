@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from pgdrag.designs.ablate.book import AblationOptions, default_max_trials
-from pgdrag.designs.ablate.course import Ablation, least_max_trials
-from pgdrag.designs.ablate.factorial import Together
 from pgdrag.designs.ablate.labels import Label
+from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.designs.ablate.procedure import Procedure, default_max_trials, smallest_max_trials
 from pgdrag.model import Outcome
 from tests.pure.ablation_games import answer_all, play
 
@@ -17,18 +17,18 @@ TEN = math.log(10)
 def labels(ablation):
     return {
         change: found.label
-        for change, found in ablation.search.screened().items()
+        for change, found in ablation.screening.screened().items()
         if found.label is not Label.INERT
     }
 
 
 def share_of(ablation, *changes):
-    at = ablation.game.players.index(frozenset(changes))
-    return ablation.game.shares().players[at]
+    at = ablation.long_trials.players.index(frozenset(changes))
+    return ablation.long_trials.shares().players[at]
 
 
 def together(ablation):
-    return {pair: found.together for pair, found in ablation.game.factorials()}
+    return {pair: found.together for pair, found in ablation.long_trials.crossed().items()}
 
 
 def test_of_two_changes_either_of_which_does_it_both_are_found_and_named_redundant():
@@ -54,8 +54,8 @@ def test_speedups_have_shares_below_nothing():
 def test_a_pair_that_another_change_stands_in_for_is_found_by_the_checks():
     found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
     assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST, 9: Label.REDUNDANT}
-    assert [one.is_hidden for one in map(found.search.screened().get, (3, 9, 20))] == [1, 0, 1]
-    assert [check.is_passed for check in found.search.inquest.checks] == [True, True]
+    assert [one.is_hidden for one in map(found.screening.screened().get, (3, 9, 20))] == [1, 0, 1]
+    assert [check.is_passed for check in found.screening.masking.checks] == [True, True]
     assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
@@ -68,40 +68,40 @@ def test_two_pairs_that_stand_in_for_each_other_are_both_found():
 def test_a_third_partner_that_only_the_survivors_call_for_is_found_upon_them():
     # Alone 9 does a part; with 3 and 20 it does it all, and so do 3, 20 and 25.
     found = play(lambda s: (0.5 * TEN) * (9 in s) + TEN * ({3, 9, 20} <= s or {3, 9, 25} <= s))
-    assert {3, 9} <= set(found.search.survivors)
-    assert found.search.inquest.checks[0].is_passed
+    assert {3, 9} <= set(found.screening.survivors)
+    assert found.screening.masking.checks[0].is_passed
 
 
 def test_a_hidden_pair_beneath_a_much_slower_change_is_found():
     # As autovacuum and its thresholds beneath plans without an index.
     found = play(lambda s: max(7.0 * bool(s & {1, 2}), 0.5 * ({3, 20} <= s)))
-    assert {1, 2, 3, 20} <= set(found.search.survivors)
+    assert {1, 2, 3, 20} <= set(found.screening.survivors)
     assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
 def test_many_small_effects_are_told_as_such_and_no_one_is_accused():
     found = play(lambda s: 0.02 * len(s))
-    assert found.search.inquest.is_diffuse
-    assert found.search.survivors == ()
-    assert found.game.shares().players[0].low > 0.5
+    assert found.screening.masking.is_diffuse
+    assert found.screening.survivors == ()
+    assert found.long_trials.shares().players[0].low > 0.5
 
 
 def test_a_check_that_fails_by_little_starts_no_dear_search():
     # 40 changes of half a per cent: no trial of a few of them could tell on which side it stands.
     found = play(lambda s: 0.005 * len(s), noise=0.06)
-    assert found.search.survivors == () or len(found.search.survivors) < 3
-    assert found.book.told_brief < 130
+    assert found.screening.survivors == () or len(found.screening.survivors) < 3
+    assert found.history.brief_trials < 130
 
 
 def test_without_any_effect_there_is_little_to_pay_for():
     found = play(lambda s: 0.0)
     assert labels(found) == {}
-    assert found.game.shares().whole.low < 0 < found.game.shares().whole.high
-    assert found.book.told - found.book.told_brief < 40
+    assert found.long_trials.shares().whole.low < 0 < found.long_trials.shares().whole.high
+    assert found.history.trials - found.history.brief_trials < 40
 
 
 def test_shares_add_up_to_the_whole_with_all_others_as_one_player():
-    found = play(lambda s: TEN * (1 in s) + math.log(3) * ({4, 5} <= s)).game
+    found = play(lambda s: TEN * (1 in s) + math.log(3) * ({4, 5} <= s)).long_trials
     every = frozenset().union(*found.players)
     assert every == frozenset(range(32))
     shares = found.shares()
@@ -113,13 +113,13 @@ def test_a_change_that_prevents_the_start_is_left_out_and_the_rest_is_measured()
         lambda s: TEN * (1 in s), fails=lambda s: Outcome.DID_NOT_START if 7 in s else None
     )
     assert labels(found)[7] is Label.PREVENTS_START
-    assert found.search.whole == frozenset(range(32)) - {7}
+    assert found.screening.whole == frozenset(range(32)) - {7}
     assert share_of(found, 1).center == pytest.approx(TEN, abs=0.1)
 
 
 def test_two_that_crash_the_server_together_are_both_left_out():
     found = play(lambda s: TEN * (1 in s), fails=lambda s: Outcome.CRASHED if {7, 8} <= s else None)
-    assert found.search.fatal == {7: Label.CRASHES, 8: Label.CRASHES}
+    assert found.screening.left_out == {7: Label.CRASHES, 8: Label.CRASHES}
     assert labels(found)[1] is Label.BOTH
 
 
@@ -128,10 +128,10 @@ def test_a_change_that_starts_only_with_another_stands_with_the_others():
         lambda s: TEN * (1 in s),
         fails=lambda s: Outcome.DID_NOT_START if 7 in s and 8 not in s else None,
     )
-    assert found.search.whole == frozenset(range(32))
+    assert found.screening.whole == frozenset(range(32))
     assert labels(found)[7] is Label.PREVENTS_START
-    assert 1 in found.search.survivors
-    assert 7 not in found.search.survivors
+    assert 1 in found.screening.survivors
+    assert 7 not in found.screening.survivors
 
 
 def test_what_changes_nothing_here_is_inert_and_what_is_lacking_is_untestable():
@@ -142,28 +142,28 @@ def test_what_changes_nothing_here_is_inert_and_what_is_lacking_is_untestable():
         alone = frozenset({2})
         ends = {alone: outcome}
         found = play(lambda s: TEN * (1 in s), changes=6, fails=ends.get)
-        assert found.search.screened()[2].label is label
+        assert found.screening.screened()[2].label is label
 
 
 def test_a_target_that_commits_nothing_has_shares_that_are_bounds():
     found = play(lambda s: 3.0 * (1 in s) + 4.0 * (2 in s), floor=5.5)
-    assert found.search.screened()[1].label.is_sufficient
-    assert found.game.shares().whole.center == pytest.approx(5.5 + math.log(3), abs=0.1)
-    assert found.game.shares().is_bounded
+    assert found.screening.screened()[1].label.is_sufficient
+    assert found.long_trials.shares().whole.center == pytest.approx(5.5 + math.log(3), abs=0.1)
+    assert found.long_trials.shares().is_bounded
 
 
 def test_beside_a_target_that_commits_nothing_pairs_are_those_that_do_most_alone():
     found = play(lambda s: 4.5 * bool(s & {1, 2}) + 2.0 * (3 in s), floor=4.8)
-    assert found.search.screened()[1].label is Label.SUFFICIENT
+    assert found.screening.screened()[1].label is Label.SUFFICIENT
     assert together(found)[1, 2] is Together.EITHER
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_reference_without_a_number_ends_it_at_once(outcome):
     found = play(lambda s: 0.0, changes=5, fails=lambda s: None if s else outcome)
-    assert found.search.problem == "reference"
-    assert found.book.told <= 6
-    assert found.game is None
+    assert found.screening.problem == "reference"
+    assert found.history.trials <= 6
+    assert found.long_trials is None
 
 
 @pytest.mark.parametrize("outcome", [Outcome.INVALID, Outcome.UNTESTABLE])
@@ -172,7 +172,7 @@ def test_a_target_without_a_number_leaves_what_each_does_alone(outcome):
     found = play(
         lambda s: TEN * (1 in s), changes=5, fails=lambda s: outcome if s == whole else None
     )
-    assert found.search.problem == "target"
+    assert found.screening.problem == "target"
     assert labels(found)[1] is Label.SUFFICIENT
 
 
@@ -180,7 +180,7 @@ def test_a_target_without_a_number_leaves_what_each_does_alone(outcome):
 def test_a_handful_of_changes_is_no_special_case(changes):
     found = play(lambda s: TEN * (0 in s), changes=changes)
     assert found.ask() is None
-    assert (found.game is None) == (changes == 0)
+    assert (found.long_trials is None) == (changes == 0)
 
 
 @pytest.mark.parametrize("most", [80, 100, 130])
@@ -188,39 +188,39 @@ def test_the_budget_is_kept_and_the_least_guilty_stand_with_the_others(most):
     def loss(some):
         return sum((1 + change / 10) for change in some if change < 12)
 
-    found = play(loss, options=AblationOptions(max_trials=most))
-    assert found.book.told <= most
-    kept = [min(player) for player in found.game.players if len(player) == 1]
-    assert {*found.game.merged, *kept} == set(found.search.survivors) >= set(range(12))
+    found = play(loss, options=AblateParameters(max_trials=most))
+    assert found.history.trials <= most
+    kept = [min(player) for player in found.long_trials.players if len(player) == 1]
+    assert {*found.long_trials.merged, *kept} == set(found.screening.survivors) >= set(range(12))
     assert all(change in kept for change in range(12) if change > min(kept, default=12))
 
 
 def test_the_screening_is_foretold_exactly():
-    ablation = Ablation(32)
+    ablation = Procedure(32)
     foretold = ablation.forecast()
     assert foretold.brief_least == 2 * 32 + 2 * 6
     assert foretold.brief_least + foretold.most == default_max_trials(32)
-    assert least_max_trials(32) == foretold.brief_least + 6
+    assert smallest_max_trials(32) == foretold.brief_least + 6
     done = play(lambda s: 0.0)
     assert done.forecast().most == 0
-    assert foretold.brief_least <= done.book.told_brief <= foretold.brief_most
+    assert foretold.brief_least <= done.history.brief_trials <= foretold.brief_most
 
 
 @pytest.mark.parametrize("most", [None, 130])
 def test_no_forecast_promises_more_than_the_budget(most):
-    ablation = Ablation(32, AblationOptions(max_trials=most))
+    ablation = Procedure(32, AblateParameters(max_trials=most))
     limit = most or default_max_trials(32)
     while (wanted := ablation.ask()) is not None:
         foretold = ablation.forecast()
-        assert foretold.most + ablation.book.told <= limit
-        assert foretold.brief_most + ablation.book.told <= limit
+        assert foretold.most + ablation.history.trials <= limit
+        assert foretold.brief_most + ablation.history.trials <= limit
         assert len(wanted.sets) <= (foretold.brief_most if wanted.is_brief else foretold.most)
         answer_all(ablation, wanted)
-    assert ablation.book.told <= limit
+    assert ablation.history.trials <= limit
 
 
 def test_screening_by_long_trials_asks_for_no_short_one():
-    options = AblationOptions(has_brief_screening=False)
+    options = AblateParameters(has_brief_screening=False)
     found = play(lambda s: TEN * ({3, 20} <= s), options=options)
-    assert found.book.told_brief == 0
+    assert found.history.brief_trials == 0
     assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}

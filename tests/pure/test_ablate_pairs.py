@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.designs.ablate.factorial import Together, suspected_pairs, two_by_two
+from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.pairs import Together, cross, suspected_pairs
 from pgdrag.designs.ablate.labels import Effect
-from pgdrag.designs.ablate.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
 
@@ -12,7 +12,7 @@ NOISE = TrialNoise(0.03, 20)
 def read(first, second, both, *, se=0.02, is_bound=False):
     losses = (0.0, first, second, both)
     corners = tuple(Value(7 - loss, se**2, is_bound, 2) for loss in losses)
-    return two_by_two(corners, NOISE, matters=0.1)
+    return cross(corners, NOISE, matters=0.1)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def read(first, second, both, *, se=0.02, is_bound=False):
         (2.0, 0.0, 0.0, Together.WEAKER),
     ],
 )
-def test_a_factorial_in_words(first, second, both, together):
+def test_a_factorial_says_how_two_changes_act_together(first, second, both, together):
     assert read(first, second, both).together is together
 
 
 def test_the_interaction_is_what_both_do_beyond_the_sum():
-    found = read(1.0, 2.0, 4.0)
+    found = read(1.0, 2.0, 4.0).effects
     assert found.interaction.center == pytest.approx(1.0)
     # Four corners of the same error: twice the error of one.
     assert found.interaction.high - 1.0 == pytest.approx(2.086 * 0.04, rel=1e-3)
@@ -47,17 +47,19 @@ def test_noise_and_bounds_leave_a_pair_undecided():
 
 
 def pairs(differences, *, most=6, se=0.02):
-    """Suspect pairs of changes by what each does in company less what it does alone."""
-    alone = {at: Effect(1.0, 0.9, 1.1, se, 20) for at in range(len(differences))}
-    company = {at: Effect(1.0 + size, 0.9, 1.1, se, 20) for at, size in enumerate(differences)}
-    return suspected_pairs(alone, company, most=most)
+    """Suspect pairs of changes by their effects with the others less their effects alone."""
+    effects = {
+        at: (Effect(1.0, 0.9, 1.1, se, 20), Effect(1.0 + size, 0.9, 1.1, se, 20))
+        for at, size in enumerate(differences)
+    }
+    return tuple(suspected_pairs(effects, most=most))
 
 
-def test_changes_that_lose_or_gain_alike_in_company_are_a_pair():
+def test_changes_that_lose_or_gain_alike_with_the_others_are_a_pair():
     assert pairs([-3.0, 2.0, 0.0, 2.02, -3.01]) == ((0, 4), (1, 3))
 
 
-def test_a_pair_that_explains_what_is_seen_leaves_no_suspicion():
+def test_differences_that_a_pair_explains_suspect_no_other_pair():
     assert pairs([2.0, 2.0, 2.0, 2.0]) == ((2, 3), (0, 1))
 
 
@@ -65,6 +67,6 @@ def test_a_change_with_two_partners_is_in_two_pairs():
     assert set(pairs([3.0, 1.0, 2.0])) == {(0, 1), (0, 2)}
 
 
-def test_noise_is_no_suspicion_and_no_more_pairs_than_asked_for():
+def test_noise_suspects_no_pair_and_the_number_of_pairs_is_limited():
     assert pairs([0.05, 0.05]) == ()
     assert len(pairs([2.0] * 6, most=2)) == 2

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from pgdrag.designs.ablate.history import TrialNoise, Value
 from pgdrag.designs.ablate.labels import (
     Call,
     Effect,
@@ -14,7 +15,6 @@ from pgdrag.designs.ablate.labels import (
     label_of,
     resolved,
 )
-from pgdrag.designs.ablate.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.03, 20)
 MATTERS = math.log(1.05)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdrag.designs.ablate.history import TrialNoise, Value
 from pgdrag.designs.ablate.shapley import all_orders, drawn_orders, leverage, shares
-from pgdrag.designs.ablate.subset_values import TrialNoise, Value
 
 NOISE = TrialNoise(0.1, 10)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pgdrag.designs.ablate.subset_values import REFERENCE, SubsetValues
+from pgdrag.designs.ablate.history import REFERENCE, SetTrials
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 
@@ -13,7 +13,7 @@ ONE, TWO = frozenset({1}), frozenset({2})
 
 def values(**sets):
     """Values of sets, each from the logs of its trials and their error from within."""
-    found = SubsetValues()
+    found = SetTrials()
     names = {"reference": REFERENCE, "one": ONE, "two": TWO}
     for name, (logs, log_se) in sets.items():
         for log in logs:
@@ -53,7 +53,7 @@ def test_without_repeats_the_noise_is_taken_to_be_large():
 
 
 def test_what_was_spoilt_is_tried_once_more_and_what_did_not_start_is_not():
-    found = SubsetValues()
+    found = SetTrials()
     assert found.is_open(ONE)
     found.add(ONE, None, Outcome.INVALID)
     assert found.is_open(ONE)

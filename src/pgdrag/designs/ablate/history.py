@@ -1,0 +1,231 @@
+"""Which trials has an ablation run, how fast was each set of changes, and how many trials are left?
+
+A set of changes is a `frozenset` of their numbers: empty is the reference, all of them the target.
+Values are natural logarithms of throughput, so a difference of values is the logarithm of a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
+from pgdrag.model import Outcome
+from pgdrag.stats.distributions import f_quantile
+from pgdrag.stats.noise import Noise, pooled_noise
+
+Changes = frozenset[int]
+REFERENCE: Changes = frozenset()
+
+# An outcome that says nothing about the treatment itself is retried, up to this number of trials.
+_TRIALS_MAX_WITHOUT_NUMBER = 2
+_RETRIED = (Outcome.INVALID, Outcome.MEASURED)
+_SD_UNKNOWN = 0.1  # of single trials, where nothing was repeated: large, to be on the safe side
+_VARIANCE_LEAST = 1e-12
+_UNSTEADY = 0.01  # significance level at which a set is noisier than the others
+# Pool sets whose variance within a trial is up to this many times the least, or small anyhow.
+_AS_FINE, _FINE = 4.0, 0.01**2
+
+
+@dataclass(frozen=True)
+class Request:
+    """One block of trials: sets of changes applied to the reference; a set may occur repeatedly."""
+
+    sets: tuple[Changes, ...]
+    is_brief: bool
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One finished trial; `reading` is None where it has no number."""
+
+    changes: Changes
+    is_brief: bool
+    reading: Reading | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Value:
+    """Log throughput of one set of changes.
+
+    Attributes:
+        center: mean over its trials; the bound, for a set that committed nothing.
+        variance: of that mean.
+        is_bound: no trial committed anything, so the throughput is at most `center`.
+    """
+
+    center: float
+    variance: float
+    is_bound: bool
+    trials: int
+
+
+@dataclass(frozen=True)
+class TrialNoise(Noise):
+    """Noise between trials of one set that have as many commits as the repeated ones.
+
+    Attributes:
+        within: part of the variance that comes from within the trials.
+    """
+
+    within: float = 0.0
+
+    def variance(self, log_se: float) -> float:
+        """Return the variance of a trial with this error from within: few commits have more of it."""
+        between = max(self.log_sd**2 - self.within, 0.0)
+        return between + max(log_se**2, self.within, _VARIANCE_LEAST)
+
+
+class SetTrials:
+    """The trials of one length, by set of changes."""
+
+    def __init__(self) -> None:
+        self._readings: dict[Changes, list[Reading]] = {}
+        self._failures: dict[Changes, list[Outcome]] = {}
+        self._noise: TrialNoise | None = None
+
+    def add(self, changes: Changes, reading: Reading | None, outcome: Outcome) -> None:
+        """Add one trial; without a reading, only its outcome is known."""
+        self._noise = None
+        if reading is None:
+            self._failures.setdefault(changes, []).append(outcome)
+        else:
+            self._readings.setdefault(changes, []).append(reading)
+
+    def count(self, changes: Changes) -> int:
+        """Return how many trials of a set have a number."""
+        return len(self._readings.get(changes, ()))
+
+    def failure(self, changes: Changes) -> Outcome | None:
+        """Return how a set without any number ended; None where it has one, or was not run."""
+        ends = self._failures.get(changes)
+        return ends[-1] if ends and changes not in self._readings else None
+
+    def is_open(self, changes: Changes) -> bool:
+        """Tell whether a set lacks a number and is worth a trial: not run yet, or worth a retry."""
+        ends = self._failures.get(changes, [])
+        if changes in self._readings or len(ends) >= _TRIALS_MAX_WITHOUT_NUMBER:
+            return False
+        return not ends or ends[-1] in _RETRIED
+
+    @property
+    def noise(self) -> TrialNoise:
+        """Noise between trials of one set, pooled over all sets that were repeated."""
+        if self._noise is None:
+            self._noise = _noise_of(self._readings.values())
+        return self._noise
+
+    def value(self, changes: Changes) -> Value | None:
+        """Return the mean over the trials of a set; None where none has a number."""
+        readings = self._readings.get(changes)
+        if not readings:
+            return None
+        is_bound = all(one.is_bound for one in readings)
+        if not is_bound:
+            readings = [_estimated(one) for one in readings]
+        count = len(readings)
+        center = sum(one.log_per_s for one in readings) / count
+        variance = sum(self.noise.variance(one.log_se) for one in readings) / count
+        if count > 1 and self._is_unsteady(changes, readings):
+            variance = max(variance, _squares(readings) / (count - 1))
+        return Value(center, variance / count, is_bound, count)
+
+    def _is_unsteady(self, changes: Changes, readings: list[Reading]) -> bool:
+        """Tell whether a set is noisier than the others: then its own trials give its variance."""
+        noise = _noise_of(one for key, one in self._readings.items() if key != changes)
+        expected = sum(noise.variance(one.log_se) for one in readings) / len(readings)
+        own_dof = len(readings) - 1
+        return _squares(readings) / own_dof > expected * _f_quantile(own_dof, noise.dof)
+
+
+class History:
+    """All trials so far, and the budget; each stage of the procedure asks for trials here.
+
+    Args:
+        limit: the most trials to run.
+        is_per_replicate: the limit holds for each replicate, not for all together.
+
+    Attributes:
+        brief, full: the trials of either length.
+        trials, brief_trials: how many were run, and how many of those were short.
+    """
+
+    def __init__(self, limit: int, *, is_per_replicate: bool = False) -> None:
+        self.limit = limit
+        self._is_per_replicate = is_per_replicate
+        self.brief = SetTrials()
+        self.full = SetTrials()
+        self.trials = 0
+        self.brief_trials = 0
+        self._asked = 0
+        self._pending = 0  # asked for and not finished
+
+    def add(self, observed: Iterable[Observed]) -> None:
+        """Add finished trials."""
+        self._pending = 0
+        for one in observed:
+            self.trials += 1
+            self.brief_trials += one.is_brief
+            of_length = self.brief if one.is_brief else self.full
+            of_length.add(one.changes, one.reading, one.outcome)
+
+    @property
+    def left(self) -> int:
+        """How many sets the budget still has room for, including those asked for now."""
+        asked = self._asked - self._pending
+        if self._is_per_replicate:
+            return max(self.limit - asked, 0)
+        # The laboratory may run every set several times: its replicates.
+        times = max(round(self.trials / asked), 1) if asked else 1
+        return max(self.limit - self.trials, 0) // times
+
+    def ask(self, sets: Sequence[Changes], *, is_brief: bool = False) -> Iterator[Request]:
+        """Ask for one block, as far as the budget goes; yield nothing for no sets."""
+        affordable = tuple(sets[: self.left])
+        if affordable:
+            self._asked += len(affordable)
+            self._pending = len(affordable)
+            yield Request(affordable, is_brief)
+
+
+def _estimated(reading: Reading) -> Reading:
+    """Return an estimate for a trial that committed nothing, where others of its set did."""
+    if not reading.is_bound:
+        return reading
+    mean, variance = log_rate(0, stalled_time_s(reading))
+    return replace(reading, log_per_s=mean, log_se=math.sqrt(variance), is_bound=False)
+
+
+def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise:
+    """Pool the repeats of those sets that have the most commits.
+
+    The chance in counting a handful of commits would mask the small differences between the others.
+    """
+    sets = [[one for one in readings if not one.is_bound] for readings in repeats]
+    repeated = [(_within(readings), readings) for readings in sets if len(readings) > 1]
+    if not repeated:
+        return TrialNoise(_SD_UNKNOWN, 1)
+    finest = min(within for within, _ in repeated)
+    fine = [one for one in repeated if one[0] <= max(_AS_FINE * finest, _FINE)]
+    noise = pooled_noise([one.log_per_s for one in readings] for _, readings in fine)
+    assert noise is not None, "several trials of each"
+    within = sum(within * (len(readings) - 1) for within, readings in fine) / noise.dof
+    return TrialNoise(noise.log_sd, noise.dof, within)
+
+
+def _within(readings: list[Reading]) -> float:
+    return sum(one.log_se**2 for one in readings) / len(readings)
+
+
+def _squares(readings: list[Reading]) -> float:
+    logs = [one.log_per_s for one in readings]
+    mean = sum(logs) / len(logs)
+    return sum((log - mean) ** 2 for log in logs)
+
+
+@lru_cache(maxsize=4096)
+def _f_quantile(dof: int, noise_dof: int) -> float:
+    return f_quantile(1 - _UNSTEADY, dof, noise_dof)

@@ -1,0 +1,161 @@
+"""Which of the changes from a reference to a target make it slower or faster, and how much each?
+
+The whole procedure: it says which sets of changes to run next, takes the results, and knows at any time
+what is found so far. `Procedure` works on numbers; `TreatmentProcedure` on treatments and results.
+The design and the analysis both use it, so that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from pgdrag.designs.ablate.history import Changes, History, Observed, Request
+from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
+from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.designs.ablate.screening import Screening
+from pgdrag.findings.readings import reading
+from pgdrag.model import Block, Forecast, Result, RunRecord, Treatment
+from pgdrag.model.changes import changes_between, subset_treatment
+
+
+def default_max_trials(changes: int) -> int:
+    """Return a budget that is enough for most searches among this many changes."""
+    return 4 * changes + 88
+
+
+def smallest_max_trials(changes: int) -> int:
+    """Return the smallest budget that compares every change twice, and measures the whole."""
+    screening = Screening(changes, History(0), AblateParameters())
+    return screening.planned_trials() + 2 * END_TRIALS
+
+
+class Procedure:
+    """The search among numbered changes; the same results in the same order lead to the same requests.
+
+    Attributes:
+        screening: labels and survivors.
+        long_trials: shares and pairs; None until the survivors are known.
+    """
+
+    def __init__(self, changes: int, parameters: AblateParameters | None = None) -> None:
+        self.parameters = parameters or AblateParameters()
+        limit = self.parameters.max_trials
+        self.history = History(
+            default_max_trials(changes) if limit is None else limit, is_per_replicate=limit is None
+        )
+        self.screening = Screening(changes, self.history, self.parameters)
+        self.long_trials: LongTrials | None = None
+        self._requests = self._run()
+        self._request = next(self._requests, None)
+
+    def ask(self) -> Request | None:
+        """Return the next block; None when the search is over."""
+        return self._request
+
+    def tell(self, observed: Sequence[Observed]) -> None:
+        """Take all trials of the block asked for last."""
+        self.history.add(observed)
+        self._request = next(self._requests, None)
+
+    @property
+    def stage(self) -> str:
+        """How far the search is: "screening", "checking", "shares", "pairs" or "done"."""
+        if self._request is None:
+            return "done"
+        if self.long_trials is None:
+            return "checking" if self.screening.is_labelled else "screening"
+        return "pairs" if self.long_trials.has_shares else "shares"
+
+    def forecast(self) -> Forecast:
+        """Return how many trials remain: of the screening exactly, of the rest a range."""
+        if self._request is None:
+            return Forecast(0, 0)
+        asked, left = len(self._request.sets), self.history.left
+        if self.long_trials is not None:
+            return Forecast(min(max(self.long_trials.least_trials(), asked), left), left)
+        is_brief, history = self.parameters.has_brief_screening, self.history
+        run = history.brief_trials if is_brief else history.trials
+        screening = min(max(self.screening.planned_trials() - run, asked), left)
+        rest = min(2 * END_TRIALS, left - screening)
+        if not is_brief:
+            return Forecast(screening + rest, left)
+        # Repeats and group searches take from the budget of the shares: both maxima exclude each other.
+        return Forecast(rest, left - screening, screening, left - rest)
+
+    def _run(self) -> Iterator[Request]:
+        screening = self.screening
+        yield from screening.run()
+        if screening.problem or not screening.whole:
+            return
+        found = screening.screened()
+        self.long_trials = LongTrials(
+            {at: (found[at].alone, found[at].with_others) for at in screening.survivors},
+            screening.whole.difference(screening.survivors),
+            self.history,
+            self.parameters,
+            screening.known_pairs(),
+        )
+        yield from self.long_trials.run()
+
+
+class TreatmentProcedure:
+    """The search between a reference and a target.
+
+    Attributes:
+        changes: what the target changes; the procedure's numbers are places in it.
+        procedure: the search on numbers, with all that is known so far.
+    """
+
+    def __init__(
+        self, reference: Treatment, target: Treatment, parameters: AblateParameters
+    ) -> None:
+        self.reference, self.target = reference, target
+        self.changes = changes_between(reference, target)
+        self.procedure = Procedure(len(self.changes), parameters)
+        self._sets: dict[str, Changes] = {}
+
+    @classmethod
+    def replayed(cls, run: RunRecord, parameters: AblateParameters) -> TreatmentProcedure:
+        """Return the search as it is after all results of a run."""
+        ends = [rung.treatment for rung in run.study.rungs] or [Treatment("nothing")]
+        made = cls(ends[0], ends[-1], parameters)
+        replicates = run.study.replicates
+        in_order = sorted(run.results, key=lambda result: result.trial.number)
+        for _, group in groupby(in_order, lambda one: (one.trial.block - 1) // replicates):
+            results, asked = list(group), made.ask()
+            if not asked.treatments:
+                break
+            if len(results) != len(asked.treatments) * replicates:  # cut off in the middle
+                made.procedure.history.add(made._observed(results))
+                break
+            made.tell(results)
+        return made
+
+    def ask(self) -> Block:
+        """Return the next block; without treatments when the search is over."""
+        request = self.procedure.ask()
+        if request is None:
+            return Block()
+        treatments = []
+        for one in request.sets:
+            made = subset_treatment(self.reference, self.target, self.changes, one)
+            self._sets[made.identity] = one
+            treatments.append(made)
+        return Block(tuple(treatments), is_brief=request.is_brief)
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results of the block asked for last."""
+        self.procedure.tell(self._observed(results))
+
+    def _observed(self, results: Sequence[Result]) -> list[Observed]:
+        return [
+            Observed(
+                self._sets[one.trial.treatment.identity],
+                one.trial.is_brief,
+                reading(one),
+                one.outcome,
+            )
+            for one in results
+            if one.trial.treatment.identity in self._sets
+        ]
