@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from pgdrag.designs.ablate.subset_values import SetTrials
 
-from pgdrag.designs.ablate.history import Observed
+from pgdrag.designs.ablate.history import Observed, SetTrials
 from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
 from pgdrag.designs.ablate.pairs import Together
 from pgdrag.designs.ablate.parameters import AblateParameters

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
-from pgdrag.designs.ablate.pairs import Together, cross, suspected_pairs
 from pgdrag.designs.ablate.labels import Effect
+from pgdrag.designs.ablate.pairs import Together, cross, suspected_pairs
 
 NOISE = TrialNoise(0.03, 20)
 

@@ -86,10 +86,12 @@ class SetTrials:
         self._readings: dict[Changes, list[Reading]] = {}
         self._failures: dict[Changes, list[Outcome]] = {}
         self._noise: TrialNoise | None = None
+        self._values: dict[Changes, Value] = {}
 
     def add(self, changes: Changes, reading: Reading | None, outcome: Outcome) -> None:
         """Add one trial; without a reading, only its outcome is known."""
         self._noise = None
+        self._values.clear()
         if reading is None:
             self._failures.setdefault(changes, []).append(outcome)
         else:
@@ -120,9 +122,13 @@ class SetTrials:
 
     def value(self, changes: Changes) -> Value | None:
         """Return the mean over the trials of a set; None where none has a number."""
-        readings = self._readings.get(changes)
-        if not readings:
+        if changes not in self._readings:
             return None
+        if changes not in self._values:
+            self._values[changes] = self._value(changes, self._readings[changes])
+        return self._values[changes]
+
+    def _value(self, changes: Changes, readings: list[Reading]) -> Value:
         is_bound = all(one.is_bound for one in readings)
         if not is_bound:
             readings = [_estimated(one) for one in readings]
