@@ -112,8 +112,8 @@ STUDY = Study(
 )
 
 
-def interval(low: float, center: float, high: float, method: str = "batch means", *doubts: str):
-    return Interval(low, center, high, 0.95, method, doubts)
+def interval(low: float, center: float, high: float, method: str = "batch means", *warnings: str):
+    return Interval(low, center, high, 0.95, method, warnings)
 
 
 def slower(low: float, center: float, high: float, verdict: Verdict = Verdict.SLOWER) -> Comparison:
@@ -156,7 +156,7 @@ def latencies(p50_us: float) -> dict[str, Latency]:
 
 
 def driver_use(cpu_share: float) -> DriverFinding:
-    return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_suspect=False, doubts=())
+    return DriverFinding(1, cpu_share, cpu_share, 84.0, DRIVER, is_suspect=False, warnings=())
 
 
 def empty(at: int) -> TreatmentFinding:

@@ -79,7 +79,7 @@ def test_each_step_is_compared_with_the_same_one_of_the_baseline() -> None:
 def test_what_changes_by_design_is_no_drift_and_the_mean_says_what_it_is() -> None:
     found = find(run_with_steps())
     assert found.rungs[0].get(Drift) is None
-    assert any(x.startswith("the load changes in 3 steps") for x in found.warnings)
+    assert any(x.startswith("the load has 3 steps") for x in found.warnings)
 
 
 @pytest.mark.parametrize("render", [render_markdown, lambda found: terminal_text(found, width=120)])

@@ -114,7 +114,7 @@ def test_what_did_not_happen_takes_no_room() -> None:
         "Skipped",
         "Dropped",
         "Arrivals",
-        "Doubts",
+        "Warnings",
         "Notes",
     ):
         assert word not in text
@@ -151,11 +151,11 @@ def test_arrivals_that_were_late_skipped_or_dropped_are_told() -> None:
     assert "Wait until begun: p50 100 µs, p99 2 ms, max 9 ms; at most 40 at once" in text
 
 
-def test_a_driver_without_a_processor_is_a_doubt() -> None:
+def test_a_driver_without_a_processor_is_a_warning() -> None:
     busy = replace(MEASURED.driver, user_cpu_s=10.0, system_cpu_s=9.0, busiest_thread_cpu_s=19.0)
     text = text_of(run_of(replace(MEASURED, driver=busy)))
-    assert "Doubts" in text
-    assert "The load driver may have been the bottleneck" in text
+    assert "Warnings" in text
+    assert "The load driver may be the bottleneck" in text
 
 
 def test_nothing_committed_is_no_rate() -> None:

@@ -115,5 +115,5 @@ def test_the_section_draws_both_and_doubts_what_is_not_alike() -> None:
     assert len(pictures) == 2
     assert all('class="line beside line-1"' in one.svg for one in pictures)
     tones = [one.tone for one in blocks if isinstance(one, Paragraph)][1:]
-    assert tones == [Tone.PLAIN, Tone.DOUBT]
+    assert tones == [Tone.PLAIN, Tone.WARNING]
     assert "<b>" not in pictures[0].svg

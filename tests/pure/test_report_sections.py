@@ -109,8 +109,8 @@ def test_doubts_that_differ_in_numbers_alone_are_one_line():
 
     run = run_of([rung(f"A{at}") for at in range(3)], [falling(0, 2), falling(1, 4), falling(2, 8)])
     text = terminal_text(find(run), width=400)
-    doubts = text[text.index("Doubts about rungs") :]
-    (line,) = [line for line in doubts.splitlines() if "throughput fell" in line]
+    warnings = text[text.index("Warnings about rungs") :]
+    (line,) = [line for line in warnings.splitlines() if "throughput fell" in line]
     assert line.startswith(
         " • A0, A1 and A2: throughput fell by 12 to 48 % during the window of 1 min"
     )
@@ -128,8 +128,8 @@ def test_a_fall_is_not_doubted_once_more_for_seconds_that_resemble_each_other():
     assert found.get(DecayFinding).direction == "falling"
     assert found.tps is not None
     assert long_memory(seconds) is not None
-    doubts = [*found.tps.warnings, *found.to_baseline.slowdown.warnings]
-    assert not [one for one in doubts if LONG_MEMORY in one]
+    warnings = [*found.tps.warnings, *found.to_baseline.slowdown.warnings]
+    assert not [one for one in warnings if LONG_MEMORY in one]
 
 
 def test_numbers_of_doubts_that_are_one_line_end_before_a_comma():

@@ -1,17 +1,17 @@
-"""What is the answer to the study's question, in a sentence or two, and what is doubtful about it?"""
+"""What is the answer to the study's question, in a sentence or two, and what are the warnings?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.english import counted, listed, percent_words
+from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import way_words
 from pgdrag.findings.driver_limits import DriverFinding
-from pgdrag.findings.values import LADDER, Comparison, TreatmentFinding, Verdict
+from pgdrag.findings.values import LADDER, Comparison, Interval, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
 from pgdrag.model import Outcome, RunRecord, Study
-from pgdrag.units import format_duration, format_interval, format_rate
+from pgdrag.units import format_duration, format_rate
 
 
 def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
@@ -33,48 +33,45 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
 def run_warnings(
     run: RunRecord, rungs: Sequence[TreatmentFinding], *, has_noise: bool
 ) -> tuple[str, ...]:
-    """Return the doubts about the run as a whole, each with the remedy still untried."""
-    doubts = []
+    """Return the warnings about the run as a whole, each with the remedy still untried."""
+    warnings = []
     if run.status != "done":
         planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
         state = "still running" if run.status == "running" else run.status
-        doubts.append(
-            f"the run is {state}: {len(run.results)}{planned} trials are in; "
-            "rungs without a number may still get one"
+        warnings.append(
+            f"the run is {state}: {len(run.results)}{planned} trials are done; rungs without a number "
+            "may still get one"
         )
     elif run.study.budget_s is not None and (run.planned_trials or 0) > len(run.results):
-        doubts.append(
-            f"the time given, {format_duration(run.study.budget_s)}, was used up after {counted(len(run.results), 'trial')}; "
-            f'go on with "pgdrag resume {run.run_id} --budget TIME"'
+        warnings.append(
+            f"the time budget of {format_duration(run.study.budget_s)} ran out after "
+            f'{counted(len(run.results), "trial")}; continue with "pgdrag resume {run.run_id} --budget TIME"'
         )
     single = [rung.rung.name for rung in rungs if rung.tps is not None and rung.trials == 1]
     if single:
+        each = " each" if len(single) > 1 else ""
         noise = (
-            "what differs from trial to trial is taken from the repeats of the baseline"
+            "the intervals use the trial-to-trial noise of the baseline; for tighter ones run 3 or more replicates"
             if has_noise
-            else "what differs from trial to trial is in no interval"
+            else "no interval includes trial-to-trial noise; run 3 or more replicates"
         )
-        doubts.append(f"one trial each of {listed(single)}: {noise}; run 3 or more replicates")
+        warnings.append(f"{listed(single)} ran once{each}: {noise}")
     if run.study.design == LADDER and len(rungs) > 2:
-        doubts.append(
-            "the step's share depends on the order of the rungs; another order gives other shares "
-            "of the same total"
-        )
+        warnings.append("the share of a step depends on the order of the rungs")
     if len(run.study.load.steps) > 1:
-        doubts.append(
-            f"the load changes in {len(run.study.load.steps)} steps: the throughput of a rung is the "
-            "mean over all of them, each with its length; its interval holds how unsteady it was within "
-            "the steps, and not what they differ by: compare step by step"
+        warnings.append(
+            f"the load has {len(run.study.load.steps)} steps: the throughput of a rung is the mean over all of "
+            "them, and its interval leaves out how much the steps differ; compare step by step"
         )
-    in_doubt = [
+    suspect = [
         one.rung.name for one in rungs if (driver := one.get(DriverFinding)) and driver.is_suspect
     ]
-    if in_doubt:
-        doubts.append(
-            f"the load driver may have shaped the numbers of {listed(in_doubt)}: see what it used; "
-            "run on a quieter machine, or with more driver threads"
+    if suspect:
+        warnings.append(
+            f"the load driver may have limited {listed(suspect)}; run on a quieter machine, or with more "
+            "driver threads"
         )
-    return tuple(doubts)
+    return tuple(warnings)
 
 
 def _ladder_answer(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
@@ -82,18 +79,22 @@ def _ladder_answer(steps: Sequence[TreatmentFinding], last: TreatmentFinding) ->
     assert comparison is not None, last.rung.name
     is_whole = last is steps[-1] and all(step.tps is not None for step in steps)
     if len(steps) == 1:
-        subject, verb = f"Rung {last.rung.name}", "makes"
+        subject = f"with {last.rung.name}"
     elif is_whole:
-        subject, verb = f"All {len(steps)} rungs together", "make"
+        subject = f"with all {len(steps)} rungs"
     else:
-        subject, verb = f"The rungs up to {last.rung.name} together", "make"
-    published = _published(last)
+        subject = f"with the rungs up to {last.rung.name}"
     if comparison.verdict in (Verdict.SLOWER, Verdict.FASTER):
-        text = f"{subject} {verb} this server {slowdown_words(comparison.slowdown)}{published}."
+        text = capital(f"{_headline(comparison.slowdown)} {subject}.")
     else:
-        does = "do" if verb == "make" else "does"
-        text = f"{subject} {does} {_no_change_words(comparison)}{published}."
-    return text + _committed_words(steps, last) + _largest_share(steps) + _gaps(steps)
+        text = f"{_no_change(comparison, subject)}"
+    shares = _largest_share(steps)
+    return text + shares + _committed_words(steps, last) + _published(last) + _gaps(steps)
+
+
+def _headline(found: Interval) -> str:
+    """Return `4,620× slower (95 % CI 2,380× to 10,400×)`."""
+    return slowdown_words(found).replace(" (", f" ({found.confidence * 100:.3g} % CI ", 1)
 
 
 def _committed_words(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
@@ -103,26 +104,22 @@ def _committed_words(steps: Sequence[TreatmentFinding], last: TreatmentFinding) 
     if last.tps.center or not committed or committed[-1].to_baseline is None:
         return ""
     number = slowdown_words(committed[-1].to_baseline.slowdown)
-    return (
-        f" Nothing committed on {last.rung.name}; up to {committed[-1].rung.name} it is {number}"
-        f"{_published(committed[-1])}."
-    )
+    return f" {last.rung.name} committed nothing; up to {committed[-1].rung.name} it is {number}."
 
 
-def _no_change_words(comparison: Comparison) -> str:
-    found = comparison.slowdown
-    number = format_interval(found.low, found.center, found.high)
+def _no_change(comparison: Comparison, subject: str) -> str:
+    size = slowdown_words(comparison.slowdown)
     if comparison.verdict is Verdict.EQUIVALENT:
-        return f"not change throughput: slowdown {number}"
-    seen = detectable_words(comparison.detectable)
-    return f"not slow this server by more than noise: slowdown {number}; {seen}"
+        return f"No change {subject}: {size}."
+    detectable = capital(detectable_words(comparison.detectable))
+    return f"No significant change {subject}: {size}. {detectable}."
 
 
 def _published(rung: TreatmentFinding) -> str:
     claim = rung.total_claim
     if claim is None or claim.published is None:
         return ""
-    return f"; published: {published_words(claim.published)}"
+    return f" Published: {published_words(claim.published)}."
 
 
 def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
@@ -139,7 +136,7 @@ def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
         return ""
     share, step = max(shares, key=lambda pair: pair[0])
     title = f" ({step.rung.title})" if step.rung.title else ""
-    return f" Rung {step.rung.name}{title} carries {percent_words(share)} of that log slowdown."
+    return f" Step {step.rung.name}{title} accounts for {percent_words(share)} of it."
 
 
 def _gaps(steps: Sequence[TreatmentFinding]) -> str:
@@ -159,32 +156,33 @@ def _without_number(rung: TreatmentFinding) -> str:
 def _variants_answer(baseline: TreatmentFinding, compared: Sequence[TreatmentFinding]) -> str:
     """Answer for rungs that each stand on their own: the slowest and the fastest of them."""
     against = f"than {baseline.rung.name}"
-    told = [step for step in compared if _is_told(step)]
-    if not told:
+    significant = [step for step in compared if _is_significant(step)]
+    if not significant:
         if len(compared) == 1 and compared[0].to_baseline is not None:
             only = compared[0].to_baseline
-            return f"{compared[0].rung.name} does {_no_change_words(only)}."
-        return f"None of {len(compared)} variants could be told from {baseline.rung.name}."
-    ranked = sorted(told, key=_center)
+            return _no_change(only, f"with {compared[0].rung.name}")
+        return f"None of {len(compared)} variants differs significantly from {baseline.rung.name}."
+    ranked = sorted(significant, key=_center)
     parts = [
-        f"{step.rung.name} is {slowdown_words(step.to_baseline.slowdown)} {against}"
+        f"{step.rung.name} is {_headline(step.to_baseline.slowdown)} {against}"
         for step in ([ranked[-1]] if len(ranked) == 1 else [ranked[-1], ranked[0]])
         if step.to_baseline is not None
     ]
-    rest = len(compared) - len(told)
-    others = f" {counted(rest, 'other')} could not be told from it." if rest else ""
+    rest = len(compared) - len(significant)
+    differ = "does not differ" if rest == 1 else "do not differ"
+    others = f" {counted(rest, 'other')} {differ} significantly." if rest else ""
     named = [baseline, *([ranked[-1]] if len(ranked) == 1 else [ranked[-1], ranked[0]])]
     return f"{'; '.join(parts)}.{others}{_courses(named)}"
 
 
 def _courses(rungs: Sequence[TreatmentFinding]) -> str:
     """Say of the rungs that an answer compares by means which of them have no mean."""
-    told = [
+    significant = [
         f"{rung.rung.name} goes from {way_words(decay)} in {format_duration(round(decay.end_s - decay.begin_s))}"
         for rung in rungs
         if (decay := rung.get(DecayFinding)) and decay.has_trend
     ]
-    return f" These are means over whole windows: {listed(told)}." if told else ""
+    return f" These are means over whole windows, but {listed(significant)}." if significant else ""
 
 
 def _speed(rung: TreatmentFinding, mean_per_s: float) -> str:
@@ -192,7 +190,7 @@ def _speed(rung: TreatmentFinding, mean_per_s: float) -> str:
     return way_words(decay) if decay is not None and decay.has_trend else format_rate(mean_per_s)
 
 
-def _is_told(step: TreatmentFinding) -> bool:
+def _is_significant(step: TreatmentFinding) -> bool:
     return step.to_baseline is not None and step.to_baseline.verdict in (
         Verdict.SLOWER,
         Verdict.FASTER,

@@ -169,24 +169,24 @@ class RungTrials:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Doubts about these trials, each once."""
-        doubts = [warning for result in self.results for warning in result.warnings]
-        doubts += [
+        """What to bear in mind with these trials, each once."""
+        warnings = [warning for result in self.results for warning in result.warnings]
+        warnings += [
             f"trial {result.trial.number} failed its check: {violation}"
             for result in self.results
             for violation in result.violations
         ]
         if self.numbered:
             has_number = {id(result) for result, _ in self.numbered}
-            doubts += [
+            warnings += [
                 f"trial {result.trial.number} is not in the number: {result.outcome.value}"
                 + (f" ({result.reason})" if result.reason else "")
                 for result in self.results
                 if id(result) not in has_number
             ]
         for result, measured in self.numbered:
-            doubts += _window_doubts(result.trial.number, measured)
-        return tuple(dict.fromkeys(doubts))
+            warnings += _window_warnings(result.trial.number, measured)
+        return tuple(dict.fromkeys(warnings))
 
 
 def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials, ...]:
@@ -244,17 +244,17 @@ def _median(observations: Sequence[Observation]) -> Observation:
     return replace(seen[0], value=middle, resolution=resolution, detail=detail)
 
 
-def _window_doubts(number: int, measured: Measurement) -> list[str]:
-    """Doubt a window for what became of its transactions."""
+def _window_warnings(number: int, measured: Measurement) -> list[str]:
+    """Warn of a window for how its transactions ended."""
     return [
-        *_failure_doubts(number, measured),
-        *_arrival_doubts(number, measured.total),
-        *_end_doubts(number, measured),
+        *_failure_warnings(number, measured),
+        *_arrival_warnings(number, measured.total),
+        *_end_warnings(number, measured),
     ]
 
 
-def _failure_doubts(number: int, measured: Measurement) -> list[str]:
-    """Doubt a trial in which more than a few transactions failed, and say with what."""
+def _failure_warnings(number: int, measured: Measurement) -> list[str]:
+    """Warn of a trial in which more than a few transactions failed, and say with what."""
     total = measured.total
     if total.failed <= FAILED_MATTERS * total.scheduled:
         return []
@@ -264,13 +264,12 @@ def _failure_doubts(number: int, measured: Measurement) -> list[str]:
     why = f" ({messages[0]})" if messages else ""
     return [
         f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
-        f"failed, most often with SQLSTATE {most}{why}; the rate is of those that committed: find "
-        "out why the others failed"
+        f"failed, most often with SQLSTATE {most}{why}; the rate counts only those that committed: find out why the others failed"
     ]
 
 
-def _arrival_doubts(number: int, total: Counts) -> list[str]:
-    """Doubt a trial that was offered more than was taken."""
+def _arrival_warnings(number: int, total: Counts) -> list[str]:
+    """Warn of a trial that was offered more than was taken."""
     lost = total.dropped + total.skipped
     if lost <= LOST_MATTERS * total.scheduled:
         return []
@@ -281,7 +280,7 @@ def _arrival_doubts(number: int, total: Counts) -> list[str]:
     ]
 
 
-def _end_doubts(number: int, measured: Measurement) -> list[str]:
+def _end_warnings(number: int, measured: Measurement) -> list[str]:
     if measured.stopped_by != "clients":
         return []
     first = next(iter(measured.errors), None)

@@ -1,7 +1,7 @@
-"""Was the load driver the bottleneck? What it used, how late it was, and what that puts in doubt.
+"""Was the load driver the bottleneck? What it used, how late it was, and the warnings that follow.
 
 The rule: a trial in which the driver may have been the bottleneck keeps its number, as a bound, and
-carries the doubt with its reason. It is not thrown away: the server was at least that fast.
+has a warning with the reason. It is not thrown away: the server was at least that fast.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.english import percent_words
+from pgdrag.english import counted, percent_words
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Treatments
 from pgdrag.model import Result
@@ -24,7 +24,7 @@ LATE_SHARE = 0.1  # of the median latency: lateness or send lag that is seen in 
 
 @dataclass(frozen=True)
 class DriverFinding:
-    """What the load driver used on one rung: the proof, or the doubt, that it was not the bottleneck.
+    """What the load driver used on one rung: whether it was the bottleneck.
 
     Attributes:
         trial: number of the trial that the values are of: the one in which it was busiest.
@@ -32,7 +32,7 @@ class DriverFinding:
         busiest_share: share of a processor that its busiest worker thread used.
         cpu_us_per_transaction: None where no transaction ended.
         is_suspect: in any trial of the rung.
-        doubts: why, each with the remedy still untried.
+        warnings: why, each with the remedy still untried.
     """
 
     trial: int
@@ -41,7 +41,7 @@ class DriverFinding:
     cpu_us_per_transaction: float | None
     cost: DriverCost
     is_suspect: bool
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Use:
         return 1e6 * self._cpu_s / ended if ended else None
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Why the driver may have been the bottleneck, or late: a clause each, with the remedy."""
         cost = self.measured.driver
         median_us = median_latency_us(self.measured.latency)
         interval_s = max((one.duration_s for one in self.measured.samples), default=None)
         found = [
-            *_busy_doubts(self.busiest_share, cost),
-            *_late_doubts(cost.lateness_us_p99, median_us),
-            *_lag_doubts(cost.send_lag_us_p99, median_us),
-            *_stall_doubts(cost.stall_us_max, interval_s),
+            *_busy_warnings(self.busiest_share, cost),
+            *_late_warnings(cost.lateness_us_p99, median_us),
+            *_lag_warnings(cost.send_lag_us_p99, median_us),
+            *_stall_warnings(cost.stall_us_max, interval_s),
         ]
         return tuple(found)
 
@@ -94,7 +94,7 @@ class Use:
 def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFinding | None:
     """Return what the driver used on one rung: of the trial in which it was busiest.
 
-    The doubts are those of all trials. None where no trial has a number.
+    The warnings are those of all trials. None where no trial has a number.
     """
     if not trials:
         return None
@@ -107,8 +107,8 @@ def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFindin
         busiest_share=most.busiest_share,
         cpu_us_per_transaction=most.cpu_us_per_transaction,
         cost=cost,
-        is_suspect=any(use.doubts for use in uses),
-        doubts=tuple(dict.fromkeys(doubt for use in uses for doubt in use.doubts)),
+        is_suspect=any(use.warnings for use in uses),
+        warnings=tuple(dict.fromkeys(text for use in uses for text in use.warnings)),
     )
 
 
@@ -137,46 +137,40 @@ def driver_words(found: DriverFinding) -> str:
     return ", ".join(parts)
 
 
-def _busy_doubts(busiest_share: float, cost: DriverCost) -> list[str]:
+def _busy_warnings(busiest_share: float, cost: DriverCost) -> list[str]:
     if busiest_share <= BUSY:
         return []
     return [
-        f"the load driver may have been the bottleneck: its busiest thread used "
-        f"{percent_words(busiest_share)} of a processor, so the server is at least this fast; "
-        f"give it more than {_threads(cost)}, or a machine of its own"
+        f"the load driver may be the bottleneck: its busiest thread used {percent_words(busiest_share)} of a "
+        f"processor, so the server is at least this fast; give it more than {counted(cost.threads, 'thread')}, "
+        "or a machine of its own"
     ]
 
 
-def _threads(cost: DriverCost) -> str:
-    return "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
-
-
-def _late_doubts(lateness_us: float | None, median_us: float | None) -> list[str]:
+def _late_warnings(lateness_us: float | None, median_us: float | None) -> list[str]:
     if lateness_us is None or not _matters(lateness_us, median_us, LATE_US):
         return []
     return [
-        f"the load driver was behind its schedule: one in a hundred arrivals began "
-        f"{_us(lateness_us)} late or more although a client was free{_beside(median_us)}; offer "
-        "less, or give the driver more threads or a machine of its own"
+        f"the load driver was late: 1 % of arrivals began {_us(lateness_us)} or more behind schedule although a "
+        f"client was free{_beside(median_us)}; offer less, or give the driver more threads or a machine of its own"
     ]
 
 
-def _lag_doubts(lag_us: float | None, median_us: float | None) -> list[str]:
+def _lag_warnings(lag_us: float | None, median_us: float | None) -> list[str]:
     if lag_us is None or not _matters(lag_us, median_us, None):
         return []
     return [
-        f"the latency holds waits of the load driver: one in a hundred answers waited "
-        f"{_us(lag_us)} or more for its processor{_beside(median_us)}; use fewer connections a "
-        "thread, or a machine of its own"
+        f"the latency includes waits of the load driver: 1 % of answers waited {_us(lag_us)} or more for its "
+        f"processor{_beside(median_us)}; use fewer connections per thread, or a machine of its own"
     ]
 
 
-def _stall_doubts(stall_us: float | None, interval_s: float | None) -> list[str]:
+def _stall_warnings(stall_us: float | None, interval_s: float | None) -> list[str]:
     if stall_us is None or interval_s is None or stall_us / 1e6 <= interval_s:
         return []
     return [
-        f"the load driver stood still for {_us(stall_us)}, longer than an interval: something "
-        "else took its processor; run on a quiet machine"
+        f"the load driver stalled for {_us(stall_us)}, longer than an interval: something else used its "
+        "processor; run on a quiet machine"
     ]
 
 
@@ -186,7 +180,7 @@ def _matters(value_us: float, median_us: float | None, always_us: float | None) 
 
 
 def _beside(median_us: float | None) -> str:
-    return "" if median_us is None else f", beside a median latency of {_us(median_us)}"
+    return "" if median_us is None else f" (median latency {_us(median_us)})"
 
 
 def _us(value_us: float) -> str:
@@ -206,4 +200,4 @@ class DriverAnalysis(TreatmentAnalysis[DriverFinding]):
 
     def warnings(self, found: DriverFinding) -> tuple[str, ...]:
         """Return why the driver may have been the bottleneck."""
-        return found.doubts
+        return found.warnings

@@ -97,7 +97,7 @@ class DesignFinding:
 
     Attributes:
         answer: the study's question answered in one to three sentences.
-        warnings: doubts about it, each naming the remedy still untried.
+        warnings: what to bear in mind with it, each naming the remedy still untried.
     """
 
     has_rungs: ClassVar[bool] = True
@@ -150,7 +150,7 @@ class Findings:
     Attributes:
         answer: the study's question answered in one to three sentences.
         noise_floor: ratio of two trials of the same treatment that this run saw (over 1), or None.
-        warnings: doubts about the run as a whole.
+        warnings: about the run as a whole.
         found: what only the run's design can say; None where it says no more than its treatments do.
         instrument: what the collectors cost on the run's machine; None: not measured there.
         of_run: what each analysis of all treatments together found, by the class of that; see `get`.

@@ -109,7 +109,7 @@ class BenchRun:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What to bear in mind with the numbers; sentences."""
-        found = [*self.committed_per_s.warnings, *self.driver.doubts]
+        found = [*self.committed_per_s.warnings, *self.driver.warnings]
         line = None if self.load.steps else trend(self.measured.samples)
         if self.drift is not None:
             found.append(f"{drift_sentence(self.drift)}; warm up longer")
@@ -199,7 +199,7 @@ def _blocks(run: BenchRun) -> Iterator[Block]:
     if run.notes:
         yield Note("Notes", run.notes)
     if run.doubts:
-        yield Note("Doubts", run.doubts, Tone.DOUBT)
+        yield Note("Warnings", run.doubts, Tone.WARNING)
 
 
 def load_words(load: LoadProfile, seed: int) -> str:

@@ -25,9 +25,9 @@ NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose
 
 _ANSWERS = {
     Answer.REPRODUCED: ("✓ reproduced", Tone.GOOD),
-    Answer.PARTLY: ("◐ partly", Tone.DOUBT),
+    Answer.PARTLY: ("◐ partly", Tone.WARNING),
     Answer.NOT_REPRODUCED: ("✗ not reproduced", Tone.BAD),
-    Answer.INCONCLUSIVE: ("? inconclusive", Tone.DOUBT),
+    Answer.INCONCLUSIVE: ("? inconclusive", Tone.WARNING),
     Answer.UNTESTABLE: ("– untestable here", Tone.MUTED),
     Answer.WRONG: ("✗ wrong results here", Tone.BAD),
 }
@@ -60,7 +60,7 @@ def rate_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
         a_minute = share_words(decay.slope_per_min, is_share=True)
         return Cell(way_words(decay), f"{a_minute} a minute", is_strong=True)
     if rung.tps is None:
-        return Cell(rung.state, tone=Tone.MUTED if not rung.trials else Tone.DOUBT)
+        return Cell(rung.state, tone=Tone.MUTED if not rung.trials else Tone.WARNING)
     if rung.tps.center == 0:
         return Cell(f"< {format_rate(rung.tps.high)}", nothing_committed(findings, rung), Tone.BAD)
     return Cell(format_rate(rung.tps.center), bounds_words(rung.tps, format_number), is_strong=True)

@@ -17,7 +17,7 @@ class Tone(StrEnum):
 
     PLAIN = "plain"
     GOOD = "good"
-    DOUBT = "doubt"
+    WARNING = "warning"
     BAD = "bad"
     MUTED = "muted"
 

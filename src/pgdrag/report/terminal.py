@@ -33,7 +33,7 @@ from pgdrag.report.sections import sections_for
 _STYLES = {
     Tone.PLAIN: "",
     Tone.GOOD: "green",
-    Tone.DOUBT: "yellow",
+    Tone.WARNING: "yellow",
     Tone.BAD: "red",
     Tone.MUTED: "dim",
 }

@@ -41,7 +41,7 @@ _LARGE_PART = 0.05  # a share below this is not in the answer
 _NAMED_MAX = 4  # shares that the answer names
 _TONES = {
     Label.INERT: Tone.MUTED,
-    Label.UNDECIDED: Tone.DOUBT,
+    Label.UNDECIDED: Tone.WARNING,
     Label.PREVENTS_START: Tone.BAD,
     Label.CRASHES: Tone.BAD,
     Label.UNTESTABLE: Tone.MUTED,

@@ -30,7 +30,7 @@ _MOST_NAMED = 8  # more changes than this are counted
 _TITLE = "Sets that were tried, and the share each keeps"
 _NEEDED = {
     SetVerdict.LOSES.value: ("needed", Tone.GOOD),
-    SetVerdict.KEEPS.value: ("may not be needed", Tone.DOUBT),
+    SetVerdict.KEEPS.value: ("may not be needed", Tone.WARNING),
     SetVerdict.UNRESOLVED.value: ("inconclusive", Tone.PLAIN),
 }
 _TEXT_ROOM = 24  # changes that fit into a line of a terminal beside label and words

@@ -182,7 +182,7 @@ def _worked_cell(value: ValueTried) -> Cell:
     if not value.failed:
         return Cell(f"in {counted(total, 'trial')}", tone=Tone.GOOD)
     text = f"in {value.worked} of {counted(total, 'trial')}"
-    return Cell(text, value.reason, Tone.BAD if not value.worked else Tone.DOUBT)
+    return Cell(text, value.reason, Tone.BAD if not value.worked else Tone.WARNING)
 
 
 def _rate_cell(value: ValueTried) -> Cell:

@@ -29,14 +29,14 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.sections._doubts import rung_doubts
+from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
 
 _TITLE = "How the two compare"
 _GATES = {
     Gate.PASS: ("✓ pass", Tone.GOOD),
     Gate.FAIL: ("✗ fail", Tone.BAD),
-    Gate.INCONCLUSIVE: ("? neither pass nor fail", Tone.DOUBT),
+    Gate.INCONCLUSIVE: ("? neither pass nor fail", Tone.WARNING),
 }
 _ENDS = {
     End.GOING_ON: "not yet: more pairs are to come",
@@ -74,7 +74,7 @@ class CompareSection(Section):
             *_quantities(found, found.quantities),
             Details(f"All {counted(len(found.looks), 'look')}", (_looks(found),)),
             Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
-            *rung_doubts(findings),
+            *rung_warnings(findings),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:

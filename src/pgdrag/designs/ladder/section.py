@@ -18,7 +18,7 @@ from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_ratio
 
 _TITLE = "Each change alone, and the whole without it"
-_TONES = {Label.INERT: Tone.MUTED, Label.UNDECIDED: Tone.DOUBT, Label.UNTESTABLE: Tone.MUTED}
+_TONES = {Label.INERT: Tone.MUTED, Label.UNDECIDED: Tone.WARNING, Label.UNTESTABLE: Tone.MUTED}
 
 
 class SingleChangesSection(Section):

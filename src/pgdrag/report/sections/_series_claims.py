@@ -27,7 +27,7 @@ def series_note(findings: Findings, source: Cell | None) -> list[Block]:
     parts = [f"{told[answer]} {answer.value}" for answer in Answer if told[answer]]
     title = f"Published courses: of {counted(total, 'claim')}, {listed(parts)}"
     is_all = told[Answer.REPRODUCED] == total
-    tone = Tone.GOOD if is_all else Tone.DOUBT if told[Answer.REPRODUCED] else Tone.BAD
+    tone = Tone.GOOD if is_all else Tone.WARNING if told[Answer.REPRODUCED] else Tone.BAD
     return [Note(title, tuple(texts), tone, source)]
 
 

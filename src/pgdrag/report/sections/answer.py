@@ -1,4 +1,4 @@
-"""The answer in a sentence, what was published, and what to doubt."""
+"""The answer in a sentence, what was published, and the warnings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pgdrag.model import Source
 from pgdrag.report.cells import answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._doubts import run_doubts
 from pgdrag.report.sections._series_claims import series_note
+from pgdrag.report.sections._warnings import run_warnings
 from pgdrag.units import format_ratio
 
 AGREED = 0.005  # a difference of repeats below this would read as 1.00×
@@ -34,17 +34,17 @@ class AnswerSection(Section):
         return True
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the answer, the claim and the doubts."""
+        """Return the answer, the claim and the warnings."""
         return (
             Paragraph(findings.answer, is_lead=True),
             *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
             *_claim_note(findings),
             *series_note(findings, _source(findings.run.study.source)),
-            *run_doubts(findings),
+            *run_warnings(findings),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the answer and the noise floor; the doubts stand at the end."""
+        """Return the answer and the noise floor; the warnings stand at the end."""
         return (
             Paragraph(findings.answer, is_lead=True),
             *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),

@@ -33,7 +33,7 @@ class DriverSection(Section):
         return bool(_found(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return one row a rung, and the rule by which a rung is in doubt."""
+        """Return one row a rung, and the rule by which the driver is suspect."""
         return (Paragraph(_reading(), Tone.MUTED), _table(_found(findings)))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -48,13 +48,11 @@ def _found(findings: Findings) -> list[tuple[str, DriverFinding]]:
 
 def _reading() -> str:
     return (
-        "Of the trial of a rung in which the driver was busiest. A rung is in doubt where one of the "
-        f"driver's threads used more than {percent_words(BUSY)} of a processor; where one in a hundred "
-        f"arrivals began more than {format_duration(LATE_US / 1e6)}, or {percent_words(LATE_SHARE)} of "
-        "the median latency, later than due although a client was free; where one in a hundred answers "
-        f"waited more than {percent_words(LATE_SHARE)} of the median latency for the driver; or where "
-        "the driver stood still for longer than an interval. Its number is kept, and the reason stands "
-        "among the doubts."
+        "Of the trial of each rung in which the driver was busiest. The driver is suspect if one of its threads "
+        f"used more than {percent_words(BUSY)} of a processor; if 1 % of arrivals began more than "
+        f"{format_duration(LATE_US / 1e6)}, or {percent_words(LATE_SHARE)} of the median latency, late although a "
+        f"client was free; if 1 % of answers waited more than {percent_words(LATE_SHARE)} of the median latency for "
+        "the driver; or if it stalled for longer than an interval. The rung keeps its number, with a warning."
     )
 
 
@@ -71,7 +69,7 @@ def _table(found: Sequence[tuple[str, DriverFinding]]) -> Table:
     columns = (
         Column("Rung"),
         *(Column(title, Align.RIGHT) for title in titles),
-        Column("In doubt"),
+        Column("Suspect"),
     )
     rows = tuple(_row(name, one) for name, one in found)
     return Table("What the load driver used", columns, rows)
@@ -80,7 +78,7 @@ def _table(found: Sequence[tuple[str, DriverFinding]]) -> Table:
 def _row(name: str, found: DriverFinding) -> tuple[Cell, ...]:
     cost, per_transaction_us = found.cost, found.cpu_us_per_transaction
     memory = NOTHING if cost.max_rss_bytes is None else Cell(format_bytes(cost.max_rss_bytes))
-    doubt = Cell("yes", tone=Tone.DOUBT) if found.is_suspect else Cell("no", tone=Tone.GOOD)
+    suspect = Cell("yes", tone=Tone.WARNING) if found.is_suspect else Cell("no", tone=Tone.GOOD)
     return (
         Cell(name, is_strong=True),
         Cell(percent_words(found.cpu_share)),
@@ -90,7 +88,7 @@ def _row(name: str, found: DriverFinding) -> tuple[Cell, ...]:
         _time_cell(cost.lateness_us_p99),
         _time_cell(cost.stall_us_max),
         memory,
-        doubt,
+        suspect,
     )
 
 

@@ -26,7 +26,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.rung_words import change_sentence, mechanisms_sentence, time_sentence
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._doubts import rung_doubts
+from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.units import format_duration
 
 # Of all rungs together: what moved least is left to the table of all observations.
@@ -54,13 +54,13 @@ class EvidenceSection(Section):
         return (*each, *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung, then their doubts."""
+        """Return a sentence a rung, then the warnings."""
         blocks: list[Block] = []
         for rung in findings.rungs:
             told = [x for x in (change_sentence(rung), time_sentence(rung), *_remarks(rung)) if x]
             if told:
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
-        return (*blocks, *rung_doubts(findings))
+        return (*blocks, *rung_warnings(findings))
 
 
 def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
@@ -208,14 +208,14 @@ def _chance(move: Movement) -> Cell:
     if move.chance is None or move.direction == "unmoved":
         return Cell("–", tone=Tone.MUTED)
     shown = "< 0.001" if move.chance < 0.001 else f"{move.chance:.2g}"
-    return Cell(shown, tone=Tone.DOUBT if move.could_be_chance else Tone.PLAIN)
+    return Cell(shown, tone=Tone.WARNING if move.could_be_chance else Tone.PLAIN)
 
 
 def _claimed(move: Movement) -> Cell:
     if move.expected is None:
         return Cell("")
     if move.direction == move.expected and move.could_be_chance:
-        return Cell(f"? {move.expected}, as claimed, but could be chance", tone=Tone.DOUBT)
+        return Cell(f"? {move.expected}, as claimed, but could be chance", tone=Tone.WARNING)
     if move.direction == move.expected:
         return Cell(f"✓ {move.expected}, as claimed", tone=Tone.GOOD)
     return Cell(f"✗ claimed {move.expected}", tone=Tone.BAD)

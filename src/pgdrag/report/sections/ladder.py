@@ -19,7 +19,7 @@ from pgdrag.report.cells import (
 )
 from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._doubts import rung_doubts
+from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.units import format_number
 
 
@@ -37,9 +37,9 @@ class LadderSection(Section):
         return findings.has_rungs
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table with every column that has something in it, and what to doubt."""
+        """Return the table with every column that has something in it, and the warnings."""
         reading = Paragraph(_reading(findings), Tone.MUTED)
-        return (_table(findings, has_details=True), reading, *rung_doubts(findings))
+        return (_table(findings, has_details=True), reading, *rung_warnings(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the table without shares and New-Orders, which the terminal has no room for."""

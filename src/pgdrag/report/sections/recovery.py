@@ -93,7 +93,7 @@ def _row(one: Recovery) -> tuple[Cell, ...]:
 def _back_cell(one: Recovery) -> Cell:
     if math.isinf(one.back_s.center):
         watched = format_duration(round(one.watched_s))
-        return Cell(f"> {watched}", "not within the window", Tone.DOUBT)
+        return Cell(f"> {watched}", "not within the window", Tone.WARNING)
     return Cell(format_duration(round(one.back_s.center, 1)), _range_words(one), is_strong=True)
 
 

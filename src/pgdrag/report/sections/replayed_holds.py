@@ -64,7 +64,7 @@ def _of_rung(rung: TreatmentFinding, found: ReplayFinding, at: int) -> list[Bloc
     )
     blocks: list[Block] = [
         Heading(rung.rung.heading, found.file),
-        Paragraph(found.sentence, Tone.PLAIN if is_well else Tone.DOUBT),
+        Paragraph(found.sentence, Tone.PLAIN if is_well else Tone.WARNING),
         Figure(holds_chart(f"replayed-{at}", found), caption),
         _lengths(found),
         _kinds(found),

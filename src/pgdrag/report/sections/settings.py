@@ -64,6 +64,6 @@ def _read_back(applied: Applied | None) -> Cell:
     if applied is None:
         return Cell("not read back", tone=Tone.MUTED)
     if applied.effective is None:
-        return Cell("– untestable here", applied.note, Tone.DOUBT)
+        return Cell("– untestable here", applied.note, Tone.WARNING)
     told = "; ".join(filter(None, (applied.note, applied.how)))
-    return Cell(applied.effective, told, Tone.DOUBT if applied.note else Tone.PLAIN)
+    return Cell(applied.effective, told, Tone.WARNING if applied.note else Tone.PLAIN)

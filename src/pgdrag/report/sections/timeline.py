@@ -31,7 +31,7 @@ class TimelineSection(Section):
         return any(len(rung.samples) > 1 for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the lines; a drift is said in words among the doubts about the rung."""
+        """Return the lines; a drift is said in words among the warnings about the rung."""
         rows = [_row(rung) for rung in findings.rungs if len(rung.samples) > 1]
         most = points_of_each([len(row.points) for row in rows], most=400, least=40, in_all=1_100)
         drawn = [replace(row, points=thinned_points(row.points, most)) for row in rows]

@@ -101,7 +101,7 @@ def _row(one: Decider) -> tuple[Cell, ...]:
         _correlation(one.length_given_this),
         NOTHING if one.this_given_all is None else _correlation(one.this_given_all),
         Cell(f"{one.with_length:+.2f}"),
-        Cell(one.verdict, tone=Tone.DOUBT if doubtful else Tone.PLAIN),
+        Cell(one.verdict, tone=Tone.WARNING if doubtful else Tone.PLAIN),
     )
 
 

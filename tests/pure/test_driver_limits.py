@@ -17,24 +17,24 @@ def window_with(**cost: float) -> Measurement:
 
 
 def doubts(measured: Measurement) -> tuple[str, ...]:
-    return Use(result("A0", 1), measured).doubts
+    return Use(result("A0", 1), measured).warnings
 
 
 @pytest.mark.parametrize(
     ("cost", "what"),
     [
         ({"busiest_thread_cpu_s": 48.1}, "its busiest thread used 80 % of a processor"),
-        ({"lateness_us_p99": 1_001.0}, "began 1 ms late or more"),
+        ({"lateness_us_p99": 1_001.0}, "began 1 ms or more behind"),
         # A tenth of the median latency counts as much as a millisecond.
-        ({"lateness_us_p99": 501.0}, "began 501 µs late or more"),
+        ({"lateness_us_p99": 501.0}, "began 501 µs or more behind"),
         (
             {"send_lag_us_p99": 501.0},
-            "waited 501 µs or more for its processor, beside a median latency of 5 ms",
+            "waited 501 µs or more for its processor (median latency 5 ms)",
         ),
-        ({"stall_us_max": 1_000_001.0}, "stood still for 1 s"),
+        ({"stall_us_max": 1_000_001.0}, "stalled for 1 s"),
     ],
 )
-def test_just_over_a_limit_is_a_doubt(cost: dict[str, float], what: str) -> None:
+def test_just_over_a_limit_is_a_warning(cost: dict[str, float], what: str) -> None:
     (doubt,) = doubts(window_with(**cost))
     assert what in doubt
 
@@ -62,7 +62,7 @@ def test_a_driver_that_does_not_tell_its_threads_is_judged_by_their_mean() -> No
 def test_without_a_commit_only_what_needs_no_latency_is_judged() -> None:
     silent = replace(measurement(0), driver=replace(IDLE, send_lag_us_p99=1e9))
     use = Use(result("A0", 0), silent)
-    assert (use.cpu_us_per_transaction, use.doubts) == (None, ())
+    assert (use.cpu_us_per_transaction, use.warnings) == (None, ())
 
 
 def test_the_busiest_trial_speaks_for_its_rung() -> None:

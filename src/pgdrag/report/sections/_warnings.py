@@ -1,4 +1,4 @@
-"""What is doubtful about a run and its rungs, each doubt said once."""
+"""What to bear in mind with a run and its rungs, each warning once."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import Note, Tone
 
 
-def run_doubts(findings: Findings) -> tuple[Note, ...]:
-    """Return the doubts about the run as a whole, if there are any."""
+def run_warnings(findings: Findings) -> tuple[Note, ...]:
+    """Return the warnings about the run as a whole, if there are any."""
     told = tuple(as_sentence(text) for text in findings.warnings)
-    return (Note("Doubts about this run", told, Tone.DOUBT),) if told else ()
+    return (Note("Warnings about this run", told, Tone.WARNING),) if told else ()
 
 
-def rung_doubts(findings: Findings) -> tuple[Note, ...]:
-    """Return the doubts about single rungs and their intervals, alike ones on one line.
+def rung_warnings(findings: Findings) -> tuple[Note, ...]:
+    """Return the warnings about single rungs and their intervals, similar ones on one line.
 
-    Doubts are alike where they differ in numbers alone: the line gives their range.
+    Warnings are similar where they differ in numbers alone: the line gives their range.
     """
-    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    similar: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for rung in findings.rungs:
         for text in dict.fromkeys(_of_rung(rung)):
-            alike.setdefault(_words(text), {}).setdefault(rung.rung.name, []).append(text)
+            similar.setdefault(_words(text), {}).setdefault(rung.rung.name, []).append(text)
     told = []
-    for by_rung in alike.values():
+    for by_rung in similar.values():
         texts = [text for of_one in by_rung.values() for text in of_one]
         told.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
-    return (Note("Doubts about rungs", tuple(told), Tone.DOUBT),) if told else ()
+    return (Note("Warnings about rungs", tuple(told), Tone.WARNING),) if told else ()
 
 
 # A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
@@ -57,7 +57,7 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 def _of_rung(rung: TreatmentFinding) -> list[str]:
-    doubts = list(rung.warnings)
+    warnings = list(rung.warnings)
     for comparison in (rung.to_baseline, rung.to_previous):
-        doubts += comparison.slowdown.warnings if comparison is not None else ()
-    return doubts + (list(rung.tps.warnings) if rung.tps is not None else [])
+        warnings += comparison.slowdown.warnings if comparison is not None else ()
+    return warnings + (list(rung.tps.warnings) if rung.tps is not None else [])
