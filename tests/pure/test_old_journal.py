@@ -1,0 +1,60 @@
+"""A journal that pgdrag wrote before its modules and values were rearranged still reports.
+
+`journals/b74b73b.sqlite.xz` holds five short runs made at commit b74b73b on a real server.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+JOURNAL = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
+# Numbers and names that b74b73b itself printed of each run.
+FOUND = {
+    "old-ladder": ("572×", "1.05×", "193", "0.835"),
+    "compare": ("65.5×", "40.2", "107", "slower"),
+    "ablate": ("56.7×", "46", "69.8", "enable_indexscan", "enable_bitmapscan"),
+    "bisect": ("57.6×", "72.1×", "enable_indexscan", "enable_bitmapscan"),
+    "boundary": ("1MB", "64MB", "shared_buffers"),
+}
+
+Report = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Runs `pgdrag report` on a copy of the old journal."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "journal.sqlite").write_bytes(lzma.decompress(JOURNAL.read_bytes()))
+
+    def run(name: str, form: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "pgdrag", "report", name, "--format", form],
+            env={**os.environ, "PGDRAG_HOME": str(home), "COLUMNS": "120"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_each_run_reports_the_numbers_that_it_reported_when_it_was_made(
+    report: Report, name: str
+) -> None:
+    text = report(name, "terminal")
+    assert [each for each in FOUND[name] if each not in text] == []
+
+
+def test_its_json_report_has_all_trials(report: Report) -> None:
+    assert len(json.loads(report("ablate", "json"))["trials"]) == 46
