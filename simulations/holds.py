@@ -10,7 +10,7 @@ import numpy as np
 
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.decay.together import rung_decay
-from pgdrag.findings.dose.find import horizon_finding
+from pgdrag.findings.dose.analysis import horizon_finding
 from pgdrag.findings.dose.findings import HorizonFinding
 from pgdrag.findings.holds.levels import HOLD, HOLDER
 from pgdrag.model import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec

@@ -296,7 +296,7 @@ def test_two_modes_are_captured_and_replayed_in_the_laboratory(
     replayed = replay_finding(trial.treatment, [(result, result.measurement)])
     assert replayed is not None
     assert replayed.distance.holds >= 5
-    assert replayed.distance.is_alike, replayed.sentence
+    assert replayed.distance.is_alike, replayed.distance
 
 
 def test_capture_keeps_what_it_has_when_stopped(server: Cluster, tmp_path: Path) -> None:

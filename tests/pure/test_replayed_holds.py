@@ -13,7 +13,7 @@ from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.report.document import Figure, Paragraph, Tone
-from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection
+from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection, replay_sentence
 from pgdrag.testing.conformance_sections import went_well
 
 CAPTURE = Capture("shop", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
@@ -53,7 +53,7 @@ def test_holds_as_long_as_captured_are_alike(measured: tuple[Result, Measurement
     one = found(measured, *FAITHFUL)
     assert one is not None
     assert (one.file, one.distance.factor, one.cut_off) == ("shop.toml", 1.0, 0)
-    assert one.sentence.startswith("8 holds were made, as long as those that were captured")
+    assert replay_sentence(one).startswith("8 replayed holds are as long as the captured ones")
     assert [(kind.holder, kind.wanted, kind.holds) for kind in one.kinds] == [("transaction", 1, 8)]
     assert one.warnings == ()
 
@@ -62,7 +62,7 @@ def test_holds_half_as_long_are_not(measured: tuple[Result, Measurement]) -> Non
     one = found(measured, *((begin, (begin + end) / 2) for begin, end in FAITHFUL * 3))
     assert one is not None
     assert one.distance.factor == pytest.approx(2.0)
-    assert "and not as long as those that were captured" in one.sentence
+    assert "are not as long as the captured ones" in replay_sentence(one)
 
 
 @pytest.mark.parametrize("end_s", [None, 60.0, 63.0])
@@ -88,11 +88,11 @@ def test_a_window_too_short_for_what_was_captured_says_so(
     long = replace(KIND, longer_than=((1.0, 0.25), (600.0, 0.0)), open_share=0.25)
     one = found(measured, (0.0, 1.0), captured=HoldDistribution(CAPTURE, {"transaction": long}))
     assert one is not None
-    assert one.sentence.startswith("Too few to judge by: 1 hold was made")
+    assert replay_sentence(one).startswith("1 replayed hold, too few to judge")
     short, few, is_open = one.warnings
     assert "25% of the captured holds last longer than the window of 1 min" in short
-    assert "1 in 1 trial" in few
-    assert "saw no end" in is_open
+    assert "1 hold in 1 trial" in few
+    assert "did not see the end" in is_open
 
 
 def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(

@@ -1,7 +1,8 @@
-"""How many holds last longer than so long? Two curves in steps over a logarithmic axis of time."""
+"""The chart of replayed holds: two curves in steps over a logarithmic axis of time."""
 
 from __future__ import annotations
 
+from pgdrag.english import counted
 from pgdrag.findings.holds.replay import ReplayFinding
 from pgdrag.report import svg
 from pgdrag.report.svg import LogScale
@@ -12,8 +13,8 @@ _TOP, _HEIGHT = 36.0, 150.0
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def holds_chart(name: str, found: ReplayFinding) -> str:
-    """Return the picture of a captured and a replayed distribution; `name` is unique in the document."""
+def holds_chart(name: str, found: ReplayFinding, description: str) -> str:
+    """Return the chart of a captured and a replayed distribution; `name` is unique in the document."""
     scale = LogScale.around((*found.wanted.lengths_s, *found.held.lengths_s))
     bottom = _TOP + _HEIGHT
     parts = []
@@ -33,10 +34,9 @@ def holds_chart(name: str, found: ReplayFinding) -> str:
     )
     parts.append(svg.plot(_TOP, _HEIGHT, "".join(drawn)))
     parts.append(svg.text(98.5, 14, f"- - captured: {found.file}", "muted", "end"))
-    number = found.distance.holds
-    parts.append(svg.text(1.5, 14, f"— replayed: {number:,} {'hold' if number == 1 else 'holds'}"))
-    title = "Share of holds that last longer than so long"
-    return svg.picture(name, title, found.sentence, round(bottom + 24), parts)
+    parts.append(svg.text(1.5, 14, f"— replayed: {counted(found.distance.holds, 'hold')}"))
+    title = "Share of holds that last longer than a time"
+    return svg.picture(name, title, description, round(bottom + 24), parts)
 
 
 def _places(curve: LengthCurve, scale: LogScale) -> list[tuple[float, float]]:

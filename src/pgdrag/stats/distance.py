@@ -1,8 +1,8 @@
 """Are holds that were made as long as those that they were to repeat?
 
-The distance is Wasserstein's on the logarithms of the lengths: by which factor must a hold be made
-longer or shorter, on average, so that one distribution becomes the other. Kolmogorov and Smirnov's
-is given beside it, but does not judge: between two sharp modes a hundredth apart it is 1.
+The distance is Wasserstein's on the logarithms of the lengths: the factor by which a hold must be made
+longer or shorter, on average, to turn one distribution into the other. Kolmogorov and Smirnov's is given
+beside it but does not decide: between two sharp modes a hundredth apart it is 1.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
 
@@ -26,7 +27,7 @@ class LengthDistance:
 
     Attributes:
         factor: the mean factor between the two, 1 or more.
-        low, high: its interval: what other holds of the same kind would have given.
+        low, high: its interval, by resampling the holds.
         chance: the factor that 95 in 100 perfect repetitions of as many holds stay below.
         largest_gap: the largest difference of the two curves (Kolmogorov–Smirnov), 0 to 1.
         holds: how many there were.
@@ -43,19 +44,20 @@ class LengthDistance:
 
     @property
     def is_alike(self) -> bool:
-        """Whether the factor is within the tolerance, or within what chance alone brings."""
+        """Whether the factor is within the tolerance, or within chance."""
         return self.factor <= max(TOLERANCE, self.chance)
 
 
 def log_wasserstein(first: LengthCurve, second: LengthCurve) -> float:
     """Return the mean distance of the logarithms of two curves' lengths, 0 or more."""
-    at, gaps = _gaps(first, second)
-    return float(np.sum(np.diff(np.log(at)) * gaps[:-1]))
+    logs = np.log(first.lengths_s), np.log(second.lengths_s)
+    return float(scipy.stats.wasserstein_distance(*logs, first.shares, second.shares))
 
 
 def kolmogorov_smirnov(first: LengthCurve, second: LengthCurve) -> float:
     """Return the largest difference of two curves, 0 to 1."""
-    return float(_gaps(first, second)[1].max())
+    lengths_s = (*first.lengths_s, *second.lengths_s)
+    return max(abs(first.longer_than(x) - second.longer_than(x)) for x in lengths_s)
 
 
 def distance(
@@ -67,7 +69,7 @@ def distance(
         holds: at least one.
         longest_s: no hold could last longer, such as the length of the measured window; both are
             compared as if each hold ended there.
-        seed: of the resampling behind the interval and behind what chance brings.
+        seed: of the resampling behind the interval and behind chance.
     """
     assert holds, "a distance needs a hold"
     rng = np.random.default_rng(seed)
@@ -78,9 +80,10 @@ def distance(
         log_wasserstein(wanted, _curve([holds[i] for i in chosen], longest_s))
         for chosen in rng.integers(number, size=(_RESAMPLES, number))
     ]
+    logs, shares = np.log(wanted.lengths_s), wanted.shares
     by_chance = [
-        log_wasserstein(wanted, _empirical(drawn))
-        for drawn in _draws(wanted, rng, (_RESAMPLES, number))
+        scipy.stats.wasserstein_distance(logs, drawn, shares)
+        for drawn in rng.choice(logs, size=(_RESAMPLES, number), p=shares / shares.sum())
     ]
     low, high = np.quantile(again, [0.025, 0.975])
     center = log_wasserstein(wanted, found)
@@ -99,27 +102,3 @@ def _curve(holds: Sequence[SeenHold], longest_s: float) -> LengthCurve:
     found = product_limit(holds)
     assert found is not None, "there is a hold"
     return found.capped(longest_s)
-
-
-def _gaps(first: LengthCurve, second: LengthCurve) -> tuple[np.ndarray, np.ndarray]:
-    """Return all lengths at which either steps, and how far apart the two are from there on."""
-    at = np.union1d(first.lengths_s, second.lengths_s)
-    return at, np.abs(_values(first, at) - _values(second, at))
-
-
-def _values(curve: LengthCurve, at: np.ndarray) -> np.ndarray:
-    steps = np.concatenate(([1.0], curve.longer))
-    found: np.ndarray = steps[np.searchsorted(curve.lengths_s, at, side="right")]
-    return found
-
-
-def _draws(curve: LengthCurve, rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
-    shares = np.array([share for _, share in curve.steps()])
-    return rng.choice(np.array(curve.lengths_s), size=size, p=shares / shares.sum())
-
-
-def _empirical(lengths_s: np.ndarray) -> LengthCurve:
-    at, counts = np.unique(lengths_s, return_counts=True)
-    longer = 1.0 - np.cumsum(counts) / counts.sum()
-    longer[-1] = 0.0
-    return LengthCurve(tuple(map(float, at)), tuple(map(float, longer)))

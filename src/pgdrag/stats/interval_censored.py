@@ -1,9 +1,9 @@
-"""How long do holds last, if of many it is known only between which two looks they ended?
+"""How long do holds last, if of many only the two samples between which they ended are known?
 
-The ages at which holds are met tell, too: where none is older than a second, none lasts two. The estimate
-is the one that makes all that was seen most likely (Turnbull 1976: interval-censored and truncated),
-by steps of expectation and maximisation over lengths a few per cent apart. Where every end is known it
-is the product-limit estimate.
+The ages at which holds are met count, too: where none is older than a second, none lasts two. The estimate
+has the highest likelihood (Turnbull 1976: interval-censored and truncated), by expectation-maximization
+over lengths a few per cent apart. Where every end is known it is the product-limit estimate. (SciPy has
+no estimate for interval censoring.)
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pgdrag.stats.product_limit import LengthCurve
 Array = NDArray[np.float64]
 _RATIO = 1.03  # from one length to the next
 _ITERATIONS = 400
-_LEAST_SHARE = 1e-4  # what is less is left over from the steps, not found
+_LEAST_SHARE = 1e-4  # smaller shares are left over from the iterations
 
 
 @dataclass(frozen=True)
 class BoundedHold:
-    """One hold as far as looks tell.
+    """One hold as far as samples show.
 
     Attributes:
         low_s, high_s: it lasted so long at least and at most; inf: its end was not seen; the two are
             equal where the end is known.
-        entry_s: how old it was before any look could meet it; None: it began between two looks, and the
-            longer it lasted, the more surely it was met.
+        entry_s: how old it was before any sample could meet it; None: it began between two samples, and
+            the longer it lasted, the more likely it was met.
     """
 
     low_s: float
@@ -45,9 +45,9 @@ class LengthEstimate:
     """How long holds last that are longer than the shortest that counts.
 
     Attributes:
-        curve: None: there is none of them.
-        number: how many of those began while there were looks, met or not.
-        met_share: of these, the share that looks met.
+        curve: None without any.
+        number: how many of those began between samples, met or not.
+        met_share: the share of these that samples met.
     """
 
     curve: LengthCurve | None
@@ -58,12 +58,12 @@ class LengthEstimate:
 def estimate_lengths(
     holds: Sequence[BoundedHold], *, every_s: float, shortest_s: float
 ) -> LengthEstimate:
-    """Estimate how long holds last, from looks that are `every_s` apart.
+    """Estimate how long holds last, from samples that are `every_s` apart.
 
     Args:
         holds: all that were met.
-        every_s: from one look to the next.
-        shortest_s: shorter ones are told apart, and left out.
+        every_s: from one sample to the next.
+        shortest_s: shorter ones are estimated too, and left out.
     """
     assert 0 < shortest_s < every_s, f"{shortest_s} and {every_s} s"
     if not holds:
@@ -76,9 +76,9 @@ def estimate_lengths(
     counts = np.array(list(rows.values()), dtype=float)
     shares = _shares(firsts, lasts, entries, counts, met)
     counted, total = shares[1:], float(shares[1:].sum())
-    number = total * float(counts[entries < 0].sum()) / float(met @ shares)
     if total < _LEAST_SHARE:
         return LengthEstimate(None, 0.0, 1.0)
+    number = total * float(counts[entries < 0].sum()) / float(met @ shares)
     ends = [x.high_s for x in holds if not math.isinf(x.high_s)]
     seen_until = _cell(max(ends), edges) if ends else 0
     curve = _curve(counted / total, middles[1:], seen_until)
@@ -88,7 +88,7 @@ def estimate_lengths(
 def _edges(holds: Sequence[BoundedHold], shortest_s: float) -> Array:
     longest_s = max(x.low_s if math.isinf(x.high_s) else x.high_s for x in holds)
     cells = max(math.ceil(math.log(max(longest_s / shortest_s, 1.0)) / math.log(_RATIO)), 1)
-    found: Array = np.array([shortest_s * _RATIO**cell for cell in range(cells + 1)])
+    found: Array = shortest_s * _RATIO ** np.arange(cells + 1.0)
     found[-1] = max(found[-1], longest_s)
     return found
 
@@ -96,20 +96,15 @@ def _edges(holds: Sequence[BoundedHold], shortest_s: float) -> Array:
 def _middles(holds: Sequence[BoundedHold], edges: Array) -> Array:
     """Return the length that each cell stands for: the mean of those known exactly, where there are any."""
     # The first cell has all that are too short to count.
-    found: Array = np.empty(len(edges))
-    found[0], found[1:] = edges[0] / 2, np.sqrt(edges[:-1] * edges[1:])
+    found: Array = np.concatenate([edges[:1] / 2, np.sqrt(edges[:-1] * edges[1:])])
     longest_s = max(x.low_s for x in holds)
-    exact = np.array(
-        [
-            x.low_s
-            for x in holds
-            if x.low_s > edges[0]
-            and (x.low_s == x.high_s or (math.isinf(x.high_s) and x.low_s == longest_s))
-        ]
-    )
-    cells = np.searchsorted(edges, exact, side="left")
-    for cell in np.unique(cells):
-        found[cell] = float(np.exp(np.log(exact[cells == cell]).mean()))
+    exact: dict[int, list[float]] = {}
+    for hold in holds:
+        is_longest = math.isinf(hold.high_s) and hold.low_s == longest_s
+        if hold.low_s > edges[0] and (hold.low_s == hold.high_s or is_longest):
+            exact.setdefault(_cell(hold.low_s, edges), []).append(math.log(hold.low_s))
+    for cell, logs in exact.items():
+        found[cell] = math.exp(float(np.mean(logs)))
     return found
 
 
@@ -120,7 +115,7 @@ def _cell(length_s: float, edges: Array) -> int:
 def _row(hold: BoundedHold, edges: Array) -> tuple[int, int, int]:
     """Return the first and the last cell that a hold's length may lie in, and that of its entry or -1."""
     first = _cell(hold.low_s, edges)
-    if math.isinf(hold.high_s):  # it outlasts those that ended when it was last seen
+    if math.isinf(hold.high_s):  # it lasts longer than those that ended when it was last seen
         first = min(first + 1, len(edges) - 1)
     last = max(_cell(hold.high_s, edges), first)
     return first, last, -1 if hold.entry_s is None else min(_cell(hold.entry_s, edges), first)
@@ -133,7 +128,7 @@ def _shares(
     counts: Array,
     met: Array,
 ) -> Array:
-    """Return the share of holds in each cell, by steps that each make what was seen more likely."""
+    """Return the share of holds in each cell, by expectation-maximization."""
     cells = np.arange(len(met))
     may_be = (cells >= firsts[:, None]) & (cells <= lasts[:, None])
     is_begun = entries < 0
@@ -142,7 +137,7 @@ def _shares(
     for _ in range(_ITERATIONS):
         weighed = may_be * shares
         seen = (counts / weighed.sum(axis=1)) @ weighed
-        # For each that was met, so many like it were not.
+        # How many like it were missed for each that was met.
         chance = could_meet @ shares
         missed = ((counts / chance) @ (1 - could_meet)) * shares
         shares = seen + missed
@@ -151,13 +146,10 @@ def _shares(
 
 
 def _curve(shares: Array, middles: Array, seen_until: int) -> LengthCurve:
-    """Return the curve; what lasts beyond the last end that was seen is taken to last as long as the longest."""
+    """Return the curve; what lasts beyond the last end that was seen counts as the longest."""
     shares = shares.copy()
     open_share = float(shares[seen_until:].sum())
     shares[seen_until:] = 0.0
     shares[-1] += open_share
     kept = shares > min(_LEAST_SHARE, float(shares.max()) / 2)
-    masses = shares[kept] / shares[kept].sum()
-    longer = 1 - np.cumsum(masses)
-    longer[-1] = 0.0
-    return LengthCurve(tuple(map(float, middles[kept])), tuple(map(float, longer)), open_share)
+    return LengthCurve.of_shares(middles[kept], shares[kept] / shares[kept].sum(), open_share)

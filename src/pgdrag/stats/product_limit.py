@@ -1,8 +1,7 @@
-"""How long do holds last, if some of them were still there when nobody looked any more?
+"""How long do holds last, where the end of some was not seen?
 
-A hold whose end was not seen has lasted for at least so long (right censoring); the product-limit
-estimate (Kaplan and Meier 1958) takes that in. Of holds that looks at intervals met, `between_looks` knows
-more.
+A hold without an end has lasted at least as long as it was seen (right censoring): the product-limit
+estimate (Kaplan and Meier 1958). For holds that were sampled at intervals, see `interval_censored`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy
+from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 MOST_STEPS = 40
 
 
@@ -23,7 +22,7 @@ class SeenHold:
     """One hold as far as it was seen.
 
     Attributes:
-        length_s: from its begin to its end, or to where it was last seen; over 0.
+        length_s: from its beginning to its end, or to when it was last seen; over 0.
         has_ended: its end was seen.
     """
 
@@ -36,12 +35,12 @@ class SeenHold:
 
 @dataclass(frozen=True)
 class LengthCurve:
-    """Which share of holds lasts longer than so long: a step down at each length.
+    """The share of holds that last longer than a length: a step down at each.
 
     Attributes:
         lengths_s: ascending, positive.
         longer: the share that lasts longer than the length at the same place; descending, the last 0.
-        open_share: of these holds no end was seen: they last at least as long as the last length, and
+        open_share: share of holds without an end: they last at least as long as the last length, and
             are taken to end there (Efron 1967).
     """
 
@@ -57,101 +56,78 @@ class LengthCurve:
         assert all(a > b for a, b in pairwise((1.0, *self.longer))), "shares descend"
         assert self.longer[-1] == 0, "in the end every hold has ended"
 
+    @classmethod
+    def of_shares(
+        cls, lengths_s: ArrayLike, shares: ArrayLike, open_share: float = 0.0
+    ) -> LengthCurve:
+        """Return the curve of ascending lengths with the share of holds that last as long; none is 0."""
+        longer = 1 - np.cumsum(shares)
+        longer[-1] = 0.0
+        return cls(tuple(np.asarray(lengths_s).tolist()), tuple(longer.tolist()), open_share)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of holds that last as long as each length."""
+        return -np.diff((1.0, *self.longer))
+
     def steps(self) -> Iterator[tuple[float, float]]:
         """Yield each length with the share of holds that last as long."""
-        for length_s, (above, below) in zip(
-            self.lengths_s, pairwise((1.0, *self.longer)), strict=True
-        ):
-            yield length_s, above - below
+        return zip(self.lengths_s, self.shares.tolist(), strict=True)
 
     def quantile(self, share: float) -> float:
-        """Return the least length that at least `share` of the holds do not outlast, in seconds."""
+        """Return the least length that at least `share` of the holds do not exceed, in seconds."""
         at = next(i for i, longer in enumerate(self.longer) if 1 - longer >= share - 1e-12)
         return self.lengths_s[at]
 
     def longer_than(self, length_s: float) -> float:
         """Return the share of holds that last longer."""
-        found = 1.0
-        for length, longer in zip(self.lengths_s, self.longer, strict=True):
-            if length > length_s:
-                break
-            found = longer
-        return found
+        at = int(np.searchsorted(self.lengths_s, length_s, side="right"))
+        return (1.0, *self.longer)[at]
 
     def capped(self, longest_s: float) -> LengthCurve:
         """Return the curve of the same holds, had each ended after `longest_s` at the latest."""
-        kept = [
-            (length, share)
-            for length, share in zip(self.lengths_s, self.longer, strict=True)
-            if length < longest_s
-        ]
-        if len(kept) == len(self.lengths_s):
+        kept = int(np.searchsorted(self.lengths_s, longest_s))
+        if kept == len(self.lengths_s):
             return self
-        lengths_s, longer = zip(*kept, (longest_s, 0.0), strict=True)
-        return LengthCurve(lengths_s, longer)
+        return LengthCurve((*self.lengths_s[:kept], longest_s), (*self.longer[:kept], 0.0))
 
     def thinned(self, most: int = MOST_STEPS) -> LengthCurve:
         """Return a curve of at most so many steps; neighbours become one at their geometric mean.
 
-        The longest stays as it is: it is what hurts most.
+        The longest stays as it is: it matters most.
         """
         if len(self.lengths_s) <= most:
             return self
-        *others, (longest_s, _) = self.steps()
+        *others, longest = self.steps()
         found: list[tuple[float, float]] = []
         near: list[tuple[float, float]] = []
-        gone = 0.0
         for at, step in enumerate(others, start=1):
             near.append(step)
             share = sum(mass for _, mass in near)
             if share >= 1 / (most - 2) or at == len(others):
-                gone += share
-                found.append((_geometric_mean(near), 1 - gone))
+                found.append((_geometric_mean(near), share))
                 near = []
-        lengths_s, longer = zip(*found, (longest_s, 0.0), strict=True)
-        return LengthCurve(lengths_s, longer, self.open_share)
+        lengths_s, shares = zip(*found, longest, strict=True)
+        return LengthCurve.of_shares(lengths_s, shares, self.open_share)
 
 
 def _geometric_mean(steps: Sequence[tuple[float, float]]) -> float:
-    """Return the weighted mean of lengths that ascend; rounding never takes it beyond them."""
-    lengths_s, masses = np.array(steps).T
-    mean_s = float(np.exp(np.average(np.log(lengths_s), weights=masses)))
-    (shortest_s, _), (longest_s, _) = steps[0], steps[-1]
-    return min(max(mean_s, shortest_s), longest_s)
+    """Return the weighted mean of ascending lengths; rounding never takes it beyond them."""
+    lengths_s, shares = np.array(steps).T
+    mean_s = float(np.exp(np.average(np.log(lengths_s), weights=shares)))
+    return float(np.clip(mean_s, lengths_s[0], lengths_s[-1]))
 
 
 def product_limit(holds: Sequence[SeenHold]) -> LengthCurve | None:
-    """Estimate how long holds last; None: there are none."""
+    """Estimate how long holds last; None without any."""
     if not holds:
         return None
-    lengths: Array = np.array([x.length_s for x in holds])
-    ended = np.array([x.has_ended for x in holds])
-    at, numbers = np.unique(lengths[ended], return_counts=True)
-    last = float(lengths.max())
-    if at.size == 0:
-        return LengthCurve((last,), (0.0,), open_share=1.0)
-    at_risk = len(holds) - np.searchsorted(np.sort(lengths), at, side="left")
-    longer = np.cumprod(1.0 - numbers / at_risk)
-    lengths_s, shares = [float(x) for x in at], [float(x) for x in longer]
-    open_share = shares[-1] if shares[-1] > 1e-12 else 0.0
-    if open_share and last > lengths_s[-1]:
-        lengths_s.append(last)
-        shares.append(0.0)
-    shares[-1] = 0.0
-    return LengthCurve(*_strictly(lengths_s, shares), open_share=open_share)
-
-
-def _strictly(
-    lengths_s: Sequence[float], longer: Sequence[float]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Leave out steps so small that they are none."""
-    kept: list[tuple[float, float]] = []
-    above = 1.0
-    for length_s, share in zip(lengths_s, longer, strict=True):
-        if share < above - 1e-12 or share == 0:
-            kept.append((length_s, share if share > 1e-12 else 0.0))
-            above = share
-        if above <= 1e-12:
-            break
-    kept_s, shares = zip(*kept, strict=True)
-    return kept_s, shares
+    lengths = np.array([x.length_s for x in holds])
+    has_ended = np.array([x.has_ended for x in holds])
+    found = scipy.stats.ecdf(scipy.stats.CensoredData.right_censored(lengths, ~has_ended)).sf
+    open_share = float(found.probabilities[-1])
+    open_share = open_share if open_share > 1e-12 else 0.0
+    shares = -np.diff(found.probabilities, prepend=1.0)
+    shares[-1] += open_share  # what is left is taken to end with the longest
+    kept = shares > 1e-12
+    return LengthCurve.of_shares(found.quantiles[kept], shares[kept], open_share)

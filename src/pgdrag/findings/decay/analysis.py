@@ -1,4 +1,4 @@
-"""How did throughput go within each treatment's windows?"""
+"""How did throughput change within each treatment's windows?"""
 
 from __future__ import annotations
 
@@ -44,14 +44,10 @@ class DriftAnalysis(TreatmentAnalysis[Drift]):
         found = {}
         for one in treatments.trials:
             decay = treatments.decays.get(one.rung.name)
-            fitted = None if decay is None else finding_of(decay)
-            drift = one.drift
-            if drift and fitted is not None and fitted.has_trend:
-                drift = drift_sentence(fitted)
-            elif fitted is not None and fitted.direction == "steady":
-                drift = ""
-            if drift:
-                found[one.rung.name] = Drift(drift)
+            if one.drift and decay is not None and decay.has_trend:
+                found[one.rung.name] = Drift(drift_sentence(finding_of(decay)))
+            elif one.drift and (decay is None or decay.direction != "steady"):
+                found[one.rung.name] = Drift(one.drift)
         return found
 
     def warnings(self, found: Drift) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""How long, how often and by what was the horizon held on a server: what a capture has found.
+"""How long, how often and by which kind of holder was the horizon held on a server: a capture.
 
-It is a small file (`pgdrag.horizon.distribution_file`), it can stand in an experiment's level on one
-line, and holds can be drawn from it for a laboratory where the same is to happen again.
+It is a small file (`pgdrag.horizon.distribution_file`), fits in an experiment's level on one line, and
+holds are drawn from it to replay them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HolderKind = Literal["transaction", "snapshot", "cursor", "prepared", "slot", "standby"]
 FORMAT_VERSION: Literal[1] = 1
-FEWEST_GAPS = 5  # with fewer, gaps are drawn as if holds began independently of each other
+FEWEST_GAPS = 5  # with fewer, holds are drawn as if they began independently of each other
 
 _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -36,18 +36,19 @@ _STRICT = ConfigDict(extra="forbid", strict=True)
 
 @dataclass(frozen=True)
 class Capture:
-    """Where, when and how holds were looked at.
+    """Where, when and how holds were sampled.
 
     Attributes:
         server: what was captured, without a password.
         postgres: the server's version.
         began: when, ISO 8601 in UTC.
-        captured_s: for how long there were looks, without the time in which the server could not be reached.
-        every_s: from one look to the next, on average.
-        shortest_s: holds that were shorter are left out: looks met too few of them to count them.
-        blind_s: for how long the server could not be reached meanwhile.
-        look_s: what one look cost, on average.
-        cannot_see: what this role was not shown, in sentences.
+        captured_s: how long the capture took, without the time in which the server could not be reached.
+        every_s: from one sample to the next, on average.
+        looks: how many samples there were.
+        shortest_s: shorter holds are left out: too few of them were met to estimate their number.
+        blind_s: how long the server could not be reached.
+        look_s: how long one sample took, on average.
+        cannot_see: what this role could not see, in sentences.
     """
 
     __pydantic_config__ = _STRICT
@@ -71,18 +72,16 @@ class KindOfHolds:
     Attributes:
         seen: how many were seen.
         per_hour: how many began in an hour, as estimated.
-        in_progress_at_begin: of those seen: there before the first look.
-        in_progress_at_end: of those seen: still there at the last one, their end is not known.
-        begin_unknown: of those seen: nothing says since when they had held; they are left out of the curve.
-        ends_between_looks: of those seen: the server did not tell when they ended, only between which
-            two looks.
-        estimated_share: of all such holds: the share that nobody saw, and that is inferred from similar
-            ones that were.
+        in_progress_at_begin: of those seen: held before the first sample.
+        in_progress_at_end: of those seen: still held at the last one, so their end is not known.
+        begin_unknown: of those seen: their beginning is not known; they are left out of the curve.
+        ends_between_looks: of those seen: only the two samples between which they ended are known.
+        estimated_share: of all such holds: the share that was not seen, estimated from similar ones.
         open_share: of all such holds: the share whose end was not seen and that lasts at least as
             long as the longest of the curve.
         oldest_transactions: how many transactions had begun since the oldest of them, at most.
         longer_than: (seconds, the share of holds that lasts longer), the lengths ascending.
-        applications: how many of those seen each application_name had, where that was asked for.
+        applications: how many of those seen each application_name had, on request.
     """
 
     __pydantic_config__ = _STRICT
@@ -101,20 +100,20 @@ class KindOfHolds:
 
     @property
     def curve(self) -> LengthCurve | None:
-        """How long they last; None where nothing is known of it."""
+        """How long they last; None where that is not known."""
         return curve_of(self.longer_than, self.open_share)
 
 
 @dataclass(frozen=True)
 class HoldDistribution:
-    """What a capture has found of all holds.
+    """All holds of a capture.
 
     Attributes:
         pgdrag_holds: version of the file's format.
-        kinds: by kind of holder; a kind that was not seen is not there.
-        gaps: (seconds, share that is longer) from the begin of one hold to that of the next, whatever
-            their kinds; empty where too few were seen.
-        at_once: how many held at the same time, and for which share of the looks.
+        kinds: by kind of holder, of those that were seen.
+        gaps: (seconds, share that is longer) from the beginning of one hold to that of the next, of any
+            kind; empty where too few were seen.
+        at_once: how many held at the same time, and in which share of the samples.
     """
 
     __pydantic_config__ = _STRICT
@@ -137,7 +136,7 @@ class HoldDistribution:
 
     @property
     def words(self) -> str:
-        """What it is in a few words: "412 holds, half of them longer than 1.02 s, the longest 5.1 s"."""
+        """A summary: "412 holds, half of them longer than 1.02 s, the longest 5.1 s"."""
         seen = sum(kind.seen for kind in self.kinds.values())
         if not self.can_be_drawn:
             return f"{seen:,} holds of no known length" if seen else "no hold"
@@ -155,7 +154,7 @@ class HoldDistribution:
         return holders[at], _drawn(kinds[at][2], rng)
 
     def draw_gap(self, rng: random.Random) -> float:
-        """Return the time from the begin of a hold to that of the next, in seconds."""
+        """Return the time from the beginning of a hold to that of the next, in seconds."""
         curve = curve_of(self.gaps)
         if curve is not None:
             return _drawn(curve, rng)
@@ -180,7 +179,7 @@ def distribution_of(values: object) -> HoldDistribution:
     Raises:
         ValidationError: they describe none.
     """
-    # In JSON an array may be a tuple, and strict types are still told apart.
+    # Strict validation of JSON takes an array as a tuple.
     return _ADAPTER.validate_json(json.dumps(values, default=str))
 
 
@@ -192,16 +191,16 @@ def distribution_json(found: HoldDistribution) -> dict[str, Any]:
 
 
 def as_level(found: HoldDistribution, name: str) -> str:
-    """Return the level's value that carries a distribution: what it is, then all of it, on one line."""
+    """Return the level's value for a distribution: a summary, then all of it, on one line."""
     text = json.dumps(distribution_json(found), separators=(",", ":"))
     return f"{name}, {found.words} {text}"
 
 
 def from_level(value: str) -> HoldDistribution:
-    """Return the distribution that a level carries.
+    """Return the distribution in a level's value.
 
     Raises:
-        HoldsError: it carries none.
+        HoldsError: it has none.
     """
     begin = value.find("{")
     try:
@@ -230,7 +229,7 @@ def steps_of(curve: LengthCurve | None) -> tuple[tuple[float, float], ...]:
         share = round(longer, 4)
         if share < above:
             found[float(f"{length_s:.3g}")] = above = share
-    if above > 0:  # what was rounded to nothing had the last step
+    if above > 0:  # the last step was rounded away
         found[float(f"{thin.lengths_s[-1]:.3g}")] = 0.0
     return tuple(found.items())
 
@@ -246,14 +245,9 @@ def _drawn(curve: LengthCurve, rng: random.Random) -> float:
 
 def _mixed(kinds: list[tuple[HolderKind, float, LengthCurve]]) -> LengthCurve:
     total = math.fsum(weight for _, weight, _ in kinds)
-    masses: dict[float, float] = {}
+    shares: dict[float, float] = {}
     for _, weight, curve in kinds:
         for length_s, share in curve.steps():
-            masses[length_s] = masses.get(length_s, 0.0) + share * weight / total
-    lengths_s, longer, gone = [], [], 0.0
-    for length_s in sorted(masses):
-        gone += masses[length_s]
-        lengths_s.append(length_s)
-        longer.append(1 - gone)
-    longer[-1] = 0.0
-    return LengthCurve(tuple(lengths_s), tuple(longer))
+            shares[length_s] = shares.get(length_s, 0.0) + share * weight / total
+    lengths_s = sorted(shares)
+    return LengthCurve.of_shares(lengths_s, [shares[x] for x in lengths_s])

@@ -1,4 +1,4 @@
-"""How do a treatment's levels of the horizon say who holds it, for how long, and what comes after?"""
+"""Which levels of the horizon say who holds it, for how long, and what is done after the release?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOLDERS: Final = "holders"
 AFTER: Final = "after_release"
 REPLAY: Final = "replay"
 
-# What they say where they are not written.
+# Their defaults.
 NOBODY: Final = "nobody"
 WINDOW: Final = "window"  # to its end; as a begin, at its own
 ONCE: Final = "once"
@@ -32,6 +32,6 @@ DEFAULTS: Final = {
 
 
 def is_held(treatment: Treatment) -> bool:
-    """Tell whether the treatment holds the horizon at all."""
+    """Whether the treatment holds the horizon at all."""
     levels = treatment.of_kind(HORIZON)
     return REPLAY in levels or levels.get(HOLDER, NOBODY) != NOBODY

@@ -10,12 +10,12 @@ from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import HOLD_EVENT, Event
 
-_AT_THE_END_S = 2.0  # what is held until so shortly before the window's end is held until its end
+_AT_THE_END_S = 2.0  # a hold that ends so shortly before the window does lasts until its end
 
 
 @dataclass(frozen=True)
 class Span:
-    """When something was held, in seconds of the window.
+    """When the horizon was held, in seconds of the window.
 
     Attributes:
         is_released: it ended within the window.
@@ -34,7 +34,7 @@ class Span:
 def held_span(result: Result, measured: Measurement) -> Span | None:
     """Return when the treatment held the horizon in this trial; None where it holds nothing.
 
-    Where no event tells of it, the whole window is taken for held: the treatment says so.
+    Without an event of a hold, it is taken to last the whole window.
     """
     if not is_held(result.trial.treatment):
         return None
@@ -51,7 +51,7 @@ def held_span(result: Result, measured: Measurement) -> Span | None:
 
 
 def held_for(result: Result, measured: Measurement, t_s: float) -> float:
-    """Return for how long the treatment has held the horizon at a moment; 0 where it does not hold it."""
+    """Return how long the treatment has held the horizon at a moment; 0 where it does not."""
     span = held_span(result, measured)
     if span is None or not span.begin_s <= t_s <= span.end_s:
         return 0.0

@@ -1,11 +1,12 @@
-"""Were the holds of the horizon in the laboratory as long as those on the server that they repeat?"""
+"""Are the replayed holds of the horizon as long as the captured ones?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.findings.holds.replay import ReplayFinding
+from pgdrag.english import counted
+from pgdrag.findings.holds.replay import FEWEST_HOLDS, ReplayFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import (
     Align,
@@ -21,11 +22,12 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.holds_chart import holds_chart
 from pgdrag.report.sections import Section
+from pgdrag.stats.distance import TOLERANCE
 from pgdrag.units import format_duration
 
 _HOW_TO_READ = (
-    "How many of the holds last longer than so long: in the captured file, and as they were made in all trials "
-    "of the rung together. A hold that the window's end cuts off counts as one that lasts at least so long."
+    "The share of holds that last longer than a time: as captured, and as replayed in all trials of the rung together. "
+    "A hold that the window's end cuts off counts as one that lasts at least as long."
 )
 
 
@@ -51,21 +53,35 @@ class ReplayedHoldsSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        told = tuple(
-            f"{name}: {one.sentence}" for name, one in findings.by_rung(ReplayFinding).items()
-        )
-        return (Heading(self.title), Items(told)) if told else ()
+        found = findings.by_rung(ReplayFinding)
+        sentences = tuple(f"{name}: {replay_sentence(one)}" for name, one in found.items())
+        return (Heading(self.title), Items(sentences)) if sentences else ()
+
+
+def replay_sentence(replay: ReplayFinding) -> str:
+    """Return how well the lengths of the holds agree."""
+    found = replay.distance
+    made = counted(found.holds, "replayed hold")
+    factor = f"a factor of {found.factor:.2f} (95 % CI {found.low:.2f}–{found.high:.2f})"
+    if found.holds < FEWEST_HOLDS:
+        return f"{made}, too few to judge: lengths differ by {factor}."
+    chance = f"chance alone gives up to {found.chance:.2f}"
+    if found.factor <= TOLERANCE:
+        return f"{made} are as long as the captured ones: lengths differ by {factor}, within {TOLERANCE}."
+    if found.is_alike:
+        return f"{made} do not differ significantly from the captured ones: {factor}; {chance}."
+    return f"{made} are not as long as the captured ones: lengths differ by {factor}; {chance}."
 
 
 def _of_rung(rung: TreatmentFinding, found: ReplayFinding, at: int) -> list[Block]:
-    is_well = found.distance.is_alike
+    is_well, sentence = found.distance.is_alike, replay_sentence(found)
     caption = (
         f"Share of holds that last longer: captured (dashed) and replayed by {rung.rung.name}."
     )
     blocks: list[Block] = [
         Heading(rung.rung.heading, found.file),
-        Paragraph(found.sentence, Tone.PLAIN if is_well else Tone.WARNING),
-        Figure(holds_chart(f"replayed-{at}", found), caption),
+        Paragraph(sentence, Tone.PLAIN if is_well else Tone.WARNING),
+        Figure(holds_chart(f"replayed-{at}", found, sentence), caption),
         _lengths(found),
         _kinds(found),
     ]
@@ -75,13 +91,13 @@ def _of_rung(rung: TreatmentFinding, found: ReplayFinding, at: int) -> list[Bloc
 
 
 def _lengths(found: ReplayFinding) -> Table:
-    columns = (Column("So many are over by"), Column("Captured", Align.RIGHT), Column("Replayed", Align.RIGHT))  # fmt: skip
+    columns = (Column("Share that ended by"), Column("Captured", Align.RIGHT), Column("Replayed", Align.RIGHT))  # fmt: skip
     rows = [
         (Cell(f"{share:.0%}"), Cell(format_duration(wanted)), Cell(format_duration(held)))
         for share, wanted, held in found.distance.quantiles
     ]
     gap = f"{found.distance.largest_gap:.0%}"
-    rows.append((Cell("Largest distance of the curves"), Cell(""), Cell(gap)))
+    rows.append((Cell("Largest gap between the curves"), Cell(""), Cell(gap)))
     return Table("Lengths of holds", columns, tuple(rows))
 
 
