@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::command::ResultKind;
 use crate::error::RunError;
 use crate::eval::Session;
 use crate::expr::Expr;
 use crate::program::{Amount, Kind, Operation, Programs};
 use crate::random::Generator;
-use crate::script::ResultKind;
 use crate::statement::Protocol;
 use crate::value::Value;
 use crate::variables::{Slot, Variables};

@@ -22,6 +22,7 @@
 
 mod builtin;
 mod client;
+mod command;
 mod error;
 mod eval;
 mod expr;
@@ -41,12 +42,13 @@ mod weights;
 
 pub use builtin::{BUILTINS, Builtin, builtin};
 pub use client::{Client, OnDebug, Step};
+pub use command::{Action, Command, ResultKind, Results, Script, Sleep, SleepAmount};
 pub use error::{RunError, ScriptError};
 pub use expr::{Expr, Function};
 pub use parser::parse_expression;
 pub use program::Programs;
 pub use random::Generator;
-pub use script::{Action, Command, ResultKind, Results, Script, Sleep, SleepAmount, parse};
+pub use script::parse;
 pub use shell::Shell;
 pub use statement::{Protocol, Statement};
 pub use token::is_variable_name;

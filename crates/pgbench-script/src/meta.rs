@@ -1,8 +1,8 @@
 //! What does a backslash command say?
 
+use crate::command::{Action, Meta, ResultKind, Results, Sleep, SleepAmount};
 use crate::error::{ScriptError, error_at};
 use crate::parser::expression_at;
-use crate::script::{Action, Meta, ResultKind, Results, Sleep, SleepAmount};
 use crate::token::{continuation, is_space};
 
 /// As many words as pgbench takes, the command's name among them.

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::command::{Action, Command, Results, Sleep, SleepAmount};
 use crate::error::{RunError, ScriptError};
 use crate::expr::Expr;
-use crate::script::{Action, Command, Results, Sleep, SleepAmount, parse};
+use crate::script::parse;
 use crate::shell::Shell;
 use crate::statement::{Protocol, Statement};
 use crate::token::is_variable_name;

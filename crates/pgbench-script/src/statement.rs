@@ -3,8 +3,8 @@
 //! pgbench looks for `:name` in the whole text, in quotations and comments as well. In the simple
 //! protocol the name is replaced by the variable's text; in the others each one is a parameter.
 
+use crate::command::Results;
 use crate::error::ScriptError;
-use crate::script::Results;
 use crate::token::{name_length, starts_variable_name};
 use crate::variables::{Names, Slot, Variables};
 

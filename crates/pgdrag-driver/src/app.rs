@@ -11,12 +11,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connection::{Error, Target, connect_within};
+use crate::error::Error;
+use crate::io::process::{Parent, raise_open_files};
 use crate::job::{Action, Job, WorkloadJob};
+use crate::load::run::{Answer, Order, open_files_besides, run};
 use crate::output::Output;
-use crate::process::{Parent, raise_open_files};
-use crate::run::{Answer, Order, open_files_besides, run};
 use crate::script::Scripts;
+use crate::session::{Target, connect_within};
 use crate::tpcc::Tpcc;
 use crate::watch::watch;
 use crate::workload::{Dataset, Progress, Workload};

@@ -3,8 +3,8 @@
 use std::io::{BufRead, Read};
 
 use pgdrag_driver::app::{self, EXIT_DONE, EXIT_MISUSE};
+use pgdrag_driver::io::process::Parent;
 use pgdrag_driver::output::VERSION;
-use pgdrag_driver::process::Parent;
 
 const HELP: &str = "\
 Usage: pgdrag-driver < JOB

@@ -15,20 +15,38 @@ use serde_json::{Value, json};
 
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Moment};
+use crate::io::clock::{Clock, Moment};
+use crate::io::process::{CpuTime, max_rss_bytes};
 use crate::job::{Action, CONTRACT};
-use crate::process::{CpuTime, max_rss_bytes};
-use crate::samples::{Counts, Laps, Latencies};
-use crate::script::Sum;
-use crate::tally::Insight;
-use crate::watch::{Seen, WatchSummary};
-use crate::workload::{Example, LoadSummary, Progress, StatementName, Violation};
+use crate::load::samples::{Counts, Laps, Latencies};
+use crate::load::tally::Insight;
+use crate::workload::{Example, LoadSummary, Progress, StatementName, Sum, Violation};
 
 /// The version in `hello` and of `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// At most this many distinct errors are told of.
 const ERRORS_MAX: usize = 100;
+
+/// How many processes were seen in each state, added up over looks: by type of backend, and by wait.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// How many looks were taken.
+    pub looks: u64,
+    /// Processes by type of backend and wait.
+    pub processes: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// What a watch came to.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchSummary {
+    /// How many looks were taken.
+    pub looks: u64,
+    /// How long it went on.
+    pub elapsed_s: f64,
+    /// What it used itself.
+    pub cpu: CpuTime,
+}
 
 /// Writes lines, and knows the time since the first one.
 pub struct Output<'a> {

@@ -3,7 +3,6 @@
 //! The looks come by a Poisson process: on the long run they meet each state as often as it lasts, also
 //! what recurs at the same intervals as they would.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +10,14 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use crate::clock::Moment;
-use crate::connection::{Error, Params, Rows, Target, connect_within};
+use crate::error::Error;
+use crate::io::clock::Moment;
+use crate::io::process::CpuTime;
 use crate::job::WatchJob;
-use crate::looking;
-use crate::output::Output;
-use crate::process::CpuTime;
-use crate::schedule::Chance;
+use crate::load::schedule::Chance;
+use crate::output::{Output, Seen, WatchSummary};
+use crate::session::looking;
+use crate::session::{Params, Rows, Target, connect_within};
 
 /// All processes that do something or wait for something, but for this session; "" is on a processor,
 /// or wants one.
@@ -35,15 +35,6 @@ const LOOK: &str = "\
             AND coalesce(application_name, '') NOT LIKE 'pgdrag horizon%'
         GROUP BY 1, 2";
 
-/// How many processes were seen in each state, added up over looks: by type of backend, and by wait.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// How many looks were taken.
-    pub looks: u64,
-    /// Processes by type of backend and wait.
-    pub processes: BTreeMap<String, BTreeMap<String, u64>>,
-}
-
 impl Seen {
     fn add(&mut self, mut rows: Rows<'_>) -> Result<(), Error> {
         self.looks += 1;
@@ -54,17 +45,6 @@ impl Seen {
         }
         Ok(())
     }
-}
-
-/// What a watch came to.
-#[derive(Debug, Clone, Copy)]
-pub struct WatchSummary {
-    /// How many looks were taken.
-    pub looks: u64,
-    /// How long it went on.
-    pub elapsed_s: f64,
-    /// What it used itself.
-    pub cpu: CpuTime,
 }
 
 /// Watches until `stop`, and writes a line for each interval; while `is_resting` it does not look.

@@ -7,9 +7,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::connection::{Connection, Error, Target};
-use crate::script::Sum;
-use crate::timer::Timers;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::io::timer::Timers;
+use crate::session::{Connection, Target};
 
 /// How far a phase of loading has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +84,23 @@ pub struct Lap {
     pub statement: usize,
     /// From when it was sent to its whole answer; `None`: it failed.
     pub latency: Option<Duration>,
+}
+
+/// What the values of one variable came to's values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// The sum of the values that were committed.
+    pub sum: i64,
+    /// The server's transactions that committed a value.
+    pub committed: u64,
+    /// Those of them in which the statement with the value touched no row.
+    pub untouched: u64,
+    /// Those of which nobody knows whether they committed.
+    pub unknown: u64,
+    /// What all of these add to the sum at least, if they committed: their negative values.
+    pub unknown_low: i64,
+    /// What they add at most: their positive values.
+    pub unknown_high: i64,
 }
 
 /// What the clients do.

@@ -7,9 +7,10 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pgdrag_driver::connection::Params;
 use pgdrag_driver::job::Action;
-use pgdrag_driver::script::{PgbenchJob, Scripts};
+use pgdrag_driver::job::PgbenchJob;
+use pgdrag_driver::script::Scripts;
+use pgdrag_driver::session::Params;
 use pgdrag_driver::workload::{Terminal, Workload};
 use support::{Server, run, timers};
 

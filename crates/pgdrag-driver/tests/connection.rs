@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Error, Params, connect_within};
+use pgdrag_driver::error::Error;
+use pgdrag_driver::session::{Connection, Params, connect_within};
 use support::{PASSWORD, Server, one_number, one_text, run};
 
 macro_rules! server_or_skip {
@@ -274,7 +275,7 @@ fn a_listener_that_never_answers_is_given_up() {
     run(async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("an address").port();
-        let target = pgdrag_driver::connection::Target::new("127.0.0.1", port, "u", "d", None, "a");
+        let target = pgdrag_driver::session::Target::new("127.0.0.1", port, "u", "d", None, "a");
         let error = connect_within(&target, Duration::from_millis(50)).await.err().expect("mute");
         assert!(matches!(error, Error::Io(_)), "{error}");
     });

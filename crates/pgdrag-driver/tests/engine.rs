@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Target};
 use pgdrag_driver::job::RunJob;
+use pgdrag_driver::session::{Connection, Target};
 use serde_json::json;
 use support::scripts::{
     PAUSE, QUICK, STUCK, Script, benchbase, job, lines, lines_and_end, of_type, phases, run_until,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pgdrag_driver::connection::{Connection, Params, Protocol, Statement};
+use pgdrag_driver::session::{Connection, Params, Protocol, Statement};
 use pgwire::value::Format;
 use support::{Server, one_number, one_text, run};
 

@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Target};
-use pgdrag_driver::run::Answer;
+use pgdrag_driver::load::run::Answer;
+use pgdrag_driver::session::{Connection, Target};
 use serde_json::{Value, json};
 use support::scripts::{
     MISTAKE, QUICK, Script, assert_sums, job, lines, of_type, phases, run_until, run_with, total,

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use pgdrag_driver::connection::{Connection, Error, Params, Target};
+use pgdrag_driver::error::Error;
+use pgdrag_driver::session::{Connection, Params, Target};
 use support::run;
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {

@@ -7,8 +7,8 @@ mod support;
 use std::path::PathBuf;
 use std::process::Command;
 
-use pgdrag_driver::connection::{Connection, Target};
-use pgdrag_driver::pgbench_tables::{self, Tables};
+use pgdrag_driver::script::{self, tables::Tables};
+use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::workload::{LoadSummary, Progress};
 use support::{Server, one_text as single, run};
 
@@ -34,7 +34,7 @@ async fn database(server: &Server, name: &str) -> Target {
 }
 
 async fn load(tables: &Tables, target: &Target) -> LoadSummary {
-    pgbench_tables::load(tables, 1, target, &mut |_| {}).await.expect("tables are made")
+    script::tables::load(tables, 1, target, &mut |_| {}).await.expect("tables are made")
 }
 
 /// What the catalog says of the tables, and a sum over the rows of each.
@@ -146,7 +146,7 @@ fn loading_counts_rows_bytes_and_progress_to_the_end() {
             }
         };
         let summary =
-            pgbench_tables::load(&tables(&[]), 1, &target, &mut note).await.expect("loads");
+            script::tables::load(&tables(&[]), 1, &target, &mut note).await.expect("loads");
         assert_eq!(summary.rows, 100_011);
         assert!(summary.bytes > 2_000_000, "{summary:?}");
         let phases: Vec<_> = summary.phases.iter().map(|(name, _)| *name).collect();
@@ -158,7 +158,7 @@ fn loading_counts_rows_bytes_and_progress_to_the_end() {
 /// The conditions that do not hold.
 async fn broken(target: &Target) -> Vec<String> {
     let mut conn = Connection::connect(target).await.expect("connects");
-    let violations = pgbench_tables::check(1, &mut conn).await.expect("check runs");
+    let violations = script::tables::check(1, &mut conn).await.expect("check runs");
     violations.into_iter().map(|violation| violation.condition).collect()
 }
 
@@ -182,7 +182,7 @@ fn every_condition_notices_what_breaks_it_and_an_emptied_history_says_nothing() 
             ),
         ];
         let names: Vec<_> = damage.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(pgbench_tables::conditions(), names);
+        assert_eq!(script::tables::conditions(), names);
         for (number, (name, sql)) in damage.iter().enumerate() {
             conn.simple(sql).await.expect(sql);
             assert_eq!(broken(&target).await, names[..=number], "after {name}");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pgdrag_driver::connection::Connection;
+use pgdrag_driver::session::Connection;
 use serde_json::{Value, json};
 use support::pgbench::{MODES, compiled, count, done, scripts, with};
 use support::{Server, one_text, run};

@@ -6,9 +6,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use pgdrag_driver::connection::{Connection, Target};
 use pgdrag_driver::error::Error;
 use pgdrag_driver::job::TpccJob;
+use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::tpcc::Tpcc;
 use pgdrag_driver::workload::{Dataset, Ended, LoadSummary, Progress, Terminal, Workload};
 use support::{Server, one_number as number, one_text as single, run, timers};

@@ -5,9 +5,9 @@ mod support;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Target};
 use pgdrag_driver::job::WatchJob;
 use pgdrag_driver::output::Output;
+use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::watch::watch;
 use serde_json::Value;
 use support::{Server, one_number, run};

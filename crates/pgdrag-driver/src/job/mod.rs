@@ -3,14 +3,15 @@
 //! One JSON object on one line, described in `docs/reference/driver-contract.md`. Every key is
 //! known or refused, and every value is checked here, so that nothing behind this module doubts it.
 
+mod pgbench;
 mod run;
 mod tpcc;
 mod watch;
 
 use serde::Deserialize;
 
-use crate::connection::Target;
-use crate::script::PgbenchJob;
+pub use self::pgbench::{PgbenchJob, ScriptJob, Statements};
+use crate::session::Target;
 
 pub use run::{Arrivals, Pacing, RunJob, StepJob};
 pub use tpcc::{Isolation, Mix, StatementMode, Terminals, TpccJob};

@@ -8,26 +8,23 @@
 //! - A meta command that fails ends the run for all clients.
 
 mod examples;
-pub(crate) mod job;
 mod shell;
 mod sums;
+pub mod tables;
 mod terminal;
 
 use std::sync::Arc;
 
 use pgbench_script::{Choice, Client, Generator, Programs, Protocol, Value, is_variable_name};
 
-pub use self::job::{PgbenchJob, ScriptJob, Statements};
-pub use self::sums::Sum;
 use self::sums::Sums;
 pub use self::terminal::Terminal;
-use crate::connection::Connection;
 use crate::error::Error;
-use crate::job::Action;
-use crate::pgbench_tables;
-use crate::target::Target;
+use crate::job::{Action, PgbenchJob, Statements};
+use crate::session::Connection;
+use crate::session::Target;
 use crate::workload::{
-    Dataset, Example, LoadSummary, OnProgress, StatementName, Violation, Workload,
+    Dataset, Example, LoadSummary, OnProgress, StatementName, Sum, Violation, Workload,
 };
 
 /// The scripts of a job, ready to run.
@@ -139,15 +136,15 @@ impl Dataset for Scripts {
         let tables = job.tables.as_ref().ok_or_else(|| {
             Error::Fatal(r#"key "workload.tables" must be given when "action" is "load""#.into())
         })?;
-        pgbench_tables::load(tables, job.scale, target, progress).await
+        tables::load(tables, job.scale, target, progress).await
     }
 
     async fn check(&self, conn: &mut Connection) -> Result<Vec<Violation>, Error> {
-        pgbench_tables::check(self.shared.job.scale, conn).await
+        tables::check(self.shared.job.scale, conn).await
     }
 
     fn conditions(&self) -> Vec<String> {
-        pgbench_tables::conditions()
+        tables::conditions()
     }
 }
 

@@ -8,27 +8,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pgbench_script::{Programs, Slot, Variables};
-use serde::Serialize;
 
-use crate::connection::Answers;
 use crate::error::Error;
-
-/// What became of one variable's values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
-    /// The sum of the values that were committed.
-    pub sum: i64,
-    /// The server's transactions that committed a value.
-    pub committed: u64,
-    /// Those of them in which the statement with the value touched no row.
-    pub untouched: u64,
-    /// Those of which nobody knows whether they committed.
-    pub unknown: u64,
-    /// What all of these add to the sum at least, if they committed: their negative values.
-    pub unknown_low: i64,
-    /// What they add at most: their positive values.
-    pub unknown_high: i64,
-}
+use crate::session::Answers;
+use crate::workload::Sum;
 
 /// The variables that are summed, and each client's part in it.
 #[derive(Debug, Default)]

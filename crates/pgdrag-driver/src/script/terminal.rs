@@ -8,9 +8,9 @@ use pgwire::value::Format;
 
 use super::sums::Account;
 use super::{Draws, Shared, Statements, shell};
-use crate::connection::{Answer, Answers, Connection, Flight, Params, Protocol, Row, Statement};
 use crate::error::Error;
-use crate::timer::Timers;
+use crate::io::timer::Timers;
+use crate::session::{Answer, Answers, Connection, Flight, Params, Protocol, Row, Statement};
 use crate::workload::{self, Ended, Lap};
 
 /// One client: its place in a script, and what its connection has prepared.

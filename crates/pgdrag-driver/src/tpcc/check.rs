@@ -5,9 +5,9 @@
 //! is a defect: of the driver, or of a server that lost or tore a transaction.
 
 use super::mark;
-use crate::connection::Connection;
 use crate::error::Error;
-use crate::looking;
+use crate::session::Connection;
+use crate::session::looking;
 use crate::workload::Violation;
 
 /// One consistency condition of the specification.

@@ -1,8 +1,8 @@
 //! How does a transaction find its customer?
 
 use super::inputs::Customer;
-use crate::connection::{Answer, Connection, Flight, Params, Row, Statement};
 use crate::error::Error;
+use crate::session::{Answer, Connection, Flight, Params, Row, Statement};
 
 /// What Payment and Order-Status read of a customer, by number or by name.
 pub const BY_NUMBER: &str = "\

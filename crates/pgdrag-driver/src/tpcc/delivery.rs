@@ -2,8 +2,8 @@
 
 use super::inputs::{DISTRICTS, Delivery};
 use super::{Scratch, expect_each, expect_one, expect_row, now};
-use crate::connection::{Connection, Flight, Params, Rows, Statement};
 use crate::error::Error;
+use crate::session::{Connection, Flight, Params, Rows, Statement};
 use crate::workload::Ended;
 
 const DISTRICT_COUNT: usize = DISTRICTS.unsigned_abs() as usize;

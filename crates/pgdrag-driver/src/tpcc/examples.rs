@@ -7,8 +7,8 @@ use std::fmt::Display;
 
 use super::customer::{BY_NAME, BY_NUMBER};
 use super::inputs::{Home, Line, NewOrder, Payment, StockLevel};
-use super::population::{CUSTOMERS, FIRST_OPEN_ORDER};
 use super::random::{Purpose, Stream};
+use super::sizes::{CUSTOMERS, FIRST_OPEN_ORDER};
 use super::{delivery, new_order, order_status, payment, stock_level};
 use crate::workload::Example;
 

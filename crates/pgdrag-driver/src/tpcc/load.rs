@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use super::mark;
 use super::schema::{TABLES, Table};
 use super::steps::{Next, PHASES, Step, Steps, Work};
-use crate::connection::{Connection, CopyIn, Target};
-use crate::copy_rows::CopyRows;
 use crate::error::Error;
+use crate::session::copy_rows::CopyRows;
+use crate::session::{Connection, CopyIn, Target};
 use crate::workload::{LoadSummary, OnProgress, Progress};
 
 /// How often progress is reported.

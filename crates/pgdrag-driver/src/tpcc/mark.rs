@@ -3,8 +3,8 @@
 //! While a load goes on, a comment on table "warehouse" says so. A load that was stopped, killed or lost its
 //! server leaves the mark behind. A dataset that another program loaded has none, and is taken as whole.
 
-use crate::connection::Connection;
 use crate::error::Error;
+use crate::session::Connection;
 
 /// Made together with the tables.
 pub const SET: &str = "COMMENT ON TABLE warehouse IS 'pgdrag: loading has not ended'";

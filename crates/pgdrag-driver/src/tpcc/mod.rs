@@ -27,6 +27,7 @@ mod population;
 mod random;
 mod rows;
 mod schema;
+mod sizes;
 mod steps;
 mod stock_level;
 mod terminal;
@@ -36,9 +37,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use self::terminal::Terminal;
-use crate::connection::{Answers, Connection, Params, Row, Rows, Target};
 use crate::error::Error;
 use crate::job::TpccJob;
+use crate::session::{Answers, Connection, Params, Row, Rows, Target};
 use crate::workload::{Dataset, Example, LoadSummary, OnProgress, Violation, Workload};
 
 /// TPC-C with its parameters: the workload, and the dataset that it needs.

@@ -2,8 +2,8 @@
 
 use super::inputs::{Line, NewOrder, UNUSED_ITEM};
 use super::{Scratch, expect, expect_each, expect_one, expect_row, now};
-use crate::connection::{Answers, Connection, Params, Row, Rows, Statement};
 use crate::error::Error;
+use crate::session::{Answers, Connection, Params, Row, Rows, Statement};
 use crate::workload::Ended;
 
 const S_QUANTITY: usize = 0;

@@ -3,8 +3,8 @@
 use super::customer::{self, Lookup, Place};
 use super::inputs::{Customer, OrderStatus};
 use super::{Scratch, expect_row};
-use crate::connection::{Connection, Params, Rows, Statement};
 use crate::error::Error;
+use crate::session::{Connection, Params, Rows, Statement};
 use crate::workload::Ended;
 
 /// The statements.

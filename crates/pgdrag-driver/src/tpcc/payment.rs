@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::customer::{self, Found, Lookup, Place};
 use super::inputs::{Customer, Payment};
 use super::{Scratch, expect_one, expect_row, now};
-use crate::connection::{Connection, Params, Rows, Statement};
 use crate::error::Error;
+use crate::session::{Connection, Params, Rows, Statement};
 use crate::workload::Ended;
 
 /// Width of `c_data`.

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 
 use super::inputs::DISTRICTS;
-use super::population::{CUSTOMERS, FIRST_OPEN_ORDER, ITEMS, ITEMS_A_BLOCK, share};
 use super::random::{LastName, Stream, line_count};
-use crate::copy_rows::CopyRows;
+use super::sizes::{CUSTOMERS, FIRST_OPEN_ORDER, ITEMS, ITEMS_A_BLOCK, share};
+use crate::session::copy_rows::CopyRows;
 
 /// 2026-01-01 00:00:00 as PostgreSQL counts, in µs since 2000. BenchBase writes the time of loading;
 /// one instant for ever keeps "same seed, same dataset" true, and no transaction reads it.

@@ -2,8 +2,8 @@
 
 use super::inputs::StockLevel;
 use super::{Scratch, expect_row};
-use crate::connection::{Connection, Params, Statement};
 use crate::error::Error;
+use crate::session::{Connection, Params, Statement};
 use crate::workload::Ended;
 
 /// TPC-C 2.8.2.2: the orders that are looked at.

@@ -8,10 +8,10 @@ use super::waits::Waits;
 use super::{
     Scratch, Tpcc, delivery, expect_row, mark, new_order, order_status, payment, stock_level,
 };
-use crate::connection::{Connection, Params, Protocol};
 use crate::error::Error;
+use crate::io::timer::Timers;
 use crate::job::{Isolation, StatementMode, Terminals, TpccJob};
-use crate::timer::Timers;
+use crate::session::{Connection, Params, Protocol};
 use crate::workload::{self, Ended};
 
 /// One client: where it stands, its stream of chance, and its prepared statements.

@@ -15,9 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pgdrag_driver::clock::Clock;
-use pgdrag_driver::connection::{Connection, Target};
-use pgdrag_driver::timer::Timers;
+use pgdrag_driver::io::clock::Clock;
+use pgdrag_driver::io::timer::Timers;
+use pgdrag_driver::session::{Connection, Target};
 
 pub const PASSWORD: &str = "correct horse";
 

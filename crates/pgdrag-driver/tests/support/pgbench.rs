@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgdrag_driver::connection::Error;
+use pgdrag_driver::error::Error;
+use pgdrag_driver::job::PgbenchJob;
 use pgdrag_driver::job::{Action, RunJob};
+use pgdrag_driver::load::run::{self, Order};
 use pgdrag_driver::output::Output;
-use pgdrag_driver::run::{self, Order};
-use pgdrag_driver::script::{PgbenchJob, Scripts};
+use pgdrag_driver::script::Scripts;
 use serde_json::{Value, json};
 
 use super::Server;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgdrag_driver::connection::{Connection, Error, Target};
+use pgdrag_driver::error::Error;
+use pgdrag_driver::io::timer::Timers;
 use pgdrag_driver::job::RunJob;
+use pgdrag_driver::load::run::{self, Answer, Order};
 use pgdrag_driver::output::Output;
-use pgdrag_driver::run::{self, Answer, Order};
-use pgdrag_driver::timer::Timers;
+use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::workload::{Ended, Terminal, Workload};
 use serde_json::{Value, json};
 

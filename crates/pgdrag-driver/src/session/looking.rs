@@ -1,0 +1,60 @@
+//! How is a dataset looked at as a whole, on a server that may have been set up to be slow?
+
+use crate::error::Error;
+use crate::session::connection::Connection;
+
+/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
+const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
+
+/// Sent before the conditions.
+///
+/// The server may have been set up to be slow. What the trial did to the planner and to memory is
+/// undone for this session, else the check of a slow trial could take hours: whatever any session may set,
+/// and the server's own files, command line or catalog have set. What a client must agree with the
+/// server about, and what names objects, stays. Every condition looks at whole tables, so the plan wanted is
+/// always the same: read them in order and hash, without indexes, which may be bloated, and which would
+/// hide a row that they have lost.
+const PREPARE: &str = "\
+    SELECT set_config(name, boot_val, false) FROM pg_settings
+        WHERE context = 'user' AND boot_val IS NOT NULL AND setting <> boot_val
+            AND source IN ('environment variable', 'configuration file', 'command line', 'global',
+                'database', 'user', 'database user')
+            AND name NOT IN ('search_path', 'role', 'client_encoding', 'DateStyle', 'IntervalStyle', 'TimeZone',
+                'timezone_abbreviations', 'default_text_search_config', 'temp_tablespaces',
+                'default_tablespace')
+            AND name NOT LIKE 'lc\\_%' AND name NOT LIKE '%.%';
+    SET enable_nestloop = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
+    SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
+    SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
+
+/// Keeps what the session does out of the workload's account and out of the log, where the server keeps
+/// the one and writes the other, and this session may say so.
+const UNTRACKED: &str = "\
+    SELECT set_config(name, value, false)
+        FROM (VALUES ('pg_stat_statements.track', 'none'), ('log_statement', 'none'),
+            ('log_min_duration_statement', '-1'), ('log_duration', 'off')) AS own (name, value)
+        WHERE current_setting(name, true) IS NOT NULL AND current_setting('is_superuser') = 'on'
+    UNION ALL
+    SELECT set_config(name, 'warning', false) FROM pg_settings
+        WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
+            AND current_setting('is_superuser') = 'on'";
+
+/// Makes a session independent of how the server was set up.
+pub async fn prepare(conn: &mut Connection) -> Result<(), Error> {
+    conn.simple(NO_TIME_LIMIT).await?;
+    conn.simple(UNTRACKED).await?;
+    conn.simple(PREPARE).await
+}
+
+/// Begins a transaction in which every [`count`] sees the same snapshot, and writes nothing.
+pub async fn begin(conn: &mut Connection) -> Result<(), Error> {
+    prepare(conn).await?;
+    conn.simple("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+}
+
+/// Executes a statement that counts the places where the condition `name` does not hold.
+pub async fn count(conn: &mut Connection, name: &str, sql: &str) -> Result<u64, Error> {
+    let rows = conn.simple_rows(sql).await?;
+    let count = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
+    count.ok_or_else(|| Error::Protocol(format!("condition {name} answered {rows:?}, not a count")))
+}

@@ -1,0 +1,124 @@
+//! Where is the server, and how is what it is doing there cancelled?
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::BytesMut;
+use pgwire::frontend;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::error::Error;
+use crate::io::stream::{Address, Stream};
+
+/// A server, and the role to connect as. Clones share the list of live sessions.
+#[derive(Clone)]
+pub struct Target {
+    pub(crate) address: Address,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    pub(crate) password: Option<String>,
+    pub(crate) application_name: String,
+    sessions: Arc<Sessions>,
+}
+
+impl Target {
+    /// Names a server; a `host` that starts with `/` is the directory of its Unix socket.
+    #[must_use]
+    pub fn new(
+        host: &str,
+        port: u16,
+        user: &str,
+        database: &str,
+        password: Option<&str>,
+        application_name: &str,
+    ) -> Self {
+        let address = if host.starts_with('/') {
+            Address::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}")))
+        } else {
+            Address::Tcp(host.to_owned(), port)
+        };
+        Self {
+            address,
+            user: user.to_owned(),
+            database: database.to_owned(),
+            password: password.map(str::to_owned),
+            application_name: application_name.to_owned(),
+            sessions: Arc::default(),
+        }
+    }
+
+    /// Asks the server to cancel what every session made from this target is doing.
+    ///
+    /// Sessions that cannot be reached are left out: nothing more can be done about them from here.
+    pub async fn cancel_all(&self) {
+        for token in self.sessions.tokens() {
+            let _ = token.cancel().await;
+        }
+    }
+
+    pub(crate) fn register(&self, token: &CancelToken) -> Registration {
+        Registration { id: self.sessions.add(token.clone()), sessions: Arc::clone(&self.sessions) }
+    }
+}
+
+/// The sessions that are open now, so that a signal can cancel them all.
+#[derive(Default)]
+struct Sessions(Mutex<(u64, BTreeMap<u64, CancelToken>)>);
+
+impl Sessions {
+    fn add(&self, token: CancelToken) -> u64 {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.0 += 1;
+        let id = sessions.0;
+        sessions.1.insert(id, token);
+        id
+    }
+
+    fn remove(&self, id: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&id);
+    }
+
+    fn tokens(&self) -> Vec<CancelToken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.values().cloned().collect()
+    }
+}
+
+/// Keeps a session on its target's list for as long as the connection lives.
+pub(crate) struct Registration {
+    id: u64,
+    sessions: Arc<Sessions>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.sessions.remove(self.id);
+    }
+}
+
+/// What it takes to cancel one session's work from outside.
+#[derive(Debug, Clone)]
+pub struct CancelToken {
+    pub(crate) address: Address,
+    pub(crate) process_id: i32,
+    pub(crate) secret_key: i32,
+}
+
+impl CancelToken {
+    /// Asks the server to cancel what the session is doing at this moment, if anything.
+    ///
+    /// Returns when the server has taken the request in; it does not say whether there was anything
+    /// to cancel. Waits for as long as the server does, so give it a time limit.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        let mut stream = Stream::connect(&self.address).await?;
+        let mut request = BytesMut::new();
+        frontend::cancel_request(&mut request, self.process_id, self.secret_key);
+        stream.write_all(&request).await?;
+        // The server closes the connection when it has passed the request on.
+        match stream.read(&mut [0]).await {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
