@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
-from pgdrag.designs.ablate.shapley import all_orders, drawn_orders, leverage, shares
+from pgdrag.designs.ablate.shapley import (
+    all_orders,
+    both_ways,
+    coalitions,
+    drawn_orders,
+    leverage,
+    shares,
+)
 
 NOISE = TrialNoise(0.1, 10)
 
@@ -27,18 +34,18 @@ def centers(found):
     return [share.center for share in found.players]
 
 
-def test_three_that_add_up_keep_what_is_theirs():
+def test_three_that_add_up_get_their_own_effects():
     found = shares(3, all_orders(3), game(3, lambda s: sum(i + 1 for i in s)), NOISE)
     assert centers(found) == pytest.approx([1, 2, 3])
     assert found.is_exact
 
 
-def test_two_that_do_the_same_have_half_each():
+def test_two_that_do_the_same_get_half_each():
     found = shares(3, all_orders(3), game(3, lambda s: 2.0 * bool(s & {0, 1})), NOISE)
     assert centers(found) == pytest.approx([1, 1, 0])
 
 
-def test_two_that_need_each_other_have_half_each():
+def test_two_that_need_each_other_get_half_each():
     found = shares(3, all_orders(3), game(3, lambda s: 2.0 * ({0, 1} <= s)), NOISE)
     assert centers(found) == pytest.approx([1, 1, 0])
 
@@ -72,7 +79,7 @@ def test_one_order_with_its_reverse_is_exact_where_changes_interact_in_pairs(alo
     assert centers(drawn) == pytest.approx(centers(exact), abs=1e-9)
 
 
-def test_what_three_do_together_shows_as_doubt_about_the_orders():
+def test_an_interaction_of_three_widens_the_intervals_by_the_orders():
     values = game(6, lambda s: 3.0 * ({0, 1, 2} <= s), variance=1e-6)
     found = shares(6, drawn_orders(6, 1, 6), values, NOISE)
     assert found.players[0].orders_se > 10 * found.players[0].noise_se
@@ -80,12 +87,12 @@ def test_what_three_do_together_shows_as_doubt_about_the_orders():
     assert found.players[5].orders_se == pytest.approx(0, abs=1e-9)
 
 
-def test_a_single_draw_of_many_players_promises_nothing():
+def test_a_single_draw_of_many_players_has_an_infinite_interval():
     found = shares(6, drawn_orders(6, 1, 1), game(6, lambda s: len(s)), NOISE)
     assert math.isinf(found.players[0].half_width)
 
 
-def test_the_noise_of_a_share_is_that_of_the_values_it_is_made_of():
+def test_the_noise_of_a_share_is_that_of_its_values():
     # One player: its share is the difference of two values, each with a variance of 0.01.
     found = shares(1, all_orders(1), game(1, lambda s: len(s)), NOISE)
     assert found.players[0].noise_se == pytest.approx(math.sqrt(0.02))
@@ -95,21 +102,21 @@ def test_the_noise_of_a_share_is_that_of_the_values_it_is_made_of():
 def test_a_draw_with_a_coalition_that_did_not_start_is_left_out():
     values = game(3, lambda s: len(s))
     draws = drawn_orders(3, 1, 3)
-    missing = frozenset(draws[0].orders[0][:2])
+    missing = frozenset(draws[0][:2])
     del values[missing]
     found = shares(3, draws, values, NOISE)
     assert found is not None
-    assert found.draws == sum(missing not in draw.coalitions() for draw in draws)
+    assert found.draws == sum(missing not in coalitions(draw) for draw in draws)
     every = shares(3, all_orders(3), values, NOISE)
     assert every.draws == 1  # of 3: the one in which the third stands in the middle
     assert not every.is_exact
     assert shares(3, [draws[0]], values, NOISE) is None
 
 
-def test_drawn_orders_are_all_different_and_more_of_them_begin_alike():
+def test_drawn_orders_are_all_different_and_more_of_them_begin_with_the_same():
     few, many = drawn_orders(5, 7, 3), drawn_orders(5, 7, 9)
     assert many[:3] == few
-    orders = [order for draw in many for order in draw.orders]
+    orders = [order for draw in many for order in both_ways(draw)]
     assert len(set(orders)) == len(orders) == 18
     assert len(drawn_orders(3, 7, 99)) == 3  # 6 orders are 3 with their reverses
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 Signs = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True)
-class Factorial(Generic[T]):
+class Factorial(NamedTuple, Generic[T]):
     """Estimates of log slowdown; the interaction is `both` less the sum of `first` and `second`."""
 
     first: T

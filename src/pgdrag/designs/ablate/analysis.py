@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar, overload
+from typing import ClassVar
 
+from pgdrag.designs._replay import replayed
+from pgdrag.designs.ablate import Ablate
 from pgdrag.designs.ablate.findings import (
     AblateFinding,
     ChangeFinding,
@@ -16,8 +18,6 @@ from pgdrag.designs.ablate.findings import (
 from pgdrag.designs.ablate.history import REFERENCE
 from pgdrag.designs.ablate.labels import Effect, effect
 from pgdrag.designs.ablate.pairs import Crossed, Pair
-from pgdrag.designs.ablate.parameters import AblateParameters
-from pgdrag.designs.ablate.procedure import TreatmentProcedure
 from pgdrag.designs.ablate.screening import Screened
 from pgdrag.designs.ablate.section import answer, warnings
 from pgdrag.designs.ablate.shapley import Share, Shares
@@ -36,19 +36,21 @@ class AblateAnalysis(DesignAnalysis):
 
     def find(self, run: RunRecord) -> AblateFinding:
         """Return what is known so far; changes without a trial are undecided."""
-        parameters = AblateParameters.model_validate(dict(run.study.design_parameters))
-        found = _Finder(TreatmentProcedure.replayed(run, parameters)).find()
+        design = replayed(run, Ablate)
+        in_order = sorted(run.results, key=lambda result: result.trial.number)
+        design.note(in_order[design.procedure.history.trials :])  # of a block that is not complete
+        found = _Finder(design).find()
         return replace(found, answer=answer(found), warnings=warnings(found))
 
 
 class _Finder:
     """Returns the state of a procedure as a finding."""
 
-    def __init__(self, run: TreatmentProcedure) -> None:
-        self._run = run
-        self._procedure = run.procedure
-        self._screening = run.procedure.screening
-        self._long = run.procedure.long_trials
+    def __init__(self, design: Ablate) -> None:
+        self._design = design
+        self._procedure = design.procedure
+        self._screening = design.procedure.screening
+        self._long = design.procedure.long_trials
         self._shares: Shares | None = self._long.shares() if self._long else None
         self._method = _method(self._shares)
 
@@ -63,8 +65,8 @@ class _Finder:
         return AblateFinding(
             answer="",
             warnings=(),
-            reference=self._run.reference.name,
-            target=self._run.target.name,
+            reference=self._design.reference.name,
+            target=self._design.target.name,
             stage=self._procedure.stage,
             problem=screening.problem,
             failure=failure.value if failure is not None else "",
@@ -78,7 +80,7 @@ class _Finder:
             merged=tuple(self._name(change) for change in long.merged) if long else (),
             pairs=tuple(self._pair(*one) for one in long.crossed().items()) if long else (),
             checks=tuple(
-                CheckFinding(one.of_others, _interval(one.found, "check"), one.is_passed)
+                CheckFinding(one.of_others, _if_known(one.found, "t interval"), one.is_passed)
                 for one in (masking.checks if masking else ())
             ),
             is_diffuse=masking is not None and masking.is_diffuse,
@@ -95,7 +97,7 @@ class _Finder:
         )
 
     def _name(self, change: int) -> str:
-        return self._run.changes[change].name
+        return self._design.changes[change].name
 
     def _whole(self) -> Interval | None:
         history = self._procedure.history
@@ -112,7 +114,7 @@ class _Finder:
         return tuple(sorted(found, key=_largest_first))
 
     def _change(self, change: int, screened: Screened) -> ChangeFinding:
-        what, player = self._run.changes[change], frozenset({change})
+        what, player = self._design.changes[change], frozenset({change})
         is_survivor = change in self._screening.survivors
         players = self._long.players if self._long else ()
         is_player = is_survivor and player in players
@@ -121,8 +123,8 @@ class _Finder:
             before=what.before.value if what.before else None,
             after=what.after.value if what.after else None,
             label=screened.label,
-            alone=_interval(screened.alone, "reference with it against reference"),
-            with_others=_interval(screened.with_others, "target against target without it"),
+            alone=_if_known(screened.alone, "reference with it against reference"),
+            with_others=_if_known(screened.with_others, "target against target without it"),
             share=self._share(players.index(player)) if is_player else None,
             is_survivor=is_survivor,
             is_hidden=screened.is_hidden,
@@ -164,15 +166,13 @@ def _method(shares: Shares | None) -> str:
     return f"Shapley share over {2 * shares.draws} orders drawn with their reverses"
 
 
-@overload
-def _interval(found: Effect | Share, method: str) -> Interval: ...
-@overload
-def _interval(found: Effect | None, method: str) -> Interval | None: ...
-def _interval(found: Effect | Share | None, method: str) -> Interval | None:
-    if found is None:
-        return None
+def _interval(found: Effect | Share, method: str) -> Interval:
     low, center, high = (_ratio(log) for log in (found.low, found.center, found.high))
     return Interval(low, center, high, _CONFIDENCE, method)
+
+
+def _if_known(found: Effect | None, method: str) -> Interval | None:
+    return None if found is None else _interval(found, method)
 
 
 def _ratio(log: float) -> float:

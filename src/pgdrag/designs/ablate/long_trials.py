@@ -14,9 +14,10 @@ from pgdrag.designs.ablate.pairs import Crossed, Pair, Together, corner_sets, cr
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.shapley import (
     Coalition,
-    Draw,
+    Order,
     Shares,
     all_orders,
+    coalitions,
     drawn_orders,
     leverage,
     shares,
@@ -41,7 +42,7 @@ class LongTrials:
     Attributes:
         players: sets of changes; the last one may be all others together.
         merged: survivors that the budget has no room for as players of their own: with the others.
-        draws: of orders, so far.
+        draws: orders so far, each with its reverse.
         is_precise: every share's interval is as short as wanted.
         has_shares: the trials for shares are over; those for pairs remain.
     """
@@ -74,7 +75,7 @@ class LongTrials:
         self.players: tuple[Changes, ...] = (*alone, rest) if rest else tuple(alone)
         count = len(self.players)
         self._is_exact = count <= _EXACT_PLAYERS
-        self.draws: tuple[Draw, ...] = (
+        self.draws: tuple[Order, ...] = (
             all_orders(count)
             if self._is_exact
             else drawn_orders(count, parameters.seed, _DRAWS_MIN)
@@ -101,8 +102,8 @@ class LongTrials:
 
     def shares(self) -> Shares | None:
         """Return the shares so far, in the order of the players; None before the first whole draw."""
-        coalitions = {one for draw in self.draws for one in draw.coalitions()}
-        known = {one: self.trials.value(self._union(one)) for one in coalitions}
+        sets = {one for draw in self.draws for one in coalitions(draw)}
+        known = {one: self.trials.value(self._union(one)) for one in sets}
         values = {one: value for one, value in known.items() if value is not None}
         return shares(len(self.players), self.draws, values, self.trials.noise)
 
@@ -119,7 +120,7 @@ class LongTrials:
 
     def least_trials(self) -> int:
         """Return how many sets that shares and pairs need have no number yet."""
-        sets = {self._union(one) for draw in self.draws for one in draw.coalitions()}
+        sets = {self._union(one) for draw in self.draws for one in coalitions(draw)}
         sets.update(one for pair in self.pairs for one in corner_sets(pair))
         return sum(self.trials.is_open(one) for one in sets)
 
@@ -139,8 +140,8 @@ class LongTrials:
     def _union(self, coalition: Coalition) -> Changes:
         return frozenset().union(*(self.players[player] for player in coalition))
 
-    def _open_sets(self, draws: Sequence[Draw]) -> list[Changes]:
-        sets = {self._union(one) for draw in draws for one in draw.coalitions()}
+    def _open_sets(self, draws: Sequence[Order]) -> list[Changes]:
+        sets = {self._union(one) for draw in draws for one in coalitions(draw)}
         wanted = [one for one in sets - {REFERENCE, self._target} if self.trials.is_open(one)]
         return sorted(wanted, key=lambda one: (len(one), sorted(one)))
 
@@ -156,7 +157,7 @@ class LongTrials:
 
     def _further(self, found: Shares | None) -> list[Changes]:
         """Return what would shorten the longest interval: another order, or repeats."""
-        more: tuple[Draw, ...] = ()
+        more: tuple[Order, ...] = ()
         if not self._is_exact:
             wanted = len(self.draws) + 1
             drawn = drawn_orders(len(self.players), self._parameters.seed, wanted)

@@ -1,22 +1,18 @@
 """Which of the changes from a reference to a target make it slower or faster, and how much each?
 
-The whole procedure: it says which sets of changes to run next, takes the results, and knows at any time
-what is found so far. `Procedure` works on numbers; `TreatmentProcedure` on treatments and results.
-The design and the analysis both use it, so that they agree.
+The whole procedure, on numbered changes: it says which sets of them to run next, takes the results, and knows
+at any time what is found so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
-from pgdrag.designs.ablate.history import Changes, History, Observed, Request
+from pgdrag.designs.ablate.history import History, Observed, Request
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
-from pgdrag.findings.readings import reading
-from pgdrag.model import Block, Forecast, Result, RunRecord, Treatment
-from pgdrag.model.changes import changes_between, subset_treatment
+from pgdrag.model import Forecast
 
 
 def default_max_trials(changes: int) -> int:
@@ -97,65 +93,3 @@ class Procedure:
             screening.known_pairs(),
         )
         yield from self.long_trials.run()
-
-
-class TreatmentProcedure:
-    """The search between a reference and a target.
-
-    Attributes:
-        changes: what the target changes; the procedure's numbers are places in it.
-        procedure: the search on numbers, with all that is known so far.
-    """
-
-    def __init__(
-        self, reference: Treatment, target: Treatment, parameters: AblateParameters
-    ) -> None:
-        self.reference, self.target = reference, target
-        self.changes = changes_between(reference, target)
-        self.procedure = Procedure(len(self.changes), parameters)
-        self._sets: dict[str, Changes] = {}
-
-    @classmethod
-    def replayed(cls, run: RunRecord, parameters: AblateParameters) -> TreatmentProcedure:
-        """Return the search as it is after all results of a run."""
-        ends = [rung.treatment for rung in run.study.rungs] or [Treatment("nothing")]
-        made = cls(ends[0], ends[-1], parameters)
-        replicates = run.study.replicates
-        in_order = sorted(run.results, key=lambda result: result.trial.number)
-        for _, group in groupby(in_order, lambda one: (one.trial.block - 1) // replicates):
-            results, asked = list(group), made.ask()
-            if not asked.treatments:
-                break
-            if len(results) != len(asked.treatments) * replicates:  # cut off in the middle
-                made.procedure.history.add(made._observed(results))
-                break
-            made.tell(results)
-        return made
-
-    def ask(self) -> Block:
-        """Return the next block; without treatments when the search is over."""
-        request = self.procedure.ask()
-        if request is None:
-            return Block()
-        treatments = []
-        for one in request.sets:
-            made = subset_treatment(self.reference, self.target, self.changes, one)
-            self._sets[made.identity] = one
-            treatments.append(made)
-        return Block(tuple(treatments), is_brief=request.is_brief)
-
-    def tell(self, results: Sequence[Result]) -> None:
-        """Take the results of the block asked for last."""
-        self.procedure.tell(self._observed(results))
-
-    def _observed(self, results: Sequence[Result]) -> list[Observed]:
-        return [
-            Observed(
-                self._sets[one.trial.treatment.identity],
-                one.trial.is_brief,
-                reading(one),
-                one.outcome,
-            )
-            for one in results
-            if one.trial.treatment.identity in self._sets
-        ]

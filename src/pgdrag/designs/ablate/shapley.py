@@ -40,17 +40,16 @@ _CANDIDATES = 16  # that a draw is chosen from
 _RANGE_SE = 6.0
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Orders whose average is one estimate of all shares: an order with its reverse."""
+@lru_cache(maxsize=4096)
+def coalitions(order: Order) -> frozenset[Coalition]:
+    """Return every set of players that comes first in this order or in its reverse."""
+    every = (frozenset(one[:at]) for one in both_ways(order) for at in range(len(order) + 1))
+    return frozenset(every)
 
-    orders: tuple[Order, ...]
 
-    def coalitions(self) -> frozenset[Coalition]:
-        """Return every set of players that comes first in one of these orders."""
-        return frozenset(
-            frozenset(order[:at]) for order in self.orders for at in range(len(order) + 1)
-        )
+def both_ways(order: Order) -> tuple[Order, ...]:
+    """Return the order and its reverse, once where they are the same."""
+    return tuple(dict.fromkeys((order, order[::-1])))
 
 
 @dataclass(frozen=True)
@@ -92,15 +91,14 @@ class Shares:
     draws: int
 
 
-def all_orders(players: int) -> tuple[Draw, ...]:
-    """Return every order of a few players, each with its reverse; there are `players!` orders."""
-    every = permutations(range(players))
-    return tuple(_with_reverse(order) for order in every if order <= order[::-1])
+def all_orders(players: int) -> tuple[Order, ...]:
+    """Return one of each order of a few players and its reverse; there are `players!` orders."""
+    return tuple(one for one in permutations(range(players)) if one <= one[::-1])
 
 
 @lru_cache(maxsize=1024)
-def drawn_orders(players: int, seed: int, draws: int) -> tuple[Draw, ...]:
-    """Return the first draws of a seed, each a new order with its reverse; fewer if there are no more.
+def drawn_orders(players: int, seed: int, draws: int) -> tuple[Order, ...]:
+    """Return the first draws of a seed: orders that differ also when reversed; fewer if there are no more.
 
     More draws of a seed begin with the same ones. Of several candidates the one is taken that best
     balances which of any three players comes between the other two: the shares of three that
@@ -112,24 +110,24 @@ def drawn_orders(players: int, seed: int, draws: int) -> tuple[Draw, ...]:
     if len(before) < draws - 1 or len(before) >= max(math.factorial(players) // 2, 1):
         return before
     rng = np.random.default_rng([seed, players, draws])
-    seen = {order for draw in before for order in draw.orders}
+    seen = {order for draw in before for order in both_ways(draw)}
     candidates: list[Order] = []
     while len(candidates) < (_CANDIDATES if players > 3 else 1):
         order = tuple(int(player) for player in rng.permutation(players))
         if order not in seen:
             candidates.append(order)
-    middles = [_middles(draw.orders[0]) for draw in before]
+    middles = [_middles(draw) for draw in before]
 
     def repeated(order: Order) -> int:
         own = _middles(order)
         return sum(int((own == other).sum()) for other in middles)
 
-    return (*before, _with_reverse(min(candidates, key=lambda order: (repeated(order), order))))
+    return (*before, min(candidates, key=lambda order: (repeated(order), order)))
 
 
 def shares(
     players: int,
-    draws: Sequence[Draw],
+    draws: Sequence[Order],
     values: Mapping[Coalition, Value],
     noise: TrialNoise,
     *,
@@ -139,7 +137,7 @@ def shares(
 
     Args:
         players: their number; they are counted from 0.
-        draws: orders to average over; those with a coalition without a value are left out.
+        draws: orders to average over, each with its reverse; those with a coalition without a value are left out.
         values: log throughput by coalition.
         noise: the noise behind the variances of the values.
         confidence: coverage of each interval.
@@ -147,7 +145,7 @@ def shares(
     Returns:
         None where no draw is complete. The centers add up to that of the whole exactly.
     """
-    complete = [draw for draw in draws if draw.coalitions() <= values.keys()]
+    complete = [draw for draw in draws if coalitions(draw) <= values.keys()]
     if not complete:
         return None
     sets = _in_order(complete)
@@ -157,7 +155,7 @@ def shares(
     centers = np.array([values[one].center for one in sets])
     variances = np.array([values[one].variance for one in sets])
     from_noise = (weights.mean(axis=0) ** 2) @ variances
-    is_exact = sum(len(draw.orders) for draw in complete) == math.factorial(players)
+    is_exact = sum(len(both_ways(draw)) for draw in complete) == math.factorial(players)
     from_orders, orders_dof = np.zeros(players), np.ones(players)
     if not is_exact:
         from_orders, orders_dof = _orders_variance(steps, centers, variances, noise.dof)
@@ -182,16 +180,12 @@ def shares(
     )
 
 
-def leverage(players: int, draws: Sequence[Draw]) -> dict[Coalition, float]:
+def leverage(players: int, draws: Sequence[Order]) -> dict[Coalition, float]:
     """Return the squared weight of each value in the share where it weighs most."""
     sets = _in_order(draws)
     place = {one: at for at, one in enumerate(sets)}
     mean = np.mean([_steps(players, draw, place).mean(axis=0) for draw in draws], axis=0)
     return dict(zip(sets, (mean**2).max(axis=0).tolist(), strict=True))
-
-
-def _with_reverse(order: Order) -> Draw:
-    return Draw(tuple(dict.fromkeys((order, order[::-1]))))
 
 
 def _middles(order: Order) -> NDArray[np.int64]:
@@ -206,21 +200,20 @@ def _threes(players: int) -> NDArray[np.int64]:
     return np.array(list(combinations(range(players), 3)), dtype=np.int64).reshape(-1, 3)
 
 
-def _in_order(draws: Iterable[Draw]) -> list[Coalition]:
+def _in_order(draws: Iterable[Order]) -> list[Coalition]:
     """Return the coalitions of draws in an order that is the same in every run of Python."""
 
     def place(one: Coalition) -> tuple[int, list[int]]:
         return len(one), sorted(one)
 
-    return list(
-        dict.fromkeys(one for draw in draws for one in sorted(draw.coalitions(), key=place))
-    )
+    return list(dict.fromkeys(one for draw in draws for one in sorted(coalitions(draw), key=place)))
 
 
-def _steps(players: int, draw: Draw, place: Mapping[Coalition, int]) -> Floats:
+def _steps(players: int, draw: Order, place: Mapping[Coalition, int]) -> Floats:
     """Return the weight of each value in what each player adds in each order."""
-    steps = np.zeros((len(draw.orders), players, len(place)))
-    for at, order in enumerate(draw.orders):
+    orders = both_ways(draw)
+    steps = np.zeros((len(orders), players, len(place)))
+    for at, order in enumerate(orders):
         before: Coalition = frozenset()
         for player in order:
             after = before | {player}

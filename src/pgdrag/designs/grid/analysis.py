@@ -20,6 +20,7 @@ from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Comparison
 from pgdrag.model import Rung, RunRecord
 from pgdrag.stats.estimate import LogEstimate
+from pgdrag.stats.factorial import two_by_two
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.ratios import comparison_of
 
@@ -106,15 +107,15 @@ class _Finder:
         self, pair: tuple[int, int], at: tuple[int, int], confidence: float
     ) -> InteractionFinding | None:
         others = self._others(pair, at)
+        if not others:
+            return None
         corners = [
             self._mean(pair, corner, others)
             for corner in ((0, 0), (at[0], 0), (0, at[1]), (at[0], at[1]))
         ]
-        looks = [
-            self._fit.contrast(_weighted(corners, signs)) if others else None
-            for signs in ((1, -1, 0, 0), (1, 0, -1, 0), (1, 0, 0, -1), (-1, 1, 1, -1))
-        ]
-        first, second, both, interaction = looks
+        first, second, both, interaction = two_by_two(
+            lambda signs: self._fit.contrast(_weighted(corners, signs))
+        )
         if first is None or second is None or both is None or interaction is None:
             return None
         one, other = self._axes[pair[0]], self._axes[pair[1]]
