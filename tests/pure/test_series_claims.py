@@ -1,4 +1,4 @@
-"""Published courses over time against found ones: the trend, the size, and the order of the rungs."""
+"""Published rates over time against those found here: the trend, the size, and the order of the rungs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def found(claims, *, cost=1 / 30, losing=(), noise=0.02):
         (Claim(trend="falling"), 0.0, Answer.NOT_REPRODUCED),
     ],
 )
-def test_a_trend_is_held_against_the_one_found(claim, cost, answer):
+def test_a_published_trend_is_compared_with_the_one_found(claim, cost, answer):
     rung = found([Claim(), claim], cost=cost).rungs[1]
     assert rung.get(SeriesClaimFinding).trend is answer
     assert rung.get(SeriesClaimFinding).ratio is None
 
 
-def test_a_published_course_is_compared_in_the_middles_of_its_intervals():
+def test_published_rates_are_compared_at_the_middles_of_their_intervals():
     claim = found([Claim(), Claim(trend="falling", series=FALLS)]).rungs[1].get(SeriesClaimFinding)
     assert (claim.from_s, claim.to_s) == (2.5, 27.5)
     assert claim.published_ratio == pytest.approx(480 / 950)
@@ -53,17 +53,17 @@ def test_a_published_course_is_compared_in_the_middles_of_its_intervals():
     assert claim.ratio is Answer.REPRODUCED
 
 
-def test_a_course_that_falls_to_a_tenth_is_not_reproduced_in_size_by_one_that_halves():
+def test_a_fall_to_a_tenth_is_only_partly_reproduced_by_one_to_a_half():
     steep = Claim(trend="falling", series=((5, 1000), (30, 50)))
     claim = found([Claim(), steep]).rungs[1].get(SeriesClaimFinding)
     assert (claim.trend, claim.ratio) == (Answer.REPRODUCED, Answer.PARTLY)
 
 
-def test_a_rung_without_published_course_has_no_answer():
+def test_a_rung_without_published_rates_over_time_has_no_answer():
     assert found([Claim(tps=1000), Claim(tps=500)]).rungs[1].get(SeriesClaimFinding) is None
 
 
-def test_what_loses_updates_is_answered_as_wrong_and_stands_in_no_order():
+def test_a_rung_that_loses_updates_is_answered_as_wrong_and_not_ordered():
     course = Claim(trend="falling", series=FALLS)
     findings = found([Claim(tps=2000, trend="steady"), course, course], losing={"holder": 3})
     assert [one.get(SeriesClaimFinding).trend for one in findings.rungs[1:]] == [Answer.WRONG] * 2
@@ -73,7 +73,7 @@ def test_what_loses_updates_is_answered_as_wrong_and_stands_in_no_order():
     assert "3 of " in text
 
 
-def test_the_published_order_is_found_again_where_it_holds():
+def test_the_published_order_is_reproduced_where_it_holds():
     slow = Claim(trend="falling", series=tuple((t, rate / 2) for t, rate in FALLS))
     order = found([Claim(tps=1000, trend="steady"), slow]).get(OrderingFinding)
     assert order.answer is Answer.REPRODUCED
@@ -90,14 +90,14 @@ def test_the_opposite_order_is_not_reproduced():
     assert order.tau.center == -1
 
 
-def test_rungs_that_are_alike_here_are_not_told_apart():
+def test_equal_rungs_are_undecided():
     slow = Claim(trend="falling", series=tuple((t, rate / 2) for t, rate in FALLS))
     claims = [Claim(tps=1, trend="steady"), Claim(trend="falling", series=FALLS), slow]
     order = found(claims, noise=0.0).get(OrderingFinding)
     assert order.undecided == (("H1", "H2"),)
 
 
-def test_a_falling_rate_is_not_carried_on_beyond_what_was_published():
+def test_a_falling_rate_is_not_extrapolated_beyond_what_was_published():
     brief = Claim(trend="falling", series=((5, 950), (10, 800)))
     order = found([Claim(tps=1000, trend="steady"), brief, Claim(tps=10, trend="steady")]).get(
         OrderingFinding
@@ -120,7 +120,7 @@ claim = { trend = "falling", series = [[5, 7228], [10, 6591.5]] }
 """
 
 
-def test_a_file_says_a_trend_and_its_points():
+def test_a_file_gives_a_trend_and_its_points():
     baseline, rung = parse_experiment(FILE, Path("my.toml")).study("demo").rungs
     assert baseline.claim == Claim(tps=5000, trend="steady")
     assert rung.claim == Claim(trend="falling", series=((5, 7228), (10, 6591.5)))
@@ -136,7 +136,7 @@ def test_a_file_says_a_trend_and_its_points():
         ("6591.5", "9000", 'trend is "falling", but series goes from 7228 to 9000'),
     ],
 )
-def test_a_mistake_in_a_course_is_told_with_its_line(old, new, told):
+def test_a_mistake_in_a_series_is_reported_with_its_line(old, new, told):
     with pytest.raises(ExperimentError) as caught:
         parse_experiment(FILE.replace(old, new), Path("my.toml"))
     assert told in caught.value.message

@@ -41,14 +41,14 @@ class SeriesClaimFinding:
     """Published rates over time beside those found here.
 
     Attributes:
-        trend: what became of the published trend; None where none was published.
+        trend: answer to the published trend; None where none was published.
         found_trend: None where no window was long enough.
-        ratio: what became of the published ratio of a later rate to the first; None without one.
-        published_ratio, found_ratio: the rate at `to_s` divided by that at `from_s`; the fitted one, found
-            from the moment on that the horizon was held.
+        ratio: answer to the published ratio of a later rate to the first; None without one.
+        published_ratio, found_ratio: the rate at `to_s` divided by that at `from_s`; the fitted
+            one counts from the beginning of the hold.
         from_s, to_s: the middles of the first and the last published interval within 30 s, or within what
             was fitted here, whichever is shorter; None without a ratio.
-        why: all that in words.
+        why: the reasons, in words.
     """
 
     trend: Answer | None
@@ -79,9 +79,9 @@ class OrderingFinding:
         at_s: from the beginning, or since the horizon has been held.
         rungs: by their published rates, the fastest first.
         same, opposite, undecided: pairs of names, the one published faster first: found in that order,
-            found the other way round, and not told apart. All pairs together hold at 95 %.
+            found in the opposite order, and not significantly different; 95 % for all pairs together.
         tau: Kendall's, of published and found rates: 1 is the same order, -1 the opposite one.
-        left_out: why a rung with published rates is not among them, in words.
+        left_out: rungs with published rates that are not among them, and why.
     """
 
     answer: Answer
@@ -92,4 +92,3 @@ class OrderingFinding:
     undecided: tuple[tuple[str, str], ...]
     tau: Interval
     left_out: tuple[str, ...]
-    why: str
