@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.designs.compare.rules import Gate, Look, Rules, look_at_logs, pairs_needed
+from pgdrag.designs.compare.rules import (
+    CompareParameters,
+    Gate,
+    Interim,
+    analyse_logs,
+    pairs_needed,
+)
 from pgdrag.findings.values import Verdict
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.pair_logs import PairedLogs
@@ -29,7 +35,7 @@ from pgdrag.stats.paired import (
     t_p_value,
 )
 from pgdrag.stats.ratios import EQUIVALENCE
-from pgdrag.stats.sequential import look_confidence, planned_looks
+from pgdrag.stats.sequential import interim_confidence, planned_interims
 from simulations.rows import Row, share_row, value_row
 
 REPEATS = 2000
@@ -107,18 +113,20 @@ def simulate(scale: float) -> list[Row]:
     ]
 
 
-def run_to_end(pairs: PairedLogs, rules: Rules) -> Look:
+def run_to_end(pairs: PairedLogs, rules: CompareParameters) -> Interim:
     """Look at the pairs as the design does, until a look decides."""
-    found: Look | None = None
-    for count in planned_looks(rules.max_pairs):
-        found = look_at_logs(PairedLogs(pairs.logs[:count], pairs.signs[:count]), rules)
+    found: Interim | None = None
+    for count in planned_interims(rules.max_pairs):
+        found = analyse_logs(PairedLogs(pairs.logs[:count], pairs.signs[:count]), rules)
         if found.is_decided:
             break
     assert found is not None, "no look was planned"
     return found
 
 
-def _ends(name: str, machine: Machine, slowdown: float, rules: Rules, repeats: int) -> list[Look]:
+def _ends(
+    name: str, machine: Machine, slowdown: float, rules: CompareParameters, repeats: int
+) -> list[Interim]:
     rng = _rng(name)
     return [
         run_to_end(machine.pairs(rng, rules.max_pairs, slowdown), rules) for _ in range(repeats)
@@ -128,7 +136,7 @@ def _ends(name: str, machine: Machine, slowdown: float, rules: Rules, repeats: i
 def _false_verdicts(machine: Machine, repeats: int) -> Row:
     name = f"compare: false verdict on A/A, adaptive stop, {machine.name}"
     # Without equivalence every run without a verdict goes on to its last look: the worst case.
-    ends = _ends(name, machine, 0.0, Rules(equivalence=0.0), repeats)
+    ends = _ends(name, machine, 0.0, CompareParameters(equivalence=0.0), repeats)
     told = sum(one.verdict is not Verdict.INCONCLUSIVE for one in ends)
     return share_row(name, told, repeats, "<= 0.05")
 
@@ -137,16 +145,16 @@ def _errors_at_the_margins(repeats: int) -> list[Row]:
     rows = []
     at_margin = math.log1p(EQUIVALENCE)
     name = "compare: called equivalent at a slowdown of exactly the margin, adaptive stop"
-    ends = _ends(name, Machine("", 0.01), at_margin, Rules(), repeats)
+    ends = _ends(name, Machine("", 0.01), at_margin, CompareParameters(), repeats)
     equal = sum(one.verdict is Verdict.EQUIVALENT for one in ends)
     rows.append(share_row(name, equal, repeats, "<= 0.05"))
-    gate = Rules(fail_if_slower=0.03)
+    gate = CompareParameters(fail_if_slower=0.03)
     for wrong in (Gate.PASS, Gate.FAIL):
         name = f"compare: gate says {wrong.value} at a slowdown of exactly its margin"
         ends = _ends(name, Machine("", 0.01), math.log(1.03), gate, repeats)
         rows.append(share_row(name, sum(x.gate is wrong for x in ends), repeats, "<= 0.05"))
     name = "compare: interval of --precision 1 % misses the truth"
-    precise = Rules(max_pairs=60, precision=0.01)
+    precise = CompareParameters(max_pairs=60, precision=0.01)
     repeats = max(repeats // 5, 20)
     ends = _ends(name, Machine("", 0.015), TRULY, precise, repeats)
     missed = sum(not one.slowdown.low <= math.exp(TRULY) <= one.slowdown.high for one in ends)
@@ -155,8 +163,8 @@ def _errors_at_the_margins(repeats: int) -> list[Row]:
 
 def _power(pairs: int, machine: Machine, repeats: int) -> Row:
     name = f"compare: power at the stated smallest effect of {pairs} pairs, {machine.name}"
-    rules = Rules(max_pairs=pairs, equivalence=0.0)
-    sure = look_confidence(pairs, pairs, confidence=rules.confidence)
+    rules = CompareParameters(max_pairs=pairs, equivalence=0.0)
+    sure = interim_confidence(pairs, pairs, confidence=rules.confidence)
     # The noise of a pair is that of two trials.
     planted = smallest_effect(machine.sd * math.sqrt(2), pairs, confidence=sure)
     ends = _ends(name, machine, planted, rules, repeats)
@@ -166,7 +174,7 @@ def _power(pairs: int, machine: Machine, repeats: int) -> Row:
 def _false_quantities(likeness: float, repeats: int) -> Row:
     """Compare six quantities, more or less like throughput, where throughput stopped the pairs."""
     name = f"compare: any of 6 quantities told on A/A, correlation with throughput {likeness:g}"
-    rng, rules, told = _rng(name), Rules(), 0
+    rng, rules, told = _rng(name), CompareParameters(), 0
     own = math.sqrt(1 - likeness**2)
     for _ in range(repeats):
         pairs = QUIET.pairs(rng, rules.max_pairs, 0.0)
@@ -185,10 +193,10 @@ def _foretold(percent: float, machine: Machine, repeats: int) -> Row:
     planted, log_sd = math.log1p(percent / 100), machine.sd * math.sqrt(2)
     typical = log_sd * math.sqrt(3 / 4)  # of four numbers one such deviation off, on either side
     seen = [planted + side * typical for side in (1, -1, -1, 1)]
-    pairs = pairs_needed(PairedLogs(tuple(seen), (1, -1, 1, -1)), Rules())
+    pairs = pairs_needed(PairedLogs(tuple(seen), (1, -1, 1, -1)), CompareParameters())
     assert pairs is not None, "more pairs than are ever foretold"
     name = f"compare: decided by the pairs foretold ({pairs}), {percent:g} % slower, {machine.name}"
-    ends = _ends(name, machine, planted, Rules(max_pairs=pairs), repeats)
+    ends = _ends(name, machine, planted, CompareParameters(max_pairs=pairs), repeats)
     return share_row(name, sum(one.is_decided for one in ends), repeats, ">= 0.8")
 
 
@@ -222,7 +230,7 @@ def _covered(
 
 def _adaptive_coverage(machine: Machine, repeats: int) -> Row:
     name = f"compare: coverage of the interval that the verdict rests on, {machine.name}"
-    ends = _ends(name, machine, TRULY / 2, Rules(), repeats)
+    ends = _ends(name, machine, TRULY / 2, CompareParameters(), repeats)
     hits = sum(x.slowdown.low <= math.exp(TRULY / 2) <= x.slowdown.high for x in ends)
     return share_row(name, hits, repeats, ">= 0.95")
 
@@ -236,7 +244,7 @@ def _exact_test(pairs: int, machine: Machine, repeats: int) -> Row:
 
 def _cost(percent: int, repeats: int) -> Row:
     name = f"compare: mean pairs to the end, {percent} % slower, noise of 1 % a trial"
-    ends = _ends(name, Machine("", 0.01), math.log1p(percent / 100), Rules(), repeats)
+    ends = _ends(name, Machine("", 0.01), math.log1p(percent / 100), CompareParameters(), repeats)
     counted = Counter(one.pairs for one in ends)
     return value_row(name, sum(pairs * often for pairs, often in counted.items()) / repeats)
 

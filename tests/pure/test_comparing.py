@@ -9,12 +9,18 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import measurement, result, run_of, rung, setting
-from pgdrag.designs.compare import Compare, CompareParameters
+from pgdrag.designs.compare import Compare
 from pgdrag.designs.compare.analysis import CompareAnalysis
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.pairs import Pairing, pairing
 from pgdrag.designs.compare.quantities import Direction
-from pgdrag.designs.compare.rules import End, Gate, Rules, pairs_needed, standing
+from pgdrag.designs.compare.rules import (
+    CompareParameters,
+    End,
+    Gate,
+    pairs_needed,
+    progress,
+)
 from pgdrag.findings.values import Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.model.measurement import Latency
@@ -106,19 +112,21 @@ def test_the_verdict_follows_from_effect_noise_and_pairs(ratio, pairs, noise, ve
     assert found(slower_by(ratio, pairs, noise)).verdict is verdict
 
 
-def test_the_first_look_that_decides_ends_it():
-    stands = standing(paired(slower_by(2.0, 9)), Rules())
-    assert (stands.end, [one.pairs for one in stands.looks]) == (End.DECIDED, [2, 4])
+def test_the_first_interim_analysis_that_decides_ends_it():
+    stands = progress(paired(slower_by(2.0, 9)), CompareParameters())
+    assert (stands.end, [one.pairs for one in stands.interims]) == (End.DECIDED, [2, 4])
     assert found(slower_by(2.0, 9)).slowdown == found(slower_by(2.0, 4)).slowdown
 
 
-def test_a_look_that_was_taken_is_not_taken_again():
+def test_an_interim_analysis_is_not_repeated():
     trials = paired(slower_by(1.0, 6, 10))
-    first = standing(trials.first(4), Rules())
-    assert standing(trials, Rules(), known=first.looks).looks[:2] == first.looks
+    first = progress(trials.first(4), CompareParameters())
+    assert (
+        progress(trials, CompareParameters(), known=first.interims).interims[:2] == first.interims
+    )
 
 
-def test_the_interval_excludes_no_change_exactly_where_it_is_told():
+def test_the_interval_excludes_no_change_exactly_where_the_verdict_does():
     told = found(slower_by(1.05, 8))
     assert told.slowdown is not None
     assert (told.verdict, told.slowdown.low > 1) == (Verdict.SLOWER, True)
@@ -127,10 +135,10 @@ def test_the_interval_excludes_no_change_exactly_where_it_is_told():
     assert 1 / 1.02 < equal.slowdown.low < equal.slowdown.high < 1.02
 
 
-def test_a_difference_too_small_to_count_is_equal_and_said_to_be_there():
+def test_a_significant_difference_too_small_to_count_is_equivalent():
     tiny = found(slower_by(1.01, 10, noise=0.1))
     assert tiny.verdict is Verdict.EQUIVALENT
-    assert "A difference is told from none, but it is smaller than what counts." in tiny.answer
+    assert "The difference is significant, but too small to count." in tiny.answer
 
 
 @pytest.mark.parametrize(
@@ -146,9 +154,9 @@ def test_without_a_margin_there_is_no_gate():
 
 def test_a_precision_is_what_it_goes_on_for():
     results = slower_by(1.5, 10)
-    assert standing(paired(results), Rules()).end is End.DECIDED
-    assert standing(paired(results), Rules(precision=0.001)).end is End.GOING_ON
-    assert standing(paired(results), Rules(precision=0.02)).end is End.DECIDED
+    assert progress(paired(results), CompareParameters()).end is End.DECIDED
+    assert progress(paired(results), CompareParameters(precision=0.001)).end is End.GOING_ON
+    assert progress(paired(results), CompareParameters(precision=0.02)).end is End.DECIDED
 
 
 def test_two_pairs_are_enough_where_the_treatment_commits_next_to_nothing():
@@ -164,7 +172,7 @@ def test_a_stalled_treatment_has_a_bound():
     told = found(none)
     assert told.slowdown is not None
     assert math.isinf(told.slowdown.high)
-    assert told.answer.startswith("B is at least")
+    assert re.match(r"B is at least [\d,]+× slower than A, 2 pairs\.", told.answer)
 
 
 def test_nothing_committed_on_either_side_is_no_comparison():
@@ -188,7 +196,7 @@ def test_a_side_that_fails_is_tried_once_more_and_then_is_the_answer(outcome, wo
         ]
 
     reason = "server did not start: no room" if outcome is Outcome.DID_NOT_START else "no room"
-    assert standing(paired(failing(1)), Rules()).end is End.GOING_ON
+    assert progress(paired(failing(1)), CompareParameters()).end is End.GOING_ON
     told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
     assert (told.end, told.gate) == (End.TREATMENT_FAILED, Gate.FAIL)
     assert words in told.answer
@@ -204,14 +212,17 @@ def test_a_reference_that_fails_neither_passes_nor_fails_the_treatment():
     assert (told.end, told.gate) == (End.REFERENCE_FAILED, Gate.INCONCLUSIVE)
 
 
-def test_a_trial_that_failed_now_and_then_is_named_and_the_rest_compared():
+def test_a_failed_trial_is_named_and_the_rest_compared():
     crashed = [trial("A", 1, 9, 99), trial("B", None, 9, 100, outcome=Outcome.CRASHED)]
     told = found([*crashed, *slower_by(2.0, 4)])
     assert told.verdict is Verdict.SLOWER
-    assert any("1 trial of B had no number, the last one: crashed" in one for one in told.warnings)
+    assert any(
+        "left out: 1 trial of B without a number, the last one crashed" in one
+        for one in told.warnings
+    )
 
 
-def test_an_effect_of_the_order_is_named_and_taken_out():
+def test_an_order_effect_is_named_and_subtracted():
     drifting = [
         one
         for at in range(10)
@@ -239,7 +250,7 @@ def test_a_drift_of_the_machine_is_named():
     assert any("both sides became 6.2 % slower over the 6 min" in one for one in told.warnings)
 
 
-def test_noise_beyond_the_machines_own_is_a_doubt():
+def test_more_noise_than_the_machines_own_is_a_warning():
     floor = {"log_sd": 0.0001, "pairs": 20, "when": "on 1 May"}
     told = found(slower_by(1.0, 8), noise_floor=floor)
     assert told.noise_floor is not None
@@ -250,7 +261,9 @@ def test_noise_beyond_the_machines_own_is_a_doubt():
 
 
 def test_too_few_pairs_say_so():
-    assert any("no verdict before 4 pairs" in one for one in found(slower_by(2.0, 3)).warnings)
+    few = found(slower_by(2.0, 3))
+    assert few.answer == "No answer yet: 3 of at least 4 pairs have run."
+    assert any("fewer than 4 pairs" in one for one in few.warnings)
     assert found([]).answer == "No answer yet: no pair of trials of A and B is complete."
 
 
@@ -258,11 +271,11 @@ def test_the_pairs_still_needed_grow_with_the_noise_and_are_capped():
     def logs(sd: float) -> PairedLogs:
         return PairedLogs(tuple(0.01 + sd * z for z in (-1.5, -0.5, 0.5, 1.5)), (1, -1, 1, -1))
 
-    few, many = (pairs_needed(logs(sd), Rules()) for sd in (0.01, 0.02))
+    few, many = (pairs_needed(logs(sd), CompareParameters()) for sd in (0.01, 0.02))
     assert few is not None
     assert many is not None
     assert 3 < many / few < 5
-    assert pairs_needed(logs(1.0), Rules()) is None
+    assert pairs_needed(logs(1.0), CompareParameters()) is None
 
 
 def test_the_noise_says_how_many_pairs_tell_which_slowdown():
@@ -285,8 +298,8 @@ def test_a_thing_compared_with_itself_answers_with_its_noise():
     told = CompareAnalysis().find(replace(run, results=tuple(results)))
     assert told.is_same
     assert re.match(
-        r"Two measurements of the same thing differ by [\d.]+ % here \(standard deviation over \d+ "
-        r"pairs of trials\)\. To tell a slowdown from that, 1\.01× takes \d+ pairs, ",
+        r"Two trials of the same treatment differ by [\d.]+ % here \(standard deviation over \d+ pairs\)\. "
+        r"To detect a slowdown, 1\.01× takes \d+ pairs, ",
         told.answer,
     )
     assert not found(slower_by(1.0, 8)).is_same

@@ -7,8 +7,8 @@ import pytest
 
 from pgdrag.designs.bisect.sequential_test import (
     ERROR,
-    NOISE_USUAL,
-    LogEstimate,
+    USUAL_NOISE,
+    LogValue,
     SetVerdict,
     Threshold,
     commits,
@@ -20,7 +20,7 @@ from pgdrag.findings.readings import Reading
 
 # 1,000/s to 1/s, of which 90 % are kept at 2/s.
 WHOLE = math.log(1000)
-THRESHOLD = Threshold(LogEstimate(WHOLE, 0.0), LogEstimate(0.0, 0.0), noise_sd=0.05, share=0.9)
+THRESHOLD = Threshold(LogValue(WHOLE, 0.0), LogValue(0.0, 0.0), noise_sd=0.05, share=0.9)
 
 
 def counted(count, time_s):
@@ -52,7 +52,7 @@ def test_a_rate_at_the_threshold_is_unresolved():
 
 
 def test_a_faster_target_is_bisected_the_other_way_round():
-    speedup = Threshold(LogEstimate(0.0, 0.0), LogEstimate(WHOLE, 0.0), 0.05, 0.9)
+    speedup = Threshold(LogValue(0.0, 0.0), LogValue(WHOLE, 0.0), 0.05, 0.9)
     assert speedup.sign == -1
     assert speedup.verdict([counted(100_000, 100)]) is SetVerdict.KEEPS
     assert speedup.verdict([counted(100, 100)]) is SetVerdict.LOSES
@@ -96,8 +96,8 @@ def test_the_likelihood_is_highest_at_the_rate_that_was_seen():
     assert best == pytest.approx(math.log(3), abs=0.05)
 
 
-def test_noise_is_learnt_from_repeats_and_counting_is_none():
-    assert noise_between([]) == pytest.approx(NOISE_USUAL)
-    assert noise_between([[counted(34, 10), counted(40, 10)]]) < NOISE_USUAL
+def test_noise_is_estimated_from_repeats_without_the_chance_in_counting():
+    assert noise_between([]).log_sd == pytest.approx(USUAL_NOISE.log_sd)
+    assert noise_between([[counted(34, 10), counted(40, 10)]]).log_sd < USUAL_NOISE.log_sd
     loud = [counted(1_000_000, 10), counted(2_000_000, 10), counted(1_400_000, 10)]
-    assert noise_between([loud]) > 0.2
+    assert noise_between([loud]).log_sd > 0.2

@@ -6,9 +6,20 @@ from collections import Counter
 from typing import TypeVar
 
 from pgdrag.designs import Design
-from pgdrag.model import Result, Rung, RunRecord, Treatment
+from pgdrag.model import Result, Rung, RunRecord, Study, Treatment
 
 D = TypeVar("D", bound=Design)
+
+
+def design_of(study: Study, kind: type[D]) -> D:
+    """Return the study's design as it is before the first trial.
+
+    Parameters that the design does not have are ignored: a journal may be older than the design.
+    """
+    rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
+    fields = kind.Parameters.model_fields
+    known = {name: value for name, value in study.design_parameters.items() if name in fields}
+    return kind(rungs, kind.Parameters.model_validate(known))
 
 
 def replayed(run: RunRecord, kind: type[D]) -> D:
@@ -17,13 +28,9 @@ def replayed(run: RunRecord, kind: type[D]) -> D:
     The same results lead to the same design, so an analysis sees exactly what the design decided on.
     A block still under way is not told, nor is one that this design did not ask for.
     """
-    study = run.study
-    rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
-    design = kind(rungs, kind.Parameters.model_validate(dict(study.design_parameters)))
+    design, times = design_of(run.study, kind), run.study.replicates
     for results in _blocks(run):
-        asked = Counter(
-            x.identity for x in design.ask().treatments for _ in range(study.replicates)
-        )
+        asked = Counter(x.identity for x in design.ask().treatments for _ in range(times))
         if Counter(x.trial.treatment.identity for x in results) != asked:
             break
         design.tell(results)

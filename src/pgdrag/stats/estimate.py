@@ -13,12 +13,12 @@ from pgdrag.stats.distributions import (
 )
 from pgdrag.stats.interval import Interval
 
-_LOG_MAX = 700.0  # exp() of more is not a float
+LOG_MAX = 700.0  # exp() of more is not a float
 
 
 def bounded_exp(log: float) -> float:
     """Return exp(log), kept within what a float can hold."""
-    return math.exp(min(max(log, -_LOG_MAX), _LOG_MAX))
+    return math.exp(min(max(log, -LOG_MAX), LOG_MAX))
 
 
 @dataclass(frozen=True)

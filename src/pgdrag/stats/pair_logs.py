@@ -1,7 +1,7 @@
 """What are pairs, as numbers: a log ratio each, and who ran first?
 
-What the second trial of a pair differs by from the first, whichever treatment it ran, is no effect
-of the treatment. It is estimated beside it, by least squares, and taken out.
+What the second trial of a pair differs by from the first, whichever treatment it ran, is an order
+effect and not one of the treatment. It is estimated by least squares, and subtracted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from pgdrag.stats.distributions import student_beyond
 
-ORDER_PAIRS = 4  # from which on the order of a pair can be told from the treatment
-ADJUSTED_PAIRS = 6  # from which on the effect of the order is always taken out
-GATE_LEVEL = 0.05  # at which it is, with fewer
+ORDER_PAIRS = 4  # from which on the order effect can be separated from the treatment's
+ADJUSTED_PAIRS = 6  # from which on it is always subtracted
+ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
 ALL_SIGNS = 14  # up to so many pairs every combination of signs is tried, beyond that a sample
 SAMPLED_SIGNS = 2**14 - 1
 
@@ -36,8 +36,8 @@ class OrderEffect:
 
     @property
     def is_significant(self) -> bool:
-        """It is told from noise."""
-        return self.p < GATE_LEVEL
+        """It is significant at `ORDER_LEVEL`."""
+        return self.p < ORDER_LEVEL
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class PairedLogs:
 
     @cached_property
     def order(self) -> OrderEffect | None:
-        """The effect of the order; None where too few pairs, or pairs of one order, cannot tell."""
+        """The order effect; None with too few pairs, or with pairs of one order only."""
         fit = self.fit
         if fit is None:
             return None
         return OrderEffect(-fit.order, t_p_of(fit.order, fit.se, len(self) - 2))
 
     @property
-    def is_order_taken_out(self) -> bool:
-        """Tell whether the effect of the order is to be taken out of an estimate.
+    def is_order_subtracted(self) -> bool:
+        """Tell whether the order effect is to be subtracted from an estimate.
 
-        With fewer than `ADJUSTED_PAIRS` only where it is told from noise: it costs much then.
+        With fewer than `ADJUSTED_PAIRS` only where it is significant: it costs much precision then.
         """
         if self.order is None:
             return False
@@ -94,28 +94,28 @@ class PairedLogs:
 
     @cached_property
     def judged(self) -> NDArray[np.float64]:
-        """The logs, with the effect of the order taken out where that is to be."""
-        return self._without_order if self.is_order_taken_out else self.values
+        """The logs, with the order effect subtracted where `is_order_subtracted`."""
+        return self._without_order if self.is_order_subtracted else self.values
 
     @property
     def sd(self) -> float:
-        """Their standard deviation, the effect of the order apart."""
-        if self.fit is None or not self.is_order_taken_out:
+        """Their standard deviation, without the order effect."""
+        if self.fit is None or not self.is_order_subtracted:
             return float(self.values.std(ddof=1))
         return self.fit.se * math.sqrt(len(self) * (1 - float(np.mean(self.signs)) ** 2))
 
     @cached_property
     def typical_values(self) -> NDArray[np.float64]:
-        """The means of all subsets, in order (Hartigan's typical values), the order's effect apart.
+        """The means of all subsets, sorted (Hartigan's typical values), without the order effect.
 
-        Flipping a subset around a supposed mean takes the sum as far as it was, or further, just
-        where the subset's own mean lies on the other side of it.
+        Flipping a subset around a supposed mean takes the sum at least as far out exactly where the
+        subset's own mean lies on the other side of it.
         """
         return np.sort(subsets(len(self)) @ self.judged)
 
     @cached_property
     def fit(self) -> Fit | None:
-        """The mean and the effect of the order by least squares; None where `order` is."""
+        """The mean and the order effect by least squares; None where `order` is."""
         if len(self) < ORDER_PAIRS or len(set(self.signs)) < 2:
             return None
         signs = np.array(self.signs, dtype=float)
@@ -128,9 +128,9 @@ class PairedLogs:
 
     @cached_property
     def _without_order(self) -> NDArray[np.float64]:
-        """The logs with the order's effect taken out, spread again by what that took from them."""
+        """The logs with the order effect subtracted, rescaled for the degree of freedom that it took."""
         fit = self.fit
-        assert fit is not None, "no effect of the order"
+        assert fit is not None, "no order effect"
         signs = np.array(self.signs)
         rest = self.values - fit.order * signs - fit.center
         lost = (len(self) - 1) / (len(self) - 2) / (1 - float(signs.mean()) ** 2)

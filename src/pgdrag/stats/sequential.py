@@ -1,9 +1,9 @@
-"""How sure must each look be, so that all looks together are as sure as promised?
+"""Which confidence does each interim analysis need, so that all together have the one promised?
 
-Who looks at the pairs again and again, and stops at the first that seems to tell, errs far more
-often than each look says. So the whole error is a budget, and each look may spend a part of it: the
-later the look, the more has been released. The levels follow from the joint distribution of the
-looks (each holds all pairs of those before it), which wastes less than dividing the budget would.
+Analysing the pairs again and again and stopping at the first significant result errs far more often
+than each analysis promises. So the whole error is a budget, and each interim analysis may spend a part
+of it: the later, the more has been released. The levels follow from the joint distribution of the
+analyses (each has all pairs of those before it), which wastes less than dividing the budget would.
 
 Source: Lan and DeMets 1983; Kim and DeMets 1987 (the power family of spending functions); the
 recursion of Armitage, McPherson and Rowe 1969; levels of a normal statistic used for others, Pocock
@@ -22,74 +22,78 @@ from numpy.typing import NDArray
 
 from pgdrag.stats.distributions import normal_beyond, normal_quantile
 
-FIRST_LOOK = 2  # where counts may tell already: a treatment that commits next to nothing
-_STEPS = ((12, 2), (24, 4), (60, 6), (math.inf, 12))  # up to so many pairs, look each so many
+FIRST_INTERIM = 2  # pairs: enough for a treatment that commits next to nothing
+_STEPS = (
+    (12, 2),
+    (24, 4),
+    (60, 6),
+    (math.inf, 12),
+)  # up to so many pairs, one interim analysis every so many
 # The share of the error released after a share of the pairs is that share to this power: 1 spends
 # evenly, 3 hardly anything early (as O'Brien and Fleming's bounds do).
 SPENDING_POWER = 1.5
-# The levels are those of a normal statistic. Tests on few pairs, t or flipped signs, follow each other
-# less closely than its looks do, and spend about a ninth more (simulations/compare.py): so much less
-# is given to them.
+# The levels are those of a normal statistic. Tests on few pairs, t or sign flips, are correlated less
+# from one analysis to the next, and spend about a ninth more (simulations/compare.py): so they get less.
 SPENT_OF_ERROR = 0.85
 _GRID = 401
 _FARTHEST = 8.5  # standard deviations beyond which nothing is left of a normal distribution
 
 
-def planned_looks(max_pairs: int) -> tuple[int, ...]:
-    """Return after how many pairs to look; the last time after all of them."""
-    assert max_pairs >= FIRST_LOOK, f"{max_pairs} pairs"
+def planned_interims(max_pairs: int) -> tuple[int, ...]:
+    """Return after how many pairs to analyse; the last time after all of them."""
+    assert max_pairs >= FIRST_INTERIM, f"{max_pairs} pairs"
     looks = []
-    pairs = FIRST_LOOK
+    pairs = FIRST_INTERIM
     while pairs < max_pairs:
         looks.append(pairs)
         pairs += next(step for limit, step in _STEPS if pairs < limit)
     return (*looks, max_pairs)
 
 
-def looks_so_far(pairs: int, max_pairs: int) -> tuple[int, ...]:
-    """Return the looks up to `pairs`, itself the last: also where none was planned for it.
+def interims_so_far(pairs: int, max_pairs: int) -> tuple[int, ...]:
+    """Return the interim analyses up to `pairs`, itself the last: even if none was planned there.
 
-    A run that was cut short is looked at where it ended. The error that such a look may spend
-    depends on the pairs alone, and not on what was planned.
+    A run that was cut short is analysed where it ended. The error that such an analysis may spend
+    depends on the pairs alone, not on the plan.
     """
-    return (*(look for look in planned_looks(max_pairs) if look < pairs), pairs)
+    return (*(at for at in planned_interims(max_pairs) if at < pairs), pairs)
 
 
 def released(pairs: int, max_pairs: int, error: float) -> float:
-    """Return how much of the error may be spent by the look after `pairs`."""
+    """Return how much of the error may be spent by the analysis after `pairs`."""
     return error * float(min(pairs / max_pairs, 1.0) ** SPENDING_POWER)
 
 
-def look_confidence(pairs: int, max_pairs: int, *, confidence: float) -> float:
+def interim_confidence(pairs: int, max_pairs: int, *, confidence: float) -> float:
     """Return the confidence that an interval needs after so many pairs.
 
-    Intervals at these confidences, one a look, cover the truth all together with at least
+    Intervals at these confidences, one an analysis, all cover the truth together with at least
     `confidence`; so a verdict by the first that excludes "no change" is wrong at most so often.
 
     Args:
-        pairs: of this look.
-        max_pairs: of the last look, when the whole error is spent.
-        confidence: of all looks together, in (0, 1).
+        pairs: of this analysis.
+        max_pairs: of the last one, when the whole error is spent.
+        confidence: of all together, in (0, 1).
     """
-    looks, error = looks_so_far(pairs, max_pairs), SPENT_OF_ERROR * (1 - confidence)
-    return 1 - look_levels(looks, max_pairs, error)[-1]
+    counts, error = interims_so_far(pairs, max_pairs), SPENT_OF_ERROR * (1 - confidence)
+    return 1 - interim_levels(counts, max_pairs, error)[-1]
 
 
 @lru_cache(maxsize=256)
-def look_levels(looks: Sequence[int], max_pairs: int, error: float) -> tuple[float, ...]:
-    """Return the two-sided level of each look.
+def interim_levels(counts: Sequence[int], max_pairs: int, error: float) -> tuple[float, ...]:
+    """Return the two-sided level of each interim analysis.
 
     Args:
-        looks: numbers of pairs, ascending.
+        counts: numbers of pairs, ascending.
         max_pairs: at which the whole error is released.
-        error: of all looks together, two-sided.
+        error: of all analyses together, two-sided.
     """
-    times = [min(look / max_pairs, 1.0) for look in looks]
+    times = [min(count / max_pairs, 1.0) for count in counts]
     levels: list[float] = []
     spent = 0.0
     walk: _Walk | None = None
-    for time, look in zip(times, looks, strict=True):
-        share = max(released(look, max_pairs, error) - spent, 1e-12)
+    for time, count in zip(times, counts, strict=True):
+        share = max(released(count, max_pairs, error) - spent, 1e-12)
         bound = _bound(walk, time, share)
         levels.append(2 * normal_beyond(bound / math.sqrt(time)))
         walk = _Walk.onward(walk, time, bound)
@@ -98,7 +102,7 @@ def look_levels(looks: Sequence[int], max_pairs: int, error: float) -> tuple[flo
 
 
 class _Walk:
-    """The sum of a normal walk that no look has stopped yet: its density within the last bounds."""
+    """A normal random walk that no analysis has stopped yet: its density within the last bounds."""
 
     def __init__(self, time: float, at: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         self.time = time

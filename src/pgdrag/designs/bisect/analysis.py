@@ -11,7 +11,7 @@ from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChan
 from pgdrag.designs.bisect.groups import Subset
 from pgdrag.designs.bisect.procedure import Ending
 from pgdrag.designs.bisect.section import answer, warnings
-from pgdrag.designs.bisect.sequential_test import NOISE_WEIGHT, LogEstimate, SetVerdict
+from pgdrag.designs.bisect.sequential_test import USUAL_NOISE, LogValue, SetVerdict
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.readings import rates_of
 from pgdrag.findings.values import Interval
@@ -116,7 +116,7 @@ class _Finder:
             return None
         share = effect.log / threshold.whole
         se = max(effect.se, abs(share) * threshold.whole_se, threshold.reference.se)
-        return _interval(LogEstimate(share, se / threshold.whole))
+        return _interval(LogValue(share, se / threshold.whole))
 
     def _slowdown(self, subset: Subset) -> Interval | None:
         """Return how many times slower than the reference a set is, by full trials where both have them."""
@@ -131,8 +131,8 @@ class _Finder:
         if self._threshold is None:
             return None
         ends = (self._history.readings(x) for x in (self._history.none, self._history.all))
-        dof = NOISE_WEIGHT + sum(max(len(readings) - 1, 0) for readings in ends)
-        return Noise(self._threshold.noise_sd, dof)
+        repeats = sum(max(len(readings) - 1, 0) for readings in ends)
+        return Noise(self._threshold.noise_sd, USUAL_NOISE.dof + repeats)
 
     def _rates(self, subset: Subset, is_brief: bool) -> list[TrialRate]:
         identity = self._design.treatment(subset).identity
@@ -143,7 +143,7 @@ class _Finder:
         )
 
 
-def _interval(share: LogEstimate) -> Interval:
+def _interval(share: LogValue) -> Interval:
     half = normal_quantile((1 + CONFIDENCE) / 2) * share.se
     return Interval(share.log - half, share.log, share.log + half, CONFIDENCE, METHOD)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pgdrag.designs.bisect.groups import Subset
-from pgdrag.designs.bisect.sequential_test import LogEstimate, SetVerdict, Threshold, commits
+from pgdrag.designs.bisect.sequential_test import LogValue, SetVerdict, Threshold, commits
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 
@@ -118,10 +118,10 @@ class History:
         """Return how many commits the short trials of a set are worth."""
         return commits(self.readings(subset, is_brief=True))
 
-    def effect(self, subset: Subset) -> LogEstimate | None:
+    def effect(self, subset: Subset) -> LogValue | None:
         """Return how far a set comes on the way to the target; None without a number."""
         if subset == self.none:
-            return LogEstimate(0.0, 0.0)
+            return LogValue(0.0, 0.0)
         readings = self.judged(subset)
         return self.threshold.effect(readings) if readings else None
 

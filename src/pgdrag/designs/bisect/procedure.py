@@ -17,7 +17,7 @@ from pgdrag.designs.bisect.groups import Subset, units
 from pgdrag.designs.bisect.history import History, SetResult, SetTrial, Steps
 from pgdrag.designs.bisect.search import FEW_COMMITS, Search
 from pgdrag.designs.bisect.sequential_test import (
-    LogEstimate,
+    LogValue,
     SetVerdict,
     Threshold,
     estimate,
@@ -225,7 +225,7 @@ class Procedure:
         """Estimate the threshold from all trials of both ends so far."""
         history = self.history
         ends = [history.judged(history.none), history.judged(history.all)]
-        noise_sd = noise_between(ends)
+        noise_sd = noise_between(ends).log_sd
         reference, target = (estimate(readings, noise_sd) for readings in ends)
         history.known_threshold = Threshold(reference, target, noise_sd, self.goal.share)
 
@@ -285,7 +285,7 @@ class Procedure:
             wanted += [SetTrial(subset, is_brief=False)] * max(missing, 0)
         return tuple(wanted[: max(history.left, 0)])
 
-    def share_held(self) -> LogEstimate | None:
+    def share_held(self) -> LogValue | None:
         """Return the share of the log slowdown that the set keeps by its full trials; None without them."""
         history = self.history
         ends = [
@@ -300,4 +300,4 @@ class Procedure:
         share = (reference.log - held.log) / whole
         # The delta method; the reference is on both sides of the fraction.
         se = math.hypot((1 - share) * reference.se, held.se, share * target.se) / abs(whole)
-        return LogEstimate(share, se)
+        return LogValue(share, se)

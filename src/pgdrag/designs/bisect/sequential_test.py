@@ -14,10 +14,10 @@ from enum import StrEnum
 import numpy as np
 
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
+from pgdrag.stats.noise import Noise, pooled_noise
 
 ERROR = 0.05  # of the test on either side, where a rate lies outside the indifference zone
-NOISE_USUAL = 0.06  # standard deviation of the logarithm between trials on a quiet machine
-NOISE_WEIGHT = 3  # degrees of freedom that this prior is worth
+USUAL_NOISE = Noise(0.06, 3)  # of a quiet machine, worth so many degrees of freedom
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -33,7 +33,7 @@ class SetVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class LogEstimate:
+class LogValue:
     """A logarithm of transactions/s, or a difference of two, with its standard error."""
 
     log: float
@@ -50,8 +50,8 @@ class Threshold:
         share: of the log ratio that must be kept, in (0, 1).
     """
 
-    reference: LogEstimate
-    target: LogEstimate
+    reference: LogValue
+    target: LogValue
     noise_sd: float
     share: float
 
@@ -83,10 +83,10 @@ class Threshold:
         """
         return max((1 - self.share) * self.whole / 2, self.noise_sd)
 
-    def effect(self, readings: Sequence[Reading]) -> LogEstimate:
+    def effect(self, readings: Sequence[Reading]) -> LogValue:
         """Return how far a treatment's rate lies from the reference's, towards the target's."""
         found = estimate(readings, self.noise_sd)
-        return LogEstimate(self.sign * (self.reference.log - found.log), found.se)
+        return LogValue(self.sign * (self.reference.log - found.log), found.se)
 
     def verdict(self, readings: Sequence[Reading]) -> SetVerdict:
         """Return the verdict on a treatment from its trials so far.
@@ -104,7 +104,7 @@ class Threshold:
         return SetVerdict.KEEPS if keeps > loses else SetVerdict.LOSES
 
 
-def estimate(readings: Sequence[Reading], noise_sd: float) -> LogEstimate:
+def estimate(readings: Sequence[Reading], noise_sd: float) -> LogValue:
     """Return the logarithm of a treatment's rate from all its trials.
 
     A weighted mean where all have many commits; else their counts are pooled.
@@ -115,11 +115,11 @@ def estimate(readings: Sequence[Reading], noise_sd: float) -> LogEstimate:
         weights = [1 / (1 / commits + noise_sd**2) for commits, _ in seen]
         total = sum(weights)
         mean = sum(w * x.log_per_s for w, x in zip(weights, readings, strict=True)) / total
-        return LogEstimate(mean, 1 / math.sqrt(total))
+        return LogValue(mean, 1 / math.sqrt(total))
     mean, variance = log_rate(
         sum(commits for commits, _ in seen), sum(time_s for _, time_s in seen)
     )
-    return LogEstimate(mean, math.sqrt(variance + noise_sd**2 / len(seen)))
+    return LogValue(mean, math.sqrt(variance + noise_sd**2 / len(seen)))
 
 
 def commits(readings: Sequence[Reading]) -> float:
@@ -144,21 +144,17 @@ def log_likelihood(readings: Sequence[Reading], log_per_s: float, noise_sd: floa
     return total
 
 
-def noise_between(groups: Sequence[Sequence[Reading]]) -> float:
-    """LogEstimate the standard deviation between trials of one treatment, from several treatments' repeats.
+def noise_between(groups: Sequence[Sequence[Reading]]) -> Noise:
+    """LogValue the standard deviation between trials of one treatment, from several treatments' repeats.
 
     With a prior, since repeats are few; the chance in counting commits is subtracted.
     """
-    squares, dof = NOISE_WEIGHT * NOISE_USUAL**2, float(NOISE_WEIGHT)
-    for readings in groups:
-        many = [x for x in readings if _as_counts(x)[0] >= _MANY_COMMITS]
-        if len(many) < 2:
-            continue
-        logs = np.array([x.log_per_s for x in many])
-        within = sum(x.log_se**2 for x in many) / len(many)
-        squares += (len(many) - 1) * max(float(logs.var(ddof=1)) - within, 0.0)
-        dof += len(many) - 1
-    return math.sqrt(squares / dof)
+    many = [[x for x in group if _as_counts(x)[0] >= _MANY_COMMITS] for group in groups]
+    within = [sum(x.log_se**2 for x in group) / max(len(group), 1) for group in many]
+    logs = [[x.log_per_s for x in group] for group in many]
+    found = pooled_noise(logs, within=within, prior=USUAL_NOISE)
+    assert found is not None, "a prior is always known"
+    return found
 
 
 def _as_counts(reading: Reading) -> tuple[float, float]:

@@ -1,54 +1,52 @@
-"""What did a comparison find? Its verdict, what that rests on, and what else differs."""
+"""What did a comparison find? Its verdict, the interval behind it, and what else differs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from pgdrag.designs._replay import design_of
+from pgdrag.designs.compare import Compare
 from pgdrag.designs.compare.findings import (
     CompareFinding,
-    NoiseFloor,
+    Failures,
+    PairFinding,
     Prospect,
-    pair_finding,
-    trend,
+    Trend,
 )
-from pgdrag.designs.compare.pairs import Pairing, pairing, throughput_logs
+from pgdrag.designs.compare.pairs import Pair, Pairing, pairing
 from pgdrag.designs.compare.quantities import quantities
 from pgdrag.designs.compare.rules import (
+    CompareParameters,
     End,
     Gate,
-    Look,
-    Rules,
-    Standing,
-    is_of_counts,
-    last_look,
+    Interim,
+    NoiseFloor,
+    has_few_commits,
+    last_interim,
     pairs_needed,
-    pairs_to_tell,
-    ratio_of,
-    standing,
+    pairs_to_detect,
+    progress,
+    slowdown_by_counts,
 )
-from pgdrag.designs.compare.words import answer_words, doubts
+from pgdrag.designs.compare.section import answer, warnings
 from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval, Verdict
-from pgdrag.model import Outcome, Rung, RunRecord, Treatment
-from pgdrag.stats.distributions import noncentrality
-from pgdrag.stats.pair_logs import ORDER_PAIRS, OrderEffect, PairedLogs
-from pgdrag.stats.paired import (
-    EXACT_PAIRS,
-    TWO_INTERVALS,
-    bootstrap,
-    interval,
-    p_value,
-)
+from pgdrag.model import Outcome, RunRecord
+from pgdrag.stats.distributions import f_beyond
+from pgdrag.stats.line import line_through
+from pgdrag.stats.pair_logs import ORDER_PAIRS, PairedLogs
+from pgdrag.stats.paired import bootstrap, detectable, interval, p_value
 from pgdrag.stats.ratios import slowdown
-from pgdrag.stats.sequential import look_confidence
+from pgdrag.stats.sequential import interim_confidence
 
 _SLOWDOWNS = (1.01, 1.02, 1.05, 1.1)  # that people ask for
-_ORDER_LEVEL = 0.01  # it is looked for in every comparison: few of those that are none may be told
-_ORDER_MATTERS = 0.005
-_LOG_MAX = 700.0  # exp() of more is not a float
+_LEVEL = 0.01  # of what is tested in every comparison beside its question
+_ORDER_MATTERS, _TREND_MATTERS = 0.005, 0.01
+_TREND_PAIRS = 4
 
 
 class CompareAnalysis(DesignAnalysis):
@@ -58,140 +56,146 @@ class CompareAnalysis(DesignAnalysis):
 
     def find(self, run: RunRecord) -> CompareFinding:
         """Return the verdict on what was run so far."""
-        rungs = run.study.rungs or (Rung("reference", "", Treatment("reference")),)
-        reference, treatment = (rung.treatment for rung in (rungs[0], rungs[-1]))
-        trials = pairing(run.results, reference, treatment)
-        rules = Rules.from_parameters(run.study.design_parameters)
-        stands = standing(trials, rules)
-        ended = _outcomes(trials)
-        last = last_look(trials, rules, stands)
+        design = design_of(run.study, Compare)
+        rules, floor = design.rules, design.rules.noise_floor
+        trials = pairing(run.results, design.reference, design.treatment)
+        stands = progress(trials, rules)
+        outcomes = [_outcomes(trials, side) for side in (0, 1)]
+        failures = [_failures(trials, side) for side in (0, 1)]
+        last = last_interim(trials, rules, stands)
+        gate = _gate(trials, rules, stands.end, last)
+        interims = stands.interims
+        if last is not None and last not in interims:
+            interims = (*interims, last)
         if last is not None:
             trials = trials.first(last.pairs)
-        found = _finding(trials, rules, stands, last)
-        found = replace(
-            found,
-            reference=rungs[0].name,
-            treatment=rungs[-1].name,
-            is_same=reference.identity == treatment.identity,
-            noise_floor=NoiseFloor.from_parameters(run.study.design_parameters),
-            reference_outcomes=ended[0],
-            treatment_outcomes=ended[1],
+        logs = None if has_few_commits(trials) or len(trials.pairs) < 2 else trials.logs
+        found = CompareFinding(
+            answer="",
+            warnings=(),
+            reference=design.rungs[0].name,
+            treatment=design.rungs[-1].name,
+            verdict=Verdict.INCONCLUSIVE if last is None else last.verdict,
+            confidence=rules.confidence,
+            slowdown=_of_one_pair(trials, rules) if last is None else _shown(last),
+            fixed=None,
+            bootstrap=None,
+            p=None,
+            gate=gate,
+            margin=rules.fail_if_slower,
+            equivalence=rules.equivalence,
+            end=stands.end,
+            interims=interims,
+            pairs=tuple(map(_pair_finding, trials.pairs)),
+            detectable=_detectable(trials, logs, rules),
+            more_pairs=0 if last is not None and last.is_decided else None,
+            pair_log_sd=None,
+            prospects=(),
+            is_same=design.reference.identity == design.treatment.identity,
+            noise_floor=floor,
+            is_noisier=False,
+            order=None,
+            trend=_trend(trials.pairs),
+            quantities=quantities(trials.pairs, confidence=rules.confidence),
+            reference_outcomes=outcomes[0],
+            treatment_outcomes=outcomes[1],
+            reference_failures=failures[0],
+            treatment_failures=failures[1],
         )
-        return replace(
-            found, answer=answer_words(found, trials), warnings=tuple(doubts(found, trials))
-        )
+        if logs is not None:
+            found = _with_logs(found, logs, rules)
+        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
-def _finding(trials: Pairing, rules: Rules, stands: Standing, last: Look | None) -> CompareFinding:
-    logs = None if is_of_counts(trials) else throughput_logs(trials.pairs)
-    told = logs if logs is not None and len(logs) >= 2 else None
-    order = told.order if told is not None else None
-    boot = None if told is None else bootstrap(told, confidence=rules.confidence)
-    return CompareFinding(
-        answer="",
-        warnings=(),
-        reference="",
-        treatment="",
-        verdict=Verdict.INCONCLUSIVE if last is None else last.verdict,
-        slowdown=_of_one_pair(trials, rules) if last is None else _shown(last),
-        fixed=_fixed(told, rules),
-        bootstrap=None if boot is None else ratio_of(boot, rules.confidence),
-        p=None if told is None else p_value(told),
-        gate=_gate(trials, rules, stands, last),
-        margin=rules.fail_if_slower,
-        equivalence=rules.equivalence,
-        end=stands.end,
-        looks=stands.looks if last is None or last in stands.looks else (*stands.looks, last),
-        pairs=tuple(pair_finding(pair) for pair in trials.pairs),
-        detectable=_detectable(trials, told, rules),
-        more_pairs=_more_pairs(told, last, rules),
-        pair_log_sd=None if told is None else told.sd,
-        prospects=_prospects(told, rules),
-        is_same=False,
-        noise_floor=None,
-        order=math.exp(-order.log) if order is not None and _matters(order) else None,
-        trend=trend(trials.pairs),
-        quantities=quantities(trials.pairs, confidence=rules.confidence),
-        reference_outcomes={},
-        treatment_outcomes={},
+def _with_logs(found: CompareFinding, logs: PairedLogs, rules: CompareParameters) -> CompareFinding:
+    """Return the same with what the log ratios of two or more pairs say."""
+    boot = bootstrap(logs, confidence=rules.confidence)
+    order, floor = logs.order, rules.noise_floor
+    has_order = order is not None and order.p < _LEVEL and abs(order.log) > _ORDER_MATTERS
+    needed = None if found.more_pairs == 0 else pairs_needed(logs, rules)
+    # With two or three pairs the noise is hardly known.
+    slowdowns = _SLOWDOWNS if len(logs) >= ORDER_PAIRS else ()
+    return replace(
+        found,
+        fixed=interval(logs, confidence=rules.confidence, is_guarded=False).ratio,
+        bootstrap=None if boot is None else boot.ratio,
+        p=p_value(logs),
+        more_pairs=found.more_pairs if needed is None else max(needed - len(logs), 1),
+        pair_log_sd=logs.sd,
+        prospects=tuple(Prospect(x, pairs_to_detect(x, logs.sd, rules)) for x in slowdowns),
+        is_noisier=floor is not None and _is_noisier(logs, floor),
+        order=math.exp(-order.log) if order is not None and has_order else None,
     )
 
 
-def _matters(order: OrderEffect) -> bool:
-    return order.p < _ORDER_LEVEL and abs(order.log) > _ORDER_MATTERS
-
-
-def _shown(last: Look) -> Interval:
-    """Return the interval that the verdict rests on; a gate rests on the wider one always."""
+def _shown(last: Interim) -> Interval:
+    """Return the interval that the verdict rests on; a gate always rests on the wider one."""
     is_equal = last.verdict is Verdict.EQUIVALENT and last.gate is None
     return last.inner if is_equal else last.slowdown
 
 
-def _gate(trials: Pairing, rules: Rules, stands: Standing, last: Look | None) -> Gate | None:
+def _gate(trials: Pairing, rules: CompareParameters, end: End, last: Interim | None) -> Gate | None:
     if rules.fail_if_slower is None:
         return None
-    if stands.end is End.TREATMENT_FAILED:
+    if end is End.TREATMENT_FAILED:
         broke = trials.failures(1)[-1].outcome in (Outcome.DID_NOT_START, Outcome.CRASHED)
         return Gate.FAIL if broke and not trials.failures(0) else Gate.INCONCLUSIVE
     return Gate.INCONCLUSIVE if last is None or last.gate is None else last.gate
 
 
-def _prospects(logs: PairedLogs | None, rules: Rules) -> tuple[Prospect, ...]:
-    """Return what the noise lets a comparison tell; with two or three pairs it is hardly known."""
-    if logs is None or len(logs) < ORDER_PAIRS:
-        return ()
-    return tuple(Prospect(ratio, pairs_to_tell(ratio, logs.sd, rules)) for ratio in _SLOWDOWNS)
-
-
-def _confidence(trials: Pairing, rules: Rules) -> float:
-    pairs = max(len(trials.pairs), 2)
-    return look_confidence(pairs, max(rules.max_pairs, pairs), confidence=rules.confidence)
-
-
-def _of_one_pair(trials: Pairing, rules: Rules) -> Interval | None:
+def _of_one_pair(trials: Pairing, rules: CompareParameters) -> Interval | None:
     """Return what a single pair shows; None without one, or where neither side committed anything."""
-    before, after = trials.rates
-    if not any(rate.committed for rate in (*before, *after)):
-        return None
-    return slowdown(before, after, confidence=rules.confidence).slowdown
+    return slowdown_by_counts(trials, rules.confidence) if trials.committed else None
 
 
-def _fixed(logs: PairedLogs | None, rules: Rules) -> Interval | None:
-    if logs is None:
-        return None
-    found = interval(logs, confidence=rules.confidence, is_guarded=False)
-    return ratio_of(found, rules.confidence)
-
-
-def _detectable(trials: Pairing, logs: PairedLogs | None, rules: Rules) -> float:
-    confidence = _confidence(trials, rules)
+def _detectable(trials: Pairing, logs: PairedLogs | None, rules: CompareParameters) -> float:
+    pairs = max(len(trials.pairs), 2)
+    confidence = interim_confidence(pairs, max(rules.max_pairs, pairs), confidence=rules.confidence)
     if logs is not None:
-        found = interval(logs, confidence=confidence)
-        both = TWO_INTERVALS if len(logs) < EXACT_PAIRS else 1.0
-        log = both * noncentrality(found.dof, confidence) * found.se
-        return math.exp(log) if log < _LOG_MAX else math.inf
+        return detectable(logs, confidence=confidence)
     before, after = trials.rates
-    if len(trials.pairs) < 2 or not any(rate.committed for rate in before):
+    if len(before) < 2 or not any(rate.committed for rate in before):
         return math.inf
     return slowdown(before, after, confidence=confidence).detectable
 
 
-def _more_pairs(logs: PairedLogs | None, last: Look | None, rules: Rules) -> int | None:
-    if last is not None and last.is_decided:
-        return 0
-    if logs is None:
+def _is_noisier(logs: PairedLogs, floor: NoiseFloor) -> bool:
+    """Tell whether pairs differ by more than the machine's noise floor explains (an F test)."""
+    if not floor.log_sd:
+        return False
+    ratio = (logs.sd / floor.log_sd) ** 2
+    return f_beyond(ratio, max(len(logs) - 2, 1), floor.pairs - 1) < _LEVEL
+
+
+def _trend(pairs: Sequence[Pair]) -> Trend | None:
+    """Return how both sides together drifted over the run; None where that is noise or too little."""
+    rates = [pair.rates for pair in pairs]
+    if len(pairs) < _TREND_PAIRS or any(not rate.per_s for both in rates for rate in both):
         return None
-    needed = pairs_needed(logs, rules)
-    return None if needed is None else max(needed - len(logs), 1)
+    times = [(one.reference.started_unix_s + one.treatment.started_unix_s) / 2 for one in pairs]
+    lasted_s = times[-1] - times[0]
+    if lasted_s <= 0:
+        return None
+    levels = [(math.log(before.per_s) + math.log(after.per_s)) / 2 for before, after in rates]
+    line = line_through(times, levels)
+    change = line.slope * lasted_s
+    if line.p_value > _LEVEL or abs(change) < _TREND_MATTERS:
+        return None
+    return Trend(math.exp(change), lasted_s)
 
 
-def _outcomes(trials: Pairing) -> tuple[dict[str, int], dict[str, int]]:
-    """Count how the trials of each side ended, those of complete blocks."""
-    pairs = [(pair.reference, pair.treatment) for pair in trials.pairs]
-    sides = [
-        Counter(
-            one.outcome.value for one in (*(pair[side] for pair in pairs), *trials.failures(side))
-        )
-        for side in (0, 1)
-    ]
-    return dict(sides[0]), dict(sides[1])
+def _pair_finding(pair: Pair) -> PairFinding:
+    before, after = (rate.per_s for rate in pair.rates)
+    ratio = before / after if after else (math.inf if before else 1.0)
+    return PairFinding(pair.reference.trial.block, before, after, ratio, pair.is_reference_first)
+
+
+def _outcomes(trials: Pairing, side: int) -> dict[str, int]:
+    """Count how the trials of a side ended, those of complete blocks."""
+    paired = [(pair.reference, pair.treatment)[side] for pair in trials.pairs]
+    return dict(Counter(one.outcome.value for one in (*paired, *trials.failures(side))))
+
+
+def _failures(trials: Pairing, side: int) -> Failures | None:
+    failed = trials.failures(side)
+    return Failures(len(failed), failed[-1].outcome, failed[-1].reason) if failed else None

@@ -1,7 +1,7 @@
 """What else differs between two treatments: latency, and the processor time of a transaction?
 
-Each quantity is compared like throughput, on the log ratios of the pairs. Who compares many
-quantities finds some that differ by chance: the p-values of all of them are adjusted together.
+Each quantity is compared like throughput, on the log ratios of the pairs. Among many quantities some
+differ by chance: the p-values of all of them are adjusted together.
 
 Source: Holm 1979.
 """
@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import geometric_mean
 
 from pgdrag.designs.compare.pairs import Pair
-from pgdrag.designs.compare.rules import ratio_of
 from pgdrag.findings.driver_limits import Use
 from pgdrag.findings.values import Interval
 from pgdrag.model import Result
@@ -33,7 +33,7 @@ class Direction(StrEnum):
 
     HIGHER = "higher"
     LOWER = "lower"
-    UNTOLD = "could be noise"
+    NOT_SIGNIFICANT = "not significant"
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Quantity:
         label: for people.
         reference, treatment: geometric means over the pairs, in seconds.
         ratio: treatment divided by reference, at a confidence of its own, not adjusted for their number.
-        p: that there is no difference; `p_adjusted`: with all quantities of the comparison in view.
+        p: p-value; `p_adjusted`: for all quantities of the comparison together.
         pairs: that have it on both sides.
     """
 
@@ -65,8 +65,8 @@ def quantities(pairs: Sequence[Pair], *, confidence: float) -> tuple[Quantity, .
 
     Args:
         pairs: those that the comparison of throughput stopped at.
-        confidence: of all quantities together, and of each interval. That the pairs were stopped for
-            what throughput said, which is like some of them, costs no more: simulations/compare.py.
+        confidence: of all quantities together, and of each interval. That throughput, which correlates
+            with some of them, decided when to stop costs no more: see simulations/compare.py.
     """
     found = [
         one
@@ -127,31 +127,27 @@ def _compare(
     pairs: Sequence[Pair], name: str, label: str, value: _Value, confidence: float
 ) -> Quantity | None:
     both = [(value(pair.reference), value(pair.treatment), pair.sign) for pair in pairs]
-    told = [(before, after, sign) for before, after, sign in both if before and after]
-    if len(told) < ORDER_PAIRS:
+    shown = [(before, after, sign) for before, after, sign in both if before and after]
+    if len(shown) < ORDER_PAIRS:
         return None
     logs = PairedLogs(
-        tuple(math.log(after / before) for before, after, _ in told),
-        tuple(sign for _, _, sign in told),
+        tuple(math.log(after / before) for before, after, _ in shown),
+        tuple(sign for _, _, sign in shown),
     )
     return Quantity(
         name,
         label,
-        _geometric_mean([before for before, _, _ in told]),
-        _geometric_mean([after for _, after, _ in told]),
-        ratio_of(interval(logs, confidence=confidence), confidence),
+        geometric_mean([before for before, _, _ in shown]),
+        geometric_mean([after for _, after, _ in shown]),
+        interval(logs, confidence=confidence).ratio,
         t_p_value(logs),
         1.0,
-        Direction.UNTOLD,
-        len(told),
+        Direction.NOT_SIGNIFICANT,
+        len(shown),
     )
 
 
 def _direction(one: Quantity, p_adjusted: float, confidence: float) -> Direction:
     if p_adjusted > 1 - confidence:
-        return Direction.UNTOLD
+        return Direction.NOT_SIGNIFICANT
     return Direction.HIGHER if one.ratio.center > 1 else Direction.LOWER
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))

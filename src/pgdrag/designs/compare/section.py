@@ -1,18 +1,19 @@
-"""The picture of a comparison: its interval, its pairs, and what else differs."""
+"""How does a comparison read? Its verdict, interval and pairs, and what else differs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from statistics import geometric_mean
 from typing import ClassVar
 
-from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.findings import CompareFinding, Failures
 from pgdrag.designs.compare.quantities import Direction, Quantity
-from pgdrag.designs.compare.rules import End, Gate
-from pgdrag.designs.compare.words import more_words, prospect_words
+from pgdrag.designs.compare.rules import MOST_FORECAST, End, Gate
 from pgdrag.english import capital, counted, percent_words
-from pgdrag.findings.values import Findings, Interval
+from pgdrag.findings.values import Findings, Interval, Verdict
 from pgdrag.findings.wording import slowdown_words
+from pgdrag.model import Outcome
 from pgdrag.report.cells import bare_ratio, bounds_words, brief_slowdown
 from pgdrag.report.document import (
     Align,
@@ -30,27 +31,34 @@ from pgdrag.report.document import (
 from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections._warnings import rung_warnings
+from pgdrag.stats.pair_logs import ORDER_PAIRS
 from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
 
 _TITLE = "How the two compare"
 _GATES = {
     Gate.PASS: ("✓ pass", Tone.GOOD),
     Gate.FAIL: ("✗ fail", Tone.BAD),
-    Gate.INCONCLUSIVE: ("? neither pass nor fail", Tone.WARNING),
+    Gate.INCONCLUSIVE: ("? inconclusive", Tone.WARNING),
 }
 _ENDS = {
     End.GOING_ON: "not yet: more pairs are to come",
     End.DECIDED: "decided",
-    End.MAX_PAIRS: "undecided after as many pairs as were allowed",
+    End.MAX_PAIRS: "inconclusive after the last pair allowed",
     End.REFERENCE_FAILED: "the reference has no number",
     End.TREATMENT_FAILED: "the treatment has no number",
-    End.FAILED_OFTEN: "trials failed too often to go on",
+    End.FAILED_OFTEN: "too many trials failed",
     End.NOTHING_COMMITTED: "nothing was committed on either side",
+}
+_FAILED = {
+    Outcome.DID_NOT_START: "did not start",
+    Outcome.CRASHED: "crashed",
+    Outcome.INVALID: "has no valid trial",
+    Outcome.UNTESTABLE: "cannot be tested here",
 }
 
 
 class CompareSection(Section):
-    """The interval with its margins pair by pair, how sure it is, and latency and processor time."""
+    """The verdict's interval with every pair, how it was found, latency and processor time."""
 
     name: ClassVar[str] = "compare"
     summary: ClassVar[str] = (
@@ -66,22 +74,192 @@ class CompareSection(Section):
         return isinstance(found, CompareFinding) and found.slowdown is not None
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture, how sure it is, what else differs, each look and each pair."""
+        """Return the picture, the numbers, what else differs, each interim analysis and each pair."""
         found = found_of(findings, CompareFinding)
         return (
             *_picture(found),
-            KeyValues(tuple(_sureness(found))),
+            KeyValues(tuple(_numbers(found))),
             *_quantities(found, found.quantities),
-            Details(f"All {counted(len(found.looks), 'look')}", (_looks(found),)),
+            Details(f"All {len(found.interims)} interim analyses", (_interims(found),)),
             Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
             *rung_warnings(findings),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture in characters, how sure it is, and the quantities that differ."""
+        """Return the picture in characters, the numbers, and the quantities that differ."""
         found = found_of(findings, CompareFinding)
-        told = [one for one in found.quantities if one.direction is not Direction.UNTOLD]
-        return (*_picture(found), KeyValues(tuple(_sureness(found))), *_quantities(found, told))
+        significant = [
+            one for one in found.quantities if one.direction is not Direction.NOT_SIGNIFICANT
+        ]
+        return (
+            *_picture(found),
+            KeyValues(tuple(_numbers(found))),
+            *_quantities(found, significant),
+        )
+
+
+def answer(found: CompareFinding) -> str:
+    """Return the verdict in one to three sentences."""
+    if failed := _failure_words(found):
+        return f"{_gate_words(found)} {failed}".strip()
+    if found.slowdown is None:
+        return f"No answer yet: no pair of trials of {found.reference} and {found.treatment} is complete."
+    if _is_too_early(found):
+        return f"No answer yet: {len(found.pairs)} of at least {ORDER_PAIRS} pairs have run."
+    return f"{_gate_words(found)} {_same_words(found) or _verdict_words(found, found.slowdown)}".strip()
+
+
+def warnings(found: CompareFinding) -> Iterator[str]:
+    """Yield what may be wrong with it, each with the remedy still untried."""
+    if _is_too_early(found):
+        yield (
+            f"fewer than {ORDER_PAIRS} pairs cannot separate a treatment's effect from that of the order of "
+            "trials; let the run go on"
+        )
+    sides = (
+        (found.reference, found.reference_failures),
+        (found.treatment, found.treatment_failures),
+    )
+    for side, failures in sides:
+        if failures is not None and found.pairs:
+            reason = f" ({failures.reason})" if failures.reason else ""
+            yield (
+                f"left out: {counted(failures.trials, 'trial')} of {side} without a number, the last one "
+                f"{failures.outcome.value}{reason}; see what the server logged"
+            )
+    if found.slowdown is not None:
+        yield from found.slowdown.warnings
+    if found.order is not None:
+        yield (
+            f"the second trial of a pair was {_change(found.order)} than the first, whichever treatment it "
+            "ran; this order effect is subtracted; allow more time between trials, or a longer warm-up"
+        )
+    if found.trend is not None:
+        yield (
+            f"both sides became {_change(1 / found.trend.change)} over the "
+            f"{format_duration(found.trend.lasted_s)} of the run; pairs cancel that, but find out what else "
+            "the machine does"
+        )
+    if found.is_noisier and found.noise_floor is not None and found.pair_log_sd is not None:
+        yield (
+            f"pairs differ by {_spread(found.pair_log_sd)}, but by {_spread(found.noise_floor.log_sd)} when "
+            "this machine was calibrated: it is noisier now, or one treatment is unsteady; calibrate again"
+        )
+
+
+def _is_too_early(found: CompareFinding) -> bool:
+    is_decided = bool(found.interims) and found.interims[-1].is_decided
+    return 0 < len(found.pairs) < ORDER_PAIRS and not is_decided
+
+
+def _verdict_words(found: CompareFinding, shown: Interval) -> str:
+    reference, treatment = found.reference, found.treatment
+    size, _, bounds = slowdown_words(shown).partition(" (")
+    interval = ""
+    if bounds:
+        bounds = bounds.rstrip(")").replace("×", "").replace(" to ", "–")
+        interval = f" ({percent_words(found.confidence)} CI {bounds})"
+    pairs = counted(len(found.pairs), "pair")
+    number = f"{treatment} is {size} than {reference}{interval}, {pairs}."
+    if found.verdict is Verdict.EQUIVALENT:
+        equal = f"within ±{found.equivalence * 100:.3g} %"
+        text = f"{treatment} is as fast as {reference}, {equal}: {size}{interval}, {pairs}."
+        if found.interims[-1].is_significant:
+            text += " The difference is significant, but too small to count."
+        return text
+    if found.verdict is not Verdict.INCONCLUSIVE:
+        return number
+    least = f"These pairs can detect {format_ratio(found.detectable)} or more."
+    if math.isinf(found.detectable):
+        least = "These pairs cannot detect a difference of any size."
+    start = "Inconclusive: " if found.gate is None else ""
+    return f"{start}{number} {least} {more_words(found)}".strip()
+
+
+def _same_words(found: CompareFinding) -> str:
+    """Say what pairs of one and the same treatment show: the noise; "" for any others."""
+    if not found.is_same or found.pair_log_sd is None or not found.prospects:
+        return ""
+    text = (
+        f"Two trials of the same treatment differ by {_spread(found.pair_log_sd)} here (standard deviation "
+        f"over {counted(len(found.pairs), 'pair')})."
+    )
+    if words := prospect_words(found):
+        text += f" To detect a slowdown, {words}."
+    if found.verdict in (Verdict.SLOWER, Verdict.FASTER):
+        chance = percent_words(1 - found.confidence)
+        text += (
+            f" The difference is significant all the same, which happens in {chance} of such comparisons; if "
+            "it happens again, something favours one side."
+        )
+    return text
+
+
+def _gate_words(found: CompareFinding) -> str:
+    if found.margin is None or found.gate is None:
+        return ""
+    verdict = "Neither pass nor fail" if found.gate is Gate.INCONCLUSIVE else capital(found.gate)
+    return f"{verdict} (limit: {found.margin * 100:.3g} % slower)."
+
+
+def _failure_words(found: CompareFinding) -> str:
+    """Say which side failed, where that ended the comparison; else ""."""
+    match found.end:
+        case End.REFERENCE_FAILED:
+            return _ended(found.reference, found.reference_failures)
+        case End.TREATMENT_FAILED:
+            other = "" if found.reference_failures else f" {found.reference} ran."
+            return _ended(found.treatment, found.treatment_failures) + other
+        case End.NOTHING_COMMITTED:
+            return (
+                f"Nothing to compare: neither {found.reference} nor {found.treatment} committed "
+                "anything within the budget."
+            )
+        case _:
+            return ""
+
+
+def _ended(side: str, failures: Failures | None) -> str:
+    assert failures is not None, side
+    verb = _FAILED.get(failures.outcome, "has no number")
+    # The server's own sentence begins with what the verb says already.
+    reason = failures.reason
+    for start in (f"server {verb}: ", f"the server {verb}: "):
+        reason = reason.removeprefix(start)
+    return f"{side} {verb}: {reason}." if reason else f"{side} {verb}."
+
+
+def prospect_words(found: CompareFinding) -> str:
+    """Return `1.02× takes 24 pairs, 1.05× 6`, without what takes no more than a larger one; "" without any."""
+    smallest: dict[int, float] = {}
+    for one in reversed(found.prospects):
+        if one.pairs is not None:
+            smallest.setdefault(one.pairs, one.slowdown)
+    # The smallest comes first, and says what the numbers count.
+    shown = [(format_ratio(ratio), pairs) for pairs, ratio in reversed(smallest.items())]
+    return ", ".join(
+        f"{ratio} takes {pairs} pairs" if not at else f"{ratio} {pairs}"
+        for at, (ratio, pairs) in enumerate(shown)
+    )
+
+
+def more_words(found: CompareFinding) -> str:
+    """Say how many more pairs would decide it; "" where it is decided or cannot be said."""
+    if found.more_pairs == 0 or found.pair_log_sd is None or len(found.pairs) < ORDER_PAIRS:
+        return ""
+    if found.more_pairs is None:
+        return (
+            f"At this effect and noise it would take more than {MOST_FORECAST:,} pairs to decide."
+        )
+    return (
+        f"At this effect and noise about {counted(found.more_pairs, 'more pair')} would decide it."
+    )
+
+
+def _change(slower: float) -> str:
+    """Return `1.2 % slower` or `1.2 % faster` of a ratio that says how many times slower."""
+    share, way = (slower - 1, "slower") if slower >= 1 else (1 / slower - 1, "faster")
+    return f"{share * 100:.2g} % {way}" if share < 1 else f"{format_ratio(share + 1)} {way}"
 
 
 def _picture(found: CompareFinding) -> list[Block]:
@@ -94,73 +272,54 @@ def _picture(found: CompareFinding) -> list[Block]:
         None if found.margin is None else 1 + found.margin,
     )
     caption = (
-        f"How many times slower {found.treatment} is than {found.reference}: the interval that the "
-        "verdict rests on, and below it each pair of trials in the order run. Logarithmic scale, further "
-        f"right is slower. The band is what counts as equal, ±{found.equivalence * 100:.3g} %"
+        f"How many times slower {found.treatment} is than {found.reference}: the verdict's interval, and "
+        "below it each pair in the order run. Logarithmic scale; further right is slower. The band counts as "
+        f"equal, ±{found.equivalence * 100:.3g} %"
     )
-    caption += "." if found.margin is None else "; the broken line is the slowdown allowed."
+    caption += "." if found.margin is None else "; the broken line is the limit."
     title = f"{found.treatment} against {found.reference}"
     return [Figure(pairs_chart(shown, title, found.answer), caption, pairs_text(shown))]
 
 
-def _sureness(found: CompareFinding) -> list[tuple[str, Cell]]:
+def _numbers(found: CompareFinding) -> Iterator[tuple[str, Cell]]:
     shown = found.slowdown
     assert shown is not None, "no pair is complete"
-    rows = [("Verdict", Cell(found.verdict.value, is_strong=True))]
+    yield "Verdict", Cell(found.verdict.value, is_strong=True)
     if found.gate is not None and found.margin is not None:
         words, tone = _GATES[found.gate]
-        allowed = f"up to {format_ratio(1 + found.margin)} slower is allowed"
-        rows.append(("Gate", Cell(f"{words}: {allowed}", tone=tone, is_strong=True)))
-    rows += [
-        (side, Cell(_rates(rates)))
-        for side, rates in (
-            (found.reference, [pair.reference_per_s for pair in found.pairs]),
-            (found.treatment, [pair.treatment_per_s for pair in found.pairs]),
-        )
-    ]
-    rows.append(("Effect", Cell(_interval_words(shown), _adjusted(found))))
-    if found.fixed is not None:
-        note = f"{percent_words(found.fixed.confidence)}: {found.fixed.method}"
-        rows.append(("One look only", Cell(_interval_words(found.fixed), note)))
-    if found.bootstrap is not None:
-        note = f"{percent_words(found.bootstrap.confidence)}: {found.bootstrap.method}"
-        rows.append(("Bootstrap", Cell(_interval_words(found.bootstrap), note)))
+        limit = format_ratio(1 + found.margin)
+        yield "Gate", Cell(f"{words}: up to {limit} slower is allowed", tone=tone, is_strong=True)
+    yield found.reference, Cell(_rates([pair.reference_per_s for pair in found.pairs]))
+    yield found.treatment, Cell(_rates([pair.treatment_per_s for pair in found.pairs]))
+    analyses = len(found.interims)
+    of_many = f", for {analyses} interim analyses" if analyses > 1 else ""
+    note = f"{shown.confidence * 100:.3g} %{of_many}: {shown.method}"
+    yield "Effect", Cell(_interval_words(shown), note)
+    for label, one in (("Fixed number of pairs", found.fixed), ("Bootstrap", found.bootstrap)):
+        if one is not None:
+            note = f"{percent_words(one.confidence)}: {one.method}"
+            yield label, Cell(_interval_words(one), note)
     if found.p is not None:
-        rows.append(("p of no difference", Cell(f"{found.p:.2g}", "as if looked at once")))
-    rows.append(("Smallest effect", Cell(_detectable(found))))
-    rows.append(("Ended", Cell(_ENDS[found.end], more_words(found))))
+        yield "p-value", Cell(f"{found.p:.2g}", "not adjusted for interim analyses")
+    least = "none, with these pairs"
+    if not math.isinf(found.detectable):
+        least = f"{format_ratio(found.detectable)}, four times in five"
+    yield "Detectable effect", Cell(least)
+    yield "Ended", Cell(_ENDS[found.end], more_words(found))
     if words := prospect_words(found):
-        rows.append(("To tell a slowdown", Cell(words, "four times in five, at this noise")))
-    return [*rows, *_noise(found)]
+        yield "To detect a slowdown", Cell(words, "four times in five, at this noise")
+    if found.pair_log_sd is not None:
+        yield "Noise", _noise(found, found.pair_log_sd)
 
 
-def _adjusted(found: CompareFinding) -> str:
-    shown = found.slowdown
-    assert shown is not None, "no pair is complete"
-    looks = len(found.looks)
-    sure = f"{shown.confidence * 100:.3g} %"
-    if looks <= 1:
-        return f"{sure}: {shown.method}"
-    return f"{sure}, for {looks} looks: {shown.method}"
-
-
-def _detectable(found: CompareFinding) -> str:
-    if math.isinf(found.detectable):
-        return "these pairs could not have shown any"
-    return f"{format_ratio(found.detectable)} would have been seen four times in five"
-
-
-def _noise(found: CompareFinding) -> list[tuple[str, Cell]]:
-    if found.pair_log_sd is None:
-        return []
-    here = f"pairs differ by {_spread(found.pair_log_sd)} (standard deviation)"
+def _noise(found: CompareFinding, log_sd: float) -> Cell:
+    here = f"pairs differ by {_spread(log_sd)} (standard deviation)"
     floor = found.noise_floor
     if floor is None:
-        return [("Noise", Cell(here, "pgdrag calibrate tells how much of it is the machine's own"))]
+        return Cell(here, "pgdrag calibrate measures how much of it is the machine's own")
     when = f" on {floor.when}" if floor.when else ""
     calibrated = f"; this machine{when}: {_spread(floor.log_sd)}"
-    note = f"{counted(floor.pairs, 'pair')} of one and the same treatment"
-    return [("Noise", Cell(here + calibrated, note))]
+    return Cell(here + calibrated, f"{counted(floor.pairs, 'pair')} of one and the same treatment")
 
 
 def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]:
@@ -185,8 +344,8 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
     )
     confidence = shown[0].ratio.confidence
     words = (
-        f"Ratio: {found.treatment} divided by {found.reference}, with its {confidence * 100:.3g} % interval. "
-        f"The verdicts are adjusted for {counted(len(found.quantities), 'quantity')} (Holm)."
+        f"Ratio: {found.treatment} divided by {found.reference}, with its {confidence * 100:.3g} % CI. "
+        f"Verdicts are adjusted for {counted(len(found.quantities), 'quantity')} (Holm)."
     )
     table = Table("Latency and processor time of both sides", columns, rows)
     return [
@@ -197,13 +356,13 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
 
 
 def _direction(one: Quantity) -> Cell:
-    if one.direction is Direction.UNTOLD:
+    if one.direction is Direction.NOT_SIGNIFICANT:
         return Cell(one.direction.value, tone=Tone.MUTED)
     arrow = "▲" if one.direction is Direction.HIGHER else "▼"
     return Cell(f"{arrow} {one.direction.value}", f"p {max(one.p_adjusted, 1e-9):.2g}")
 
 
-def _looks(found: CompareFinding) -> Table:
+def _interims(found: CompareFinding) -> Table:
     columns = (
         Column("Pairs", Align.RIGHT),
         Column("× slower", Align.RIGHT),
@@ -217,9 +376,9 @@ def _looks(found: CompareFinding) -> Table:
             Cell(f"{one.slowdown.confidence * 100:.4g} %"),
             Cell(one.verdict.value if one.gate is None else f"{one.verdict}; {one.gate}"),
         )
-        for one in found.looks
+        for one in found.interims
     )
-    return Table("Each look at the pairs", columns, rows)
+    return Table("Each interim analysis", columns, rows)
 
 
 def _pairs(found: CompareFinding) -> Table:
@@ -247,14 +406,11 @@ def _rates(rates: Sequence[float]) -> str:
     """Return the geometric mean of rates with the lowest and highest."""
     if not all(rates):
         return f"{format_rate(min(rates))} to {format_rate(max(rates))}"
-    mean = math.exp(sum(map(math.log, rates)) / len(rates))
-    return (
-        f"{format_rate(mean)} ({format_number(min(rates))} to {format_number(max(rates))} by pair)"
-    )
+    return f"{format_rate(geometric_mean(rates))} ({format_number(min(rates))} to {format_number(max(rates))} by pair)"
 
 
 def _interval_words(found: Interval) -> str:
-    """Return an interval, and which way round it is as soon as that is told."""
+    """Return an interval; as slower or faster where that is significant."""
     if found.low > 1 or found.high < 1 or found.center == 0:
         return slowdown_words(found)
     return format_interval(found.low, found.center, found.high)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from pgdrag.designs.compare.rules import ratio_of
 from pgdrag.designs.turns.measure import TurnBlock, TurnsFinding, blocks_of, logs_of
 from pgdrag.english import counted
 from pgdrag.findings.design_analysis import DesignAnalysis
@@ -44,7 +43,7 @@ def _cost(blocks: tuple[TurnBlock, ...], run: RunRecord) -> Interval | None:
         return None
     confidence = run.study.design_parameters.get("confidence", _CONFIDENCE)
     assert isinstance(confidence, float), confidence
-    return ratio_of(interval(logs_of(blocks), confidence=confidence), confidence)
+    return interval(logs_of(blocks), confidence=confidence).ratio
 
 
 def _answer(cost: Interval | None, blocks: int) -> str:
