@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.movement import Movement, Movements
@@ -434,31 +435,25 @@ def sample_findings() -> Findings:
         ),
         result(8, 0, rungs[0], 15.0),
     )
+    run = RunRecord(
+        "r20261121-1",
+        STUDY,
+        Host("AMD EPYC", 2, 4 << 30, "6.1.0", "ext4"),
+        "18.6",
+        "0.1.0",
+        42,
+        1.7637e9,
+        1.7637e9 + 420,
+        "done",
+        results,
+        8,
+    )
     return Findings(
-        run=RunRecord(
-            "r20261121-1",
-            STUDY,
-            Host("AMD EPYC", 2, 4 << 30, "6.1.0", "ext4"),
-            "18.6",
-            "0.1.0",
-            42,
-            1.7637e9,
-            1.7637e9 + 420,
-            "done",
-            results,
-            8,
-        ),
+        run=run,
         rungs=rungs,
-        answer="The rungs up to A6 together make this server at least 34,900× slower; published: "
-        "442,625× slower. Nothing committed on A6; up to A5 it is 8,480× slower (5,100× to "
-        "15,200×). No number for A2: did not start. No number for A4: untestable here.",
+        answer=answer_sentence(STUDY, rungs),
         noise_floor=1.031,
-        warnings=(
-            "one trial each of A1, A3, A5 and A6: what differs from trial to trial is taken from the "
-            "repeats of the baseline; run 3 or more replicates",
-            "the step's share depends on the order of the rungs; another order gives other shares of "
-            "the same total",
-        ),
+        warnings=run_warnings(run, rungs, has_noise=True),
     )
 
 

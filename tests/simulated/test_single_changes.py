@@ -141,6 +141,6 @@ def test_a_claim_is_answered_with_what_carries_it_and_what_its_source_could_not_
     assert told.in_kind is not None
     assert told.in_kind.low < 0.6 < told.in_kind.high
     report = render_markdown(findings)
-    assert "In operational speed as pg_expecto has it" in report
+    assert "By operational speed as pg_expecto defines it" in report
     assert report.count("carries more than half of that") >= 2
     assert "It took each step once." in report

@@ -87,9 +87,9 @@ def _ladder_answer(steps: Sequence[TreatmentFinding], last: TreatmentFinding) ->
     if comparison.verdict in (Verdict.SLOWER, Verdict.FASTER):
         text = capital(f"{_headline(comparison.slowdown)} {subject}.")
     else:
-        text = f"{_no_change(comparison, subject)}"
-    shares = _largest_share(steps)
-    return text + shares + _committed_words(steps, last) + _published(last) + _gaps(steps)
+        text = _no_change(comparison, subject)
+    rest = (_committed_words(steps, last), _largest_share(steps), _published(last), _gaps(steps))
+    return text + "".join(rest)
 
 
 def _headline(found: Interval) -> str:

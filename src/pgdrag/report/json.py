@@ -4,22 +4,20 @@ The JSON Schema is made by `report.schema`, and kept as docs/reference/report.sc
 
 The document is one object::
 
-    pgdrag_report   1; changes when a key changes its meaning or goes away
+    pgdrag_report   2; changes when a key changes its meaning or goes away
     answer          the question answered in words
     noise_floor     ratio of the most different trials of the baseline, or null
     instrument      what the collectors cost on this machine, or null
-    warnings        doubts about the run
+    warnings        about the run
     run             run_id, status, seed, versions, host, planned_trials, times (Unix, seconds)
     study           name, title, question, scale, design, source, workload, load, replicates, notes
     rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
                     `TreatmentFinding`, and of each registered analysis what it found, by
                     its name; null where it found nothing
+    horizon, ...    what each registered analysis of the whole run found, by its name; or null
     found           what only the design can say, with its name in `design`; null where it has
                     nothing to say of its own
-    trials          in the order run: outcome, reason, elapsed_s, arrivals (null in closed loop),
-                    committed, committed_per_s (without bias: of an extended window one commit less,
-                    as it stopped at its last), driver (what the load driver used), restored (what
-                    its dataset took: seconds, bytes, and method: "reflink" or "copy"; or null)
+    trials          in the order run; the fields of `Trial`
 
 An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
 open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
@@ -30,18 +28,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
-from pgdrag.findings.analysis import treatment_analyses
+from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.combine import rate_of
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
-from pgdrag.model import Result, RunRecord, Study
+from pgdrag.model import Level, Outcome, RestoreCost, Result
+from pgdrag.model.measurement import Arrivals, Counts, DriverCost
 from pgdrag.model.recordings import Recordings
 
-FORMAT = 1
+FORMAT: Final = 2
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -54,35 +53,24 @@ def render_json(findings: Findings) -> str:
         "noise_floor": plain(findings.noise_floor),
         "instrument": plain(findings.instrument),
         "warnings": plain(findings.warnings),
-        "run": _run(findings.run),
-        "study": _study(findings.run.study),
+        # The study and each result have keys of their own, and each rung stands with what was found of it.
+        "run": _fields(findings.run, without=["study", "results"]),
+        "study": _fields(findings.run.study, without=["rungs"]),
         "rungs": [_rung(rung) for rung in findings.rungs],
+        **{name: plain(findings.get(kind.finds)) for name, kind in run_analyses().items()},
         "found": _found(findings),
-        "trials": [_trial(result) for result in findings.run.results],
+        "trials": plain([_trial(result) for result in findings.run.results]),
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _run(run: RunRecord) -> Json:
-    return {
-        field.name: plain(getattr(run, field.name))
-        for field in fields(run)
-        if field.name not in ("study", "results")  # they have keys of their own
-    }
-
-
-def _study(study: Study) -> Json:
-    return {
-        field.name: plain(getattr(study, field.name))
-        for field in fields(study)
-        if field.name != "rungs"  # each stands with what was found of it
-    }
+def _fields(value: Any, without: Sequence[str]) -> dict[str, Json]:
+    return {x.name: plain(getattr(value, x.name)) for x in fields(value) if x.name not in without}
 
 
 def _rung(rung: TreatmentFinding) -> Json:
-    core = {x.name: plain(getattr(rung, x.name)) for x in fields(rung) if x.name != "found"}
     analysed = {name: plain(rung.get(kind.finds)) for name, kind in treatment_analyses().items()}
-    return {"state": rung.state, **core, **analysed}
+    return {"state": rung.state, **_fields(rung, without=["found"]), **analysed}
 
 
 def _found(findings: Findings) -> Json:
@@ -90,35 +78,70 @@ def _found(findings: Findings) -> Json:
     return {"design": findings.run.study.design, **found} if isinstance(found, dict) else None
 
 
-def _trial(result: Result) -> Json:
+@dataclass(frozen=True)
+class Trial:
+    """One trial of the run, in the order run.
+
+    Attributes:
+        arrivals: None in closed loop.
+        committed_per_s: without bias: of an extended window one commit less, as it stopped at its last.
+        driver: what the load driver used.
+        restored: what restoring its dataset took.
+    """
+
+    number: int
+    block: int
+    replicate: int
+    treatment: str
+    levels: tuple[Level, ...]
+    is_brief: bool
+    seed: int
+    started_unix_s: float | None
+    server_version: str
+    outcome: Outcome
+    reason: str
+    elapsed_s: float | None
+    stopped_by: str | None
+    warm_up_s: float | None
+    arrivals: Arrivals | None
+    committed: int | None
+    committed_per_s: float | None
+    counts: Mapping[str, Counts] | None
+    driver: DriverCost | None
+    phases_s: Mapping[str, float]
+    restored: RestoreCost | None
+    violations: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def _trial(result: Result) -> Trial:
     trial, measured = result.trial, result.measurement
-    return {
-        "number": trial.number,
-        "block": trial.block,
-        "replicate": trial.replicate,
-        "treatment": trial.treatment.name,
-        "levels": plain(trial.treatment.levels),
-        "is_brief": trial.is_brief,
-        "seed": trial.seed,
-        "started_unix_s": result.started_unix_s,
-        "server_version": result.server_version,
-        "outcome": result.outcome.value,
-        "reason": result.reason,
-        "elapsed_s": measured.elapsed_s if measured else None,
-        "stopped_by": measured.stopped_by if measured else None,
-        "warm_up_s": measured.warm_up_s if measured else None,
-        "arrivals": plain(measured.arrivals) if measured else None,
-        "committed": measured.total.committed if measured else None,
-        "committed_per_s": rate_of(result, measured).per_s
-        if measured and measured.elapsed_s
-        else None,
-        "counts": plain(measured.transactions) if measured else None,
-        "driver": plain(measured.driver) if measured else None,
-        "phases_s": plain(result.phases_s),
-        "restored": plain(result.restored),
-        "violations": plain(result.violations),
-        "warnings": plain(result.warnings),
-    }
+    rate = rate_of(result, measured).per_s if measured and measured.elapsed_s else None
+    return Trial(
+        number=trial.number,
+        block=trial.block,
+        replicate=trial.replicate,
+        treatment=trial.treatment.name,
+        levels=trial.treatment.levels,
+        is_brief=trial.is_brief,
+        seed=trial.seed,
+        started_unix_s=result.started_unix_s,
+        server_version=result.server_version,
+        outcome=result.outcome,
+        reason=result.reason,
+        elapsed_s=measured.elapsed_s if measured else None,
+        stopped_by=measured.stopped_by if measured else None,
+        warm_up_s=measured.warm_up_s if measured else None,
+        arrivals=measured.arrivals if measured else None,
+        committed=measured.total.committed if measured else None,
+        committed_per_s=rate,
+        counts=measured.transactions if measured else None,
+        driver=measured.driver if measured else None,
+        phases_s=result.phases_s,
+        restored=result.restored,
+        violations=result.violations,
+        warnings=result.warnings,
+    )
 
 
 def plain(value: object) -> Json:

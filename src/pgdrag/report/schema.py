@@ -1,229 +1,133 @@
-"""What is in the report as JSON? Its JSON Schema, made of the values that are printed.
+"""What is in the report as JSON? Its JSON Schema, made by pydantic of the dataclasses that are printed.
 
-Every key is described by the docstring of the value that it is a field of, so that the schema says
-what the code says.
+Every key is described by the docstring of the dataclass that has it as a field.
 """
 
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import Enum
+from dataclasses import make_dataclass
+from functools import reduce
 from inspect import getdoc
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from operator import or_
+from typing import Any, Literal, get_args, get_type_hints
 
-from pgdrag.findings.analysis import treatment_analyses
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import CoreSchema, core_schema
+
+from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.design_analysis import all_analyses
-from pgdrag.findings.values import DesignFinding, Findings, Interval, TreatmentFinding
-from pgdrag.model import Level, Outcome, RestoreCost, RunRecord, Study
-from pgdrag.model.measurement import Arrivals, Counts, DriverCost
+from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
+from pgdrag.model import RunRecord, Study
 from pgdrag.model.recordings import SHIPPED, Recordings
+from pgdrag.report.json import FORMAT, Trial
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
 
 _ATTRIBUTE = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
-
-
-def report_schema() -> Schema:
-    """Return the JSON Schema of `report.json.render_json`."""
-    made = _Maker()
-    properties = {
-        "pgdrag_report": {
-            "const": 1,
-            "description": "Changes when a key changes its meaning or goes away",
-        },
-        **made.properties(Findings, ("answer", "noise_floor", "instrument", "warnings")),
-        "run": made.dataclass(RunRecord, without=("study", "results")),
-        "study": made.dataclass(Study, without=("rungs",)),
-        "rungs": {
-            "type": "array",
-            "items": _rung(made),
-        },
-        "found": {"anyOf": [*_found(made), {"type": "null"}]},
-        "trials": {"type": "array", "items": _trial(made)},
-    }
-    return {
-        "$schema": SCHEMA_ID,
-        "title": "pgdrag report",
-        "description": "What a run found. Where a number can be infinite or unknown, null stands for that.",
-        **_object(properties),
-        "$defs": dict(sorted(made.definitions.items())),
-    }
-
-
-def _rung(made: _Maker) -> Schema:
-    names = [field.name for field in fields(TreatmentFinding) if field.name != "found"]
-    analysed = {name: made.of(kind.finds | None) for name, kind in treatment_analyses().items()}
-    core = made.properties(TreatmentFinding, names)
-    return _object({"state": {"type": "string"}, **core, **analysed})
-
-
-def _found(made: _Maker) -> list[Schema]:
-    return [
-        made.reference(finding_class(name), {"design": {"const": name}}) for name in all_analyses()
-    ]
-
-
-def finding_class(design: str) -> type[DesignFinding]:
-    """Return what the analysis of a design finds."""
-    told = get_type_hints(all_analyses()[design].find)["return"]
-    # Of a design whose treatments may say it all, `find` returns a finding or None.
-    kinds: list[type[DesignFinding]] = [x for x in get_args(told) or [told] if x is not type(None)]
-    (found,) = kinds
-    return found
-
-
-def _trial(made: _Maker) -> Schema:
-    number, text = made.of(float | None), {"type": "string"}
-    whole = {"type": "integer"}
-    return _object(
-        {
-            "number": whole,
-            "block": whole,
-            "replicate": whole,
-            "treatment": text,
-            "levels": made.of(tuple[Level, ...]),
-            "is_brief": {"type": "boolean"},
-            "seed": whole,
-            "started_unix_s": number,
-            "server_version": text,
-            "outcome": made.of(Outcome),
-            "reason": text,
-            "elapsed_s": number,
-            "stopped_by": made.of(str | None),
-            "warm_up_s": number,
-            "arrivals": made.of(Arrivals | None),
-            "committed": made.of(int | None),
-            "committed_per_s": number,
-            "counts": made.of(Mapping[str, Counts] | None),
-            "driver": made.of(DriverCost | None),
-            "phases_s": made.of(Mapping[str, float]),
-            "restored": made.of(RestoreCost | None),
-            "violations": made.of(tuple[str, ...]),
-            "warnings": made.of(tuple[str, ...]),
-        }
-    )
-
-
-class _Maker:
-    """Makes schemas of types, each dataclass once."""
-
-    def __init__(self) -> None:
-        self.definitions: dict[str, Schema] = {}
-        self._names: dict[type, str] = {}
-
-    def of(self, kind: Any) -> Schema:
-        """Return the schema of values of a type, as `report.json.plain` writes them."""
-        origin, arguments = get_origin(kind), get_args(kind)
-        if origin in (Union, types.UnionType):
-            return {"anyOf": [self.of(one) for one in arguments]}
-        if origin is Literal:
-            return {"enum": list(arguments)}
-        if origin in (tuple, list, Sequence) or (
-            isinstance(origin, type) and issubclass(origin, Sequence)
-        ):
-            return self._array(origin, arguments)
-        if isinstance(origin, type) and issubclass(origin, Mapping):
-            return {"type": "object", "additionalProperties": self.of(arguments[1])}
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            return {"enum": [one.value for one in kind]}
-        if kind is Recordings:
-            return self._recordings()
-        if is_dataclass(kind):
-            assert isinstance(kind, type), kind
-            return self.reference(kind, {})
-        return _plain(kind)
-
-    def _array(self, origin: Any, arguments: tuple[Any, ...]) -> Schema:
-        if origin is tuple and arguments[-1] is not Ellipsis:
-            items = [self.of(one) for one in arguments]
-            return {
-                "type": "array",
-                "prefixItems": items,
-                "minItems": len(items),
-                "maxItems": len(items),
-            }
-        return {"type": "array", "items": self.of(arguments[0])}
-
-    def _recordings(self) -> Schema:
-        kinds = {kind.key: {"type": "array", "items": self.of(kind)} for kind in SHIPPED}
-        missing = {
-            **self.of(Mapping[str, str]),
-            "description": "why a collector recorded nothing, by its name.",
-        }
-        # Other keys are those of plug-ins.
-        return {
-            **_object({**kinds, "missing": missing}),
-            "additionalProperties": {"type": "array"},
-        }
-
-    def reference(self, kind: type, more: Mapping[str, Schema]) -> Schema:
-        """Return a reference to a dataclass's schema, with further properties that are written before."""
-        if kind not in self._names:
-            # Two modules may have a class of one name.
-            is_taken = kind.__name__ in self.definitions
-            module = kind.__module__.rpartition(".")[2]
-            name = self._names[kind] = f"{module}.{kind.__name__}" if is_taken else kind.__name__
-            self.definitions[name] = {}  # it may hold others of itself
-            made = self.dataclass(kind)
-            if kind is Interval:
-                more = {**more, "censored": _CENSORED}
-            made = _object({**more, **made["properties"]}) | {"description": _summary(kind)}
-            self.definitions[name] = made
-        return {"$ref": f"#/$defs/{self._names[kind]}"}
-
-    def dataclass(self, kind: type, *, without: Sequence[str] = ()) -> Schema:
-        """Return the schema of a dataclass in place."""
-        names = [field.name for field in fields(kind) if field.name not in without]
-        return {**_object(self.properties(kind, names)), "description": _summary(kind)}
-
-    def properties(self, kind: type, names: Sequence[str]) -> dict[str, Schema]:
-        """Return the schemas of fields, each with what the docstring says of it."""
-        hints, told = get_type_hints(kind), _attributes(kind)
-        return {
-            name: {**self.of(hints[name]), **({"description": told[name]} if name in told else {})}
-            for name in names
-        }
-
-
 _CENSORED = {
     "enum": ["upper bound", "lower bound", None],
     "description": "How to read null: the value lies below high, or above low; null: both ends are known",
 }
 
 
-def _object(properties: Mapping[str, Schema]) -> Schema:
+def report_schema() -> Schema:
+    """Return the JSON Schema of `report.json.render_json`."""
+    designs = {finding_class(name): name for name in all_analyses()}
+    analysed = {name: kind.finds | None for name, kind in treatment_analyses().items()}
+    head = _fields(Findings, only=("answer", "noise_floor", "instrument", "warnings"))
+    report: Any = _record(
+        Findings,
+        {
+            "pgdrag_report": Literal[FORMAT],
+            **head,
+            "run": _record(RunRecord, _fields(RunRecord, without=("study", "results"))),
+            "study": _record(Study, _fields(Study, without=("rungs",))),
+            "rungs": tuple[_rung(analysed), ...],  # type: ignore[misc]
+            **{name: kind.finds | None for name, kind in run_analyses().items()},
+            "found": reduce(or_, designs) | None,
+            "trials": tuple[Trial, ...],
+        },
+    )
+    made = TypeAdapter(report).json_schema(mode="serialization", schema_generator=_Generator)
+    definitions = made["$defs"]
+    definitions["Interval"]["properties"]["censored"] = _CENSORED
+    for kind, name in designs.items():
+        definitions[kind.__name__]["properties"]["design"] = {"const": name}
+    definitions["Recordings"]["additionalProperties"] = {"type": "array"}  # those of plug-ins
     return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
+        **made,
+        "$schema": SCHEMA_ID,
+        "title": "pgdrag report",
+        "description": "What a run found. Where a number can be infinite or unknown, null stands for that.",
     }
 
 
-def _plain(kind: Any) -> Schema:
-    match kind:
-        case _ if kind is float:
-            return {"type": ["number", "null"]}
-        case _ if kind is bool:
-            return {"type": "boolean"}
-        case _ if kind is int:
-            return {"type": "integer"}
-        case _ if kind is str:
-            return {"type": "string"}
-        case _ if kind is type(None):
-            return {"type": "null"}
-        case _:
-            assert kind is object, f"no schema for {kind}"
-            return {}
+def finding_class(design: str) -> type[DesignFinding]:
+    """Return what the analysis of a design finds."""
+    hint = get_type_hints(all_analyses()[design].find)["return"]
+    # Of a design whose treatments may say it all, `find` returns a finding or None.
+    kinds: list[type[DesignFinding]] = [x for x in get_args(hint) or [hint] if x is not type(None)]
+    (found,) = kinds
+    return found
 
 
-def _summary(kind: type) -> str:
-    return (getdoc(kind) or "").partition("\n")[0]
+def _rung(analysed: Mapping[str, Any]) -> type:
+    recordings = make_dataclass(
+        "Recordings",
+        [
+            *((kind.key, tuple[kind, ...]) for kind in SHIPPED),  # type: ignore[valid-type]
+            ("missing", Mapping[str, str]),
+        ],
+    )
+    recordings.__doc__ = Recordings.__doc__
+    core = _fields(TreatmentFinding, without=("found",))
+    return _record(TreatmentFinding, {"state": str, **core, "recordings": recordings, **analysed})
+
+
+def _fields(kind: type, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> dict[str, Any]:
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+    return {x: hints[x] for x in hints if (x in only or not only) and x not in without}
+
+
+def _names(kind: Any) -> Sequence[str]:
+    return tuple(kind.__dataclass_fields__)
+
+
+def _record(kind: type, fields: Mapping[str, Any]) -> type:
+    """Return a dataclass with these fields that is described as another."""
+    made = make_dataclass(kind.__name__, list(fields.items()))
+    made.__doc__ = getdoc(kind)
+    return made
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes numbers that may be infinite as null, and docstrings as descriptions."""
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> Schema:
+        """Return the schema of a number; infinite ones are null."""
+        return {"type": ["number", "null"]}
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
+        """Return the schema of a dataclass, with descriptions of it and of its fields."""
+        made = super().dataclass_schema(schema)
+        told = _attributes(schema["cls"])
+        for name, one in made.get("properties", {}).items():
+            one.pop("title", None)
+            if name in told:
+                one["description"] = told[name]
+        made["additionalProperties"] = False
+        made["description"] = (getdoc(schema["cls"]) or "").partition("\n")[0]
+        return made
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> Schema:
+        """Return the schema of what has a default, without the default: it is always printed."""
+        inner: CoreSchema = schema["schema"]
+        return self.generate_inner(inner)
 
 
 def _attributes(kind: type) -> dict[str, str]:
@@ -231,7 +135,6 @@ def _attributes(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         text = (getdoc(one) or "").partition("Attributes:\n")[2]
-        for names, told in _ATTRIBUTE.findall(text):
-            sentence = " ".join(told.split())
-            found.update(dict.fromkeys(names.split(", "), sentence))
+        for names, described in _ATTRIBUTE.findall(text):
+            found.update(dict.fromkeys(names.split(", "), " ".join(described.split())))
     return found

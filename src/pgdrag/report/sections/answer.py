@@ -56,14 +56,11 @@ def noise_words(findings: Findings) -> tuple[str, ...]:
     if findings.found is not None and not findings.found.completes_answer:
         return ()
     if findings.noise_floor is None:
-        return (
-            "The baseline ran once, so this run cannot say how far repeats of one treatment differ.",
-        )
+        return ("The baseline ran once: the noise between trials is unknown.",)
     if findings.noise_floor < 1 + AGREED:
-        return (f"Noise: trials of the baseline, all alike, agree to within {AGREED * 100:.1f} %.",)
+        return (f"Noise: repeats of the baseline agree within {AGREED * 100:.1f} %.",)
     return (
-        f"Noise: trials of the baseline, all alike, differed by up to "
-        f"{format_ratio(findings.noise_floor)}.",
+        f"Noise: repeats of the baseline differ by up to {format_ratio(findings.noise_floor)}.",
     )
 
 
@@ -76,8 +73,8 @@ def _claim_note(findings: Findings) -> list[Block]:
     texts = [f"Up to {rung}: {claim.why}."]
     if claim.in_kind is not None:
         texts.append(
-            f"In operational speed as pg_expecto has it (trailing medians, in which commits stand in for "
-            f"calls): {slowdown_words(claim.in_kind)}."
+            f"By operational speed as pg_expecto defines it (trailing medians, of commits instead of calls): "
+            f"{slowdown_words(claim.in_kind)}."
         )
     steps = Counter(one.step_claim.answer for one in findings.rungs if one.step_claim)
     if steps:
