@@ -1,8 +1,8 @@
-"""Does an ablation find the guilty among 32 changes, accuse nobody else, and cover its shares?
+"""Does an ablation find the effects of 32 changes, without false positives, and do its shares' intervals hold?
 
-Systems are made up: plain effects, a pair that needs both, a pair of which either does it, and two
-whose effects interact. The search is the one that the design runs; only the trials are numbers.
-One-at-a-time and leave-one-out are given the same machine, for comparison.
+Systems are made up: plain effects, a pair that needs both, a pair of which either suffices, and two
+whose effects interact. The procedure is the one that the design runs; only the trials are simulated.
+One-at-a-time and leave-one-out run on the same machine, for comparison.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -34,240 +35,207 @@ from simulations.systems import (
 SYSTEMS = 1000
 HIDDEN_SYSTEMS = 200
 
-MACHINES: tuple[dict[str, object], ...] = (
-    {"name": "noise of 1 %", "noise": 0.01, "brief_noise": 0.015},
-    {"name": "noise of 6 %", "noise": 0.06, "brief_noise": 0.09},
-    {"name": "noise of 3 % that lasts (autocorrelation 0.7)", "memory": 0.7},
-    {"name": "noise of 3 %, drift of 0.1 % a trial", "drift": -0.001},
-    {"name": "noise of 3 %, two trials in a hundred at half speed", "disturbed": 0.02},
+_NOISE = "noise of 3 %"
+_COVERAGE = "0.93 .. 0.97"
+# What drifts, or is slowed down now and then, counts as noise of all trials: wider than need be.
+_WIDE = ">= 0.93"
+MACHINES: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("noise of 1 %", {"noise": 0.01, "brief_noise": 0.015}, _COVERAGE),
+    ("noise of 6 %", {"noise": 0.06, "brief_noise": 0.09}, _COVERAGE),
+    ("noise of 3 % that lasts (autocorrelation 0.7)", {"memory": 0.7}, _COVERAGE),
+    ("noise of 3 %, drift of 0.1 % per trial", {"drift": -0.001}, _WIDE),
+    ("noise of 3 %, two trials in a hundred at half speed", {"disturbed": 0.02}, _WIDE),
+    ("1,000 commits/s, counted", {"rate_per_s": 1000.0}, ""),
 )
-COUNTED: dict[str, object] = {"name": "1,000 commits a second, counted", "rate_per_s": 1000.0}
+_LABELS = {"both needed": Label.SYNERGIST, "either suffices": Label.REDUNDANT}
+_TOGETHER = {"both needed": Together.BOTH_NEEDED, "either suffices": Together.EITHER}
 
 
 def simulate(scale: float) -> list[Row]:
-    """Return what an ablation, one-at-a-time and leave-one-out find, and what it costs."""
+    """Return what an ablation, one-at-a-time and leave-one-out find, and what they cost."""
     systems = max(round(SYSTEMS * scale), 10)
     rows = _method_rows(systems)
-    rows += _threes_rows(max(systems // 4, 10))
-    for machine in MACHINES:
-        rows += _machine_rows(machine, max(systems // 4, 10))
-    rows += _machine_rows(COUNTED, max(systems // 4, 10))[:2]  # with bounds no share can be covered
-    hidden = max(round(HIDDEN_SYSTEMS * scale), 5)
-    rows += _found_rows("five of 1.15×", small, hidden)
-    rows += _found_rows("(a and b) or c", hidden_pair, hidden)
-    rows += _found_rows("(a and b) or (c and d)", two_pairs, hidden)
+    some = max(systems // 4, 10)
+    found = _play_many(threes, some, seed=7)
+    rows += [*found.found_rows("threes that interact"), *found.promise_rows("threes that interact")]
+    for name, machine, coverage in MACHINES:
+        found = _play_many(mixed, some, seed=5, machine=machine)
+        rows += [*found.found_rows(name), found.false_row(name)]
+        if coverage:  # with bounds no interval can hold
+            rows += found.promise_rows(name, coverage)
+    for name, make in (
+        ("five of 1.15×", small),
+        ("(a and b) or c", hidden_pair),
+        ("(a and b) or (c and d)", two_pairs),
+    ):
+        found = _play_many(make, max(round(HIDDEN_SYSTEMS * scale), 5), seed=6)
+        rows += [*found.found_rows(name), *found.cost_rows(f"ablate, {name}", with_long=False)]
     return rows
 
 
 def played(system: System, machine: Machine, seed: int) -> Procedure:
     """Return an ablation played to its end."""
-    ablation = Procedure(CHANGES, AblateParameters(seed=seed))
-    while (wanted := ablation.ask()) is not None:
-        # As the laboratory does: in random order within the block.
-        order = machine.rng.permutation(len(wanted.sets))
-        told = [
-            Observed(
-                wanted.sets[at],
-                wanted.is_brief,
-                machine.run(system, wanted.sets[at], is_brief=wanted.is_brief),
-                Outcome.MEASURED,
-            )
-            for at in order
-        ]
-        ablation.tell(told)
-    return ablation
+    procedure = Procedure(CHANGES, AblateParameters(seed=seed))
+    while (request := procedure.ask()) is not None:
+        sets, is_brief = request.sets, request.is_brief
+        # In random order within the block, as in the laboratory.
+        procedure.tell(
+            [
+                Observed(
+                    sets[at],
+                    is_brief,
+                    machine.run(system, sets[at], is_brief=is_brief),
+                    Outcome.MEASURED,
+                )
+                for at in machine.rng.permutation(len(sets))
+            ]
+        )
+    return procedure
 
 
 @dataclass
-class _Tally:
-    """What a method found, over many systems."""
+class _Score:
+    """What a method found in many systems: changes, their labels, pairs and shares.
+
+    Attributes:
+        planted, found: changes with an effect, by its kind.
+        without, false: changes without an effect, and how many of those were said to have one.
+    """
 
     systems: int = 0
-    guilty: Counter[str] = field(default_factory=Counter)
+    planted: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
-    innocent: int = 0
-    accused: int = 0
+    without: int = 0
+    false: int = 0
     trials: int = 0
     long_trials: int = 0
+    covered: int = 0
+    shares: int = 0
+    precise: int = 0
+    with_shares: int = 0
+    right: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
 
     def add(
-        self, system: System, found: set[int], accused: set[int], trials: int, long: int
+        self, system: System, found: set[int], called: set[int], trials: int, long: int
     ) -> None:
-        """Count one system: `found` goes on or is named, `accused` is said to have an effect."""
+        """Count one system: `found` survive, `called` are said to have an effect."""
         kinds = system.kinds
         self.systems += 1
-        self.guilty.update(kinds.values())
+        self.planted.update(kinds.values())
         self.found.update(kind for change, kind in kinds.items() if change in found)
-        self.innocent += CHANGES - len(kinds)
-        self.accused += len(accused - kinds.keys())
+        self.without += CHANGES - len(kinds)
+        self.false += len(called - kinds.keys())
         self.trials += trials
         self.long_trials += long
 
-    def rows(self, method: str, *, goal: str) -> Iterator[Row]:
-        """Yield what was found of each kind, and of all."""
-        for kind in ("plain", "both needed", "either does it", "interacting"):
-            name = f"{method}: guilty changes found, {kind}"
-            yield share_row(name, self.found[kind], self.guilty[kind], goal)
-        name = f"{method}: guilty changes found, all"
-        yield share_row(name, self.found.total(), self.guilty.total(), goal)
-        yield share_row(
-            f"{method}: innocent changes accused", self.accused, self.innocent, "<= 0.05"
-        )
+    def add_ablation(self, system: System, played: Procedure) -> None:
+        """Count one system that an ablation was played on, with labels, pairs and shares."""
+        screened = played.screening.screened()
+        no_effect = (Label.INERT, Label.UNDECIDED)
+        called = {change for change, one in screened.items() if one.label not in no_effect}
+        history, long_trials = played.history, played.long_trials
+        long = history.trials - history.brief_trials
+        self.add(system, set(played.screening.survivors), called, history.trials, long)
+        assert long_trials is not None
+        shares = long_trials.shares()
+        if shares is None or shares.is_bounded:
+            return
+        self.with_shares += 1
+        self.precise += long_trials.is_precise
+        for player, share in zip(long_trials.players, shares.players, strict=True):
+            self.shares += 1
+            self.covered += share.low <= system.share(player) <= share.high
+        for change, kind in system.kinds.items():
+            if kind in _LABELS:
+                self._judge(f"label, {kind}", screened[change].label is _LABELS[kind])
+        crossed = {frozenset(pair): one.together for pair, one in long_trials.crossed().items()}
+        for one in system.effects:
+            if one.kind in _TOGETHER:
+                together = crossed.get(frozenset(one.members))
+                self._judge(f"pair, {one.kind}", together is _TOGETHER[one.kind])
+
+    def _judge(self, what: str, is_right: bool) -> None:
+        self.judged[what] += 1
+        self.right[what] += is_right
+
+    def method_rows(self, method: str, *, goal: str) -> Iterator[Row]:
+        """Yield what was found of each kind, and of all, and what it took."""
+        for kind in ("plain", "both needed", "either suffices", "interacting"):
+            name = f"{method}: effects found, {kind}"
+            yield share_row(name, self.found[kind], self.planted[kind], goal)
+        name = f"{method}: effects found, all"
+        yield share_row(name, self.found.total(), self.planted.total(), goal)
+        yield share_row(f"{method}: false positives", self.false, self.without, "<= 0.05")
+        yield from self.cost_rows(method)
+
+    def cost_rows(self, method: str, *, with_long: bool = True) -> Iterator[Row]:
+        """Yield the mean number of trials."""
         yield value_row(f"{method}: trials of any length, mean", self.trials / self.systems)
-        yield value_row(
-            f"{method}: trials of the whole length, mean", self.long_trials / self.systems
-        )
+        if with_long:
+            mean = self.long_trials / self.systems
+            yield value_row(f"{method}: trials of full length, mean", mean)
+
+    def found_rows(self, where: str) -> Iterator[Row]:
+        """Yield how many effects an ablation found."""
+        name = f"ablate, {where}: effects found"
+        yield share_row(name, self.found.total(), self.planted.total(), ">= 0.95")
+
+    def false_row(self, where: str) -> Row:
+        """Return how many changes without an effect an ablation said to have one."""
+        name = f"ablate, {where}: false positives"
+        return share_row(name, self.false, self.without, "<= 0.05")
+
+    def promise_rows(self, where: str, coverage: str = _COVERAGE) -> Iterator[Row]:
+        """Yield how many intervals, labels and pairs of an ablation were right."""
+        if not self.shares:  # every whole was only bounded
+            return
+        yield share_row(f"ablate, {where}: shares covered", self.covered, self.shares, coverage)
+        for what in sorted(self.judged):
+            name = f"ablate, {where}: {what} is right"
+            yield share_row(name, self.right[what], self.judged[what])
+        name = f"ablate, {where}: every share as precise as wanted"
+        yield share_row(name, self.precise, self.with_shares)
+
+
+def _play_many(
+    make: Callable[[np.random.Generator], System],
+    systems: int,
+    *,
+    seed: int,
+    machine: dict[str, Any] | None = None,
+) -> _Score:
+    rng = np.random.default_rng(seed)
+    score = _Score()
+    for at in range(systems):
+        system = make(rng)
+        score.add_ablation(system, played(system, Machine(rng=rng, **(machine or {})), at))
+    return score
 
 
 def _method_rows(systems: int) -> list[Row]:
     rng = np.random.default_rng(4)
-    tallies = {name: _Tally() for name in ("one-at-a-time", "leave-one-out", "ablate")}
-    promises = _Promises()
+    scores = {name: _Score() for name in ("one-at-a-time", "leave-one-out", "ablate")}
     for seed in range(systems):
-        system, machine = mixed(rng), Machine("noise of 3 %", rng=rng)
+        system, machine = mixed(rng), Machine(rng=rng)
         for name, with_others in (("one-at-a-time", False), ("leave-one-out", True)):
             found, trials = _one_comparison(system, machine, with_others=with_others)
-            tallies[name].add(system, found, found, trials, trials)
-        ablation = played(system, machine, seed)
-        tallies["ablate"].add(system, *_outcome(ablation))
-        promises.add(system, ablation)
+            scores[name].add(system, found, found, trials, trials)
+        scores["ablate"].add_ablation(system, played(system, machine, seed))
     rows: list[Row] = []
-    for name, tally in tallies.items():
-        rows += tally.rows(name, goal=">= 0.95" if name == "ablate" else "")
-    return [*rows, *promises.rows("noise of 3 %")]
-
-
-def _outcome(ablation: Procedure) -> tuple[set[int], set[int], int, int]:
-    screened = ablation.screening.screened()
-    accused = {
-        change
-        for change, one in screened.items()
-        if one.label not in (Label.INERT, Label.UNDECIDED)
-    }
-    history = ablation.history
-    return (
-        set(ablation.screening.survivors),
-        accused,
-        history.trials,
-        history.trials - history.brief_trials,
-    )
+    for name, score in scores.items():
+        rows += score.method_rows(name, goal=">= 0.95" if name == "ablate" else "")
+    return [*rows, *scores["ablate"].promise_rows(_NOISE)]
 
 
 def _one_comparison(system: System, machine: Machine, *, with_others: bool) -> tuple[set[int], int]:
     """Return what a single design finds with two trials of each change and eight of its reference."""
-    whole = frozenset(range(CHANGES))
-    base = whole if with_others else frozenset()
+    base = frozenset(range(CHANGES)) if with_others else frozenset[int]()
     sets = [base ^ {change} for change in range(CHANGES)]
-    values = SetTrials()
+    trials = SetTrials()
     block = [base] * 8 + sets * 2
     for at in machine.rng.permutation(len(block)):
-        values.add(block[at], machine.run(system, block[at], is_brief=False), Outcome.MEASURED)
-    effects = [effect(values.value(base), values.value(one), values.noise) for one in sets]
+        trials.add(block[at], machine.run(system, block[at], is_brief=False), Outcome.MEASURED)
+    effects = [effect(trials.value(base), trials.value(one), trials.noise) for one in sets]
     calls = call_all(effects, matters=AblateParameters().log_threshold)
     return {at for at, call in enumerate(calls) if call in (Call.SLOWER, Call.FASTER)}, len(block)
-
-
-@dataclass
-class _Promises:
-    """Labels, pairs and intervals of ablations, over many systems."""
-
-    covered: int = 0
-    shares: int = 0
-    precise: int = 0
-    systems: int = 0
-    right: Counter[str] = field(default_factory=Counter)
-    wrong: Counter[str] = field(default_factory=Counter)
-
-    def add(self, system: System, ablation: Procedure) -> None:
-        """Count one system."""
-        game = ablation.long_trials
-        assert game is not None
-        found = game.shares()
-        if found is None or found.is_bounded:
-            return
-        self.systems += 1
-        self.precise += game.is_precise
-        for player, share in zip(game.players, found.players, strict=True):
-            self.shares += 1
-            self.covered += share.low <= system.share(player) <= share.high
-        screened = ablation.screening.screened()
-        for change, kind in system.kinds.items():
-            if kind in _LABELS:
-                self._count(f"label, {kind}", screened[change].label is _LABELS[kind])
-        told = {frozenset(pair): one.together for pair, one in game.crossed().items()}
-        for one in system.effects:
-            if one.kind in _TOGETHER:
-                is_right = told.get(frozenset(one.members)) is _TOGETHER[one.kind]
-                self._count(f"pair, {one.kind}", is_right)
-
-    def _count(self, what: str, is_right: bool) -> None:
-        (self.right if is_right else self.wrong)[what] += 1
-
-    def rows(self, where: str, *, coverage: str = "0.93 .. 0.97") -> Iterator[Row]:
-        """Yield what was right."""
-        if not self.shares:  # every whole was only bounded
-            return
-        yield share_row(f"ablate, {where}: shares covered", self.covered, self.shares, coverage)
-        for what in sorted(self.right | self.wrong):
-            total = self.right[what] + self.wrong[what]
-            yield share_row(f"ablate, {where}: {what} is right", self.right[what], total)
-        name = f"ablate, {where}: every share as precise as wanted"
-        yield share_row(name, self.precise, self.systems)
-
-
-_LABELS = {"both needed": Label.SYNERGIST, "either does it": Label.REDUNDANT}
-_TOGETHER = {"both needed": Together.BOTH_NEEDED, "either does it": Together.EITHER}
-
-
-def _machine_rows(machine: dict[str, object], systems: int) -> list[Row]:
-    rng = np.random.default_rng(5)
-    tally, promises = _Tally(), _Promises()
-    for seed in range(systems):
-        system = mixed(rng)
-        ablation = played(system, Machine(rng=rng, **machine), seed)  # type: ignore[arg-type]
-        tally.add(system, *_outcome(ablation))
-        promises.add(system, ablation)
-    where = str(machine["name"])
-    found = share_row(
-        f"ablate, {where}: guilty changes found",
-        tally.found.total(),
-        tally.guilty.total(),
-        ">= 0.95",
-    )
-    accused = share_row(
-        f"ablate, {where}: innocent changes accused", tally.accused, tally.innocent, "<= 0.05"
-    )
-    # What drifts, or is disturbed now and then, counts as noise of all trials: wider than need be.
-    is_wide = machine.keys() & {"drift", "disturbed"}
-    coverage = ">= 0.93" if is_wide else "0.93 .. 0.97"
-    return [found, accused, *promises.rows(where, coverage=coverage)]
-
-
-def _threes_rows(systems: int) -> list[Row]:
-    rng = np.random.default_rng(7)
-    tally, promises = _Tally(), _Promises()
-    for seed in range(systems):
-        system = threes(rng)
-        ablation = played(system, Machine("noise of 3 %", rng=rng), seed)
-        tally.add(system, *_outcome(ablation))
-        promises.add(system, ablation)
-    name = "ablate, threes that act together: guilty changes found"
-    found = share_row(name, tally.found.total(), tally.guilty.total(), ">= 0.95")
-    return [found, *promises.rows("threes that act together")]
-
-
-def _found_rows(
-    name: str, make: Callable[[np.random.Generator], System], systems: int
-) -> list[Row]:
-    rng = np.random.default_rng(6)
-    found = guilty = trials = 0
-    for seed in range(systems):
-        system = make(rng)
-        ablation = played(system, Machine("noise of 3 %", rng=rng), seed)
-        guilty += len(system.kinds)
-        found += len(system.kinds.keys() & set(ablation.screening.survivors))
-        trials += ablation.history.trials
-    return [
-        share_row(f"ablate, {name}: guilty changes found", found, guilty, ">= 0.95"),
-        value_row(f"ablate, {name}: trials of any length, mean", trials / systems),
-    ]

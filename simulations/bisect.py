@@ -180,7 +180,7 @@ def _mixed_rows(count: int) -> list[Row]:
     rng = np.random.default_rng(5)
     kept, small, trials = 0, 0, []
     for _ in range(count):
-        system, machine = mixed(rng), Machine("noise of 3 %", rng=rng)
+        system, machine = mixed(rng), Machine(rng=rng)
         bisection = play(
             [f"s{at}" for at in range(CHANGES)], {}, MIXED_GOAL, _runner(system, machine)
         )
@@ -221,7 +221,7 @@ def _nothing_rows(count: int) -> list[Row]:
     rng = np.random.default_rng(6)
     said = 0
     for _ in range(count):
-        machine = Machine("noise of 3 %", rng=rng)
+        machine = Machine(rng=rng)
         bisection = play(NAMES, GROUPS, GOAL, _runner(System(()), machine))
         said += bisection.ending is Ending.NO_DIFFERENCE
     return [share_row("bisect, two ends that do not differ: said so", said, count, ">= 0.95")]

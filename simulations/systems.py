@@ -1,4 +1,4 @@
-"""Made-up systems of 32 changes with known truth, and machines that run trials of them."""
+"""Made-up systems of 32 changes with known effects, and machines that run trials of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL = math.log(1.15)
 
 @dataclass(frozen=True)
 class Effect:
-    """A part of a system: so much is lost as soon as all of these changes are there, or any of them."""
+    """A part of a system: this log throughput is lost with all of these changes, or with any of them."""
 
     kind: str
     members: tuple[int, ...]
@@ -27,19 +27,19 @@ class Effect:
     is_any: bool = False
 
     def lost(self, changes: Changes) -> float:
-        """Return what is lost with these changes."""
-        there = [member in changes for member in self.members]
-        return self.loss * (any(there) if self.is_any else all(there))
+        """Return the log throughput lost with these changes."""
+        present = [member in changes for member in self.members]
+        return self.loss * (any(present) if self.is_any else all(present))
 
 
 @dataclass(frozen=True)
 class System:
-    """All parts of a system; a part shares its loss out equally among its members."""
+    """All parts of a system; the members of a part have equal shares of its loss."""
 
     effects: tuple[Effect, ...]
 
     def lost(self, changes: Changes) -> float:
-        """Return the log throughput lost with these changes upon the reference."""
+        """Return the log throughput lost with these changes applied to the reference."""
         return sum(one.lost(changes) for one in self.effects)
 
     def share(self, changes: Changes) -> float:
@@ -53,7 +53,7 @@ class System:
 
     @property
     def kinds(self) -> dict[int, str]:
-        """Return the guilty changes, each with the kind of the part that it was first planted in."""
+        """Return the changes with an effect, each with the kind of the first part that it is in."""
         found: dict[int, str] = {}
         for one in self.effects:
             for member in one.members:
@@ -63,18 +63,17 @@ class System:
 
 @dataclass
 class Machine:
-    """Runs trials: log throughput with noise, from one trial to the next.
+    """Runs trials: log throughput with noise.
 
     Attributes:
-        noise: standard deviation of a trial of the whole length.
+        noise: standard deviation of a trial of full length.
         brief_noise: of a short one.
         drift: log throughput gained with each trial.
         memory: autocorrelation of the noise.
         disturbed: share of trials that run at half speed.
-        rate_per_s: of the reference, where commits are counted; None: windows hold any number of them.
+        rate_per_s: of the reference, where commits are counted; None: windows have any number of them.
     """
 
-    name: str
     noise: float = 0.03
     brief_noise: float = 0.045
     drift: float = 0.0
@@ -86,9 +85,9 @@ class Machine:
     _last: float = 0.0
 
     def run(self, system: System, changes: Changes, *, is_brief: bool) -> Reading:
-        """Return what one more trial reads."""
-        lot = self.rng.standard_normal()
-        self._last = self.memory * self._last + math.sqrt(1 - self.memory**2) * lot
+        """Return the throughput of one more trial."""
+        new = self.rng.standard_normal()
+        self._last = self.memory * self._last + math.sqrt(1 - self.memory**2) * new
         self.trials += 1
         noise = self._last * (self.brief_noise if is_brief else self.noise)
         lost = system.lost(changes) - self.drift * self.trials - noise
@@ -99,7 +98,7 @@ class Machine:
         return Reading(_BASE - lost, self.noise / 10, False, 1, is_brief)
 
     def _counted(self, rate_per_s: float, *, is_brief: bool) -> Reading:
-        """Return what a window shows that goes on, up to three times its length, for 30 commits."""
+        """Count the commits of a window that is extended, up to three times, until it has 30."""
         window_s = 7.0 if is_brief else 20.0
         longest_s = min(3 * window_s, max(window_s, 30 / rate_per_s))
         commits = int(self.rng.poisson(rate_per_s * longest_s))
@@ -118,7 +117,7 @@ def mixed(rng: np.random.Generator) -> System:
 
     effects = [Effect("plain", (order.pop(),), size()) for _ in range(int(rng.integers(1, 5)))]
     effects.append(Effect("both needed", (order.pop(), order.pop()), size()))
-    effects.append(Effect("either does it", (order.pop(), order.pop()), size(), is_any=True))
+    effects.append(Effect("either suffices", (order.pop(), order.pop()), size(), is_any=True))
     one, other = order.pop(), order.pop()
     effects += [Effect("interacting", (change,), size()) for change in (one, other)]
     effects.append(Effect("interacting", (one, other), float(rng.choice([-1, 1])) * _CROSS))
@@ -126,7 +125,7 @@ def mixed(rng: np.random.Generator) -> System:
 
 
 def threes(rng: np.random.Generator) -> System:
-    """Return two plain effects, three that all are needed, and three any of which does it."""
+    """Return two plain effects, three changes that need each other, and three of which any suffices."""
     order = [int(change) for change in rng.permutation(CHANGES)]
     sizes = rng.uniform(_LEAST, _MOST, 4)
     return System(
@@ -134,13 +133,13 @@ def threes(rng: np.random.Generator) -> System:
             Effect("plain", (order[0],), float(sizes[0])),
             Effect("plain", (order[1],), float(sizes[1])),
             Effect("all three needed", tuple(order[2:5]), float(sizes[2])),
-            Effect("any of three does it", tuple(order[5:8]), float(sizes[3]), is_any=True),
+            Effect("any of three suffices", tuple(order[5:8]), float(sizes[3]), is_any=True),
         )
     )
 
 
 class _EitherGroup(Effect):
-    """Two groups of changes; either of them, whole, does it."""
+    """Two groups of changes; either of them, complete, suffices."""
 
     def lost(self, changes: Changes) -> float:
         half = len(self.members) // 2
@@ -153,20 +152,20 @@ class _EitherGroup(Effect):
 
 
 def small(rng: np.random.Generator) -> System:
-    """Return five plain effects as small as the screening can just be trusted with at this noise."""
+    """Return five plain effects, as small as the screening can just detect at this noise."""
     some = rng.permutation(CHANGES)[:5]
     return System(tuple(Effect("small", (int(one),), _SMALL) for one in some))
 
 
 def hidden_pair(rng: np.random.Generator) -> System:
-    """Return a pair that needs both, and a third change that does the same alone."""
+    """Return a pair that needs both, and a change that does the same alone."""
     order = [int(change) for change in rng.permutation(CHANGES)]
     loss = float(rng.uniform(math.log(1.5), _MOST))
     return System((_EitherGroup("hidden", (order[0], order[1], order[2]), loss),))
 
 
 def two_pairs(rng: np.random.Generator) -> System:
-    """Return two pairs that each need both; either pair does it."""
+    """Return two pairs that each need both; either pair suffices."""
     order = [int(change) for change in rng.permutation(CHANGES)]
     loss = float(rng.uniform(math.log(1.5), _MOST))
     return System((_EitherGroup("hidden", tuple(order[:4]), loss),))

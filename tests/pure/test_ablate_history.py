@@ -21,7 +21,7 @@ def values(**sets):
     return found
 
 
-def test_the_noise_of_repeats_counts_for_what_was_run_once():
+def test_a_set_run_once_gets_the_noise_of_repeats():
     found = values(reference=([6.9, 7.1], 0.001), one=([5.0], 0.001))
     sd = math.sqrt(0.02)  # of 6.9 and 7.1
     assert found.noise.log_sd == pytest.approx(sd)
@@ -30,29 +30,29 @@ def test_the_noise_of_repeats_counts_for_what_was_run_once():
     assert found.value(REFERENCE).center == pytest.approx(7.0)
 
 
-def test_a_slow_set_with_a_handful_of_commits_does_not_drown_the_noise_of_fast_ones():
+def test_a_set_with_few_commits_does_not_enter_the_pooled_noise():
     found = values(reference=([6.99, 7.01], 0.005), two=([0.5, 1.5, 1.0], 0.4))
     assert found.noise.log_sd == pytest.approx(math.sqrt(0.0002))
     assert found.noise.dof == 1
 
 
-def test_few_commits_add_their_own_chance_to_the_noise():
+def test_few_commits_add_their_own_variance():
     found = values(reference=([6.99, 7.01], 0.005), one=([1.0], 0.4))
     between = 0.0002 - 0.005**2
     assert found.value(ONE).variance == pytest.approx(between + 0.4**2)
 
 
-def test_a_set_that_is_far_less_steady_than_the_others_speaks_for_itself():
+def test_a_set_noisier_than_the_others_has_its_own_variance():
     steady = [7.00, 7.01, 6.99, 7.005, 6.995, 7.0, 7.01, 6.99]
     found = values(reference=(steady, 0.005), one=([4.0, 5.0, 6.0], 0.005))
     assert found.value(ONE).variance == pytest.approx(1.0 / 3)
 
 
-def test_without_repeats_the_noise_is_taken_to_be_large():
+def test_without_repeats_the_noise_is_assumed_to_be_large():
     assert values(one=([5.0], 0.01)).value(ONE).variance >= 0.01
 
 
-def test_what_was_spoilt_is_tried_once_more_and_what_did_not_start_is_not():
+def test_an_invalid_trial_is_retried_once_and_a_failed_start_is_not():
     found = SetTrials()
     assert found.is_open(ONE)
     found.add(ONE, None, Outcome.INVALID)
@@ -65,7 +65,7 @@ def test_what_was_spoilt_is_tried_once_more_and_what_did_not_start_is_not():
     assert found.value(TWO) is None
 
 
-def test_a_set_that_committed_nothing_once_is_slow_and_unsteady_but_not_only_bounded():
+def test_a_set_that_committed_nothing_once_is_slow_and_noisy_but_not_bounded():
     stalled = Reading(math.log(-math.log(0.05) / 20), 0.0, True, 1, True)  # nothing in 20 s
     found = values(one=([-0.9] * 4, 0.35))
     steady = found.value(ONE)

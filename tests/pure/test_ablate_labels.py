@@ -33,7 +33,7 @@ def found(center, se=0.04):
 
 
 @pytest.mark.parametrize(
-    ("alone", "company", "label"),
+    ("alone", "with_others", "label"),
     [
         (Call.SLOWER, Call.SLOWER, Label.BOTH),
         (Call.FASTER, Call.FASTER, Label.BOTH),
@@ -46,8 +46,8 @@ def found(center, se=0.04):
         (Call.UNKNOWN, Call.NONE, Label.UNDECIDED),
     ],
 )
-def test_a_label_is_what_two_looks_make_of_it(alone, company, label):
-    assert label_of(alone, company) is label
+def test_two_calls_make_a_label(alone, with_others, label):
+    assert label_of(alone, with_others) is label
 
 
 def test_a_label_says_whether_it_is_sufficient_and_necessary():
@@ -64,11 +64,11 @@ def test_a_large_effect_is_called_by_its_direction_and_none_where_there_is_none(
     assert called(found(1.0), found(-1.0), found(0.0)) == (Call.SLOWER, Call.FASTER, Call.NONE)
 
 
-def test_an_effect_below_the_threshold_is_none_however_sure():
+def test_an_effect_below_the_threshold_is_none_however_precise():
     assert called(found(0.04, se=0.001)) == (Call.NONE,)
 
 
-def test_what_one_comparison_would_call_sixty_four_do_not():
+def test_calls_allow_for_the_number_of_comparisons():
     borderline = found(0.12)  # p = 0.007
     assert called(borderline) == (Call.SLOWER,)
     assert called(borderline, *[found(0.0)] * 63)[0] is Call.SUSPECT
@@ -92,7 +92,7 @@ def test_a_treatment_that_committed_nothing_is_slower_by_a_bound():
     assert called(one) == (Call.SLOWER,)
 
 
-def test_a_reference_that_committed_nothing_says_who_is_faster_and_never_who_is_not():
+def test_against_a_reference_that_committed_nothing_only_faster_is_known():
     fast = effect(value(1.0, is_bound=True), value(7.0), NOISE)
     slow = effect(value(1.0, is_bound=True), value(0.9), NOISE)
     assert called(fast, slow) == (Call.FASTER, Call.UNKNOWN)
@@ -104,21 +104,21 @@ def test_two_that_committed_nothing_cannot_be_compared():
     assert called(None) == (Call.UNKNOWN,)
 
 
-def test_the_smallest_effect_seen_is_never_below_the_threshold():
+def test_the_detectable_effect_is_never_below_the_threshold():
     assert detectable(0.001, 20, matters=MATTERS) == MATTERS
     assert detectable(0.04, 20, matters=MATTERS) == pytest.approx(0.04 * (2.086 + 1.325), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("se", "company"),
+    ("se", "with_others"),
     [(0.04, Call.NONE), (0.5, Call.UNKNOWN)],  # the second reaches from -0.9 to 1.1
 )
-def test_a_look_too_coarse_to_see_the_other_ones_effect_does_not_contradict_it(se, company):
+def test_a_comparison_too_imprecise_for_the_other_ones_effect_is_unknown(se, with_others):
     alone = (found(0.5), Call.SLOWER)
-    assert resolved(alone, (found(0.1, se=se), Call.NONE)) == (Call.SLOWER, company)
-    assert resolved((found(0.1, se=se), Call.NONE), alone) == (company, Call.SLOWER)
+    assert resolved(alone, (found(0.1, se=se), Call.NONE)) == (Call.SLOWER, with_others)
+    assert resolved((found(0.1, se=se), Call.NONE), alone) == (with_others, Call.SLOWER)
 
 
-def test_two_looks_that_see_nothing_stay_as_they_are():
+def test_two_comparisons_without_effect_stay_as_they_are():
     both = (found(0.0, se=0.5), Call.NONE)
     assert resolved(both, both) == (Call.NONE, Call.NONE)

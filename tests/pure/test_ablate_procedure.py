@@ -31,27 +31,27 @@ def together(ablation):
     return {pair: found.together for pair, found in ablation.long_trials.crossed().items()}
 
 
-def test_of_two_changes_either_of_which_does_it_both_are_found_and_named_redundant():
+def test_two_changes_of_which_either_suffices_are_redundant():
     found = play(lambda s: TEN * bool(s & {3, 20}))
     assert labels(found) == {3: Label.REDUNDANT, 20: Label.REDUNDANT}
     assert together(found) == {(3, 20): Together.EITHER}
     assert share_of(found, 3).center == pytest.approx(TEN / 2, abs=0.05)
 
 
-def test_two_changes_that_need_each_other_are_found_and_named_synergists():
+def test_two_changes_that_need_each_other_are_synergists():
     found = play(lambda s: TEN * ({3, 20} <= s))
     assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}
     assert together(found) == {(3, 20): Together.BOTH_NEEDED}
     assert share_of(found, 20).center == pytest.approx(TEN / 2, abs=0.05)
 
 
-def test_speedups_have_shares_below_nothing():
+def test_speedups_have_negative_shares():
     found = play(lambda s: TEN * (1 in s) - math.log(3) * (2 in s))
     assert labels(found) == {1: Label.BOTH, 2: Label.BOTH}
     assert share_of(found, 2).high < 0
 
 
-def test_a_pair_that_another_change_stands_in_for_is_found_by_the_checks():
+def test_a_pair_that_another_change_masks_is_found_by_the_checks():
     found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
     assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST, 9: Label.REDUNDANT}
     assert [one.is_hidden for one in map(found.screening.screened().get, (3, 9, 20))] == [1, 0, 1]
@@ -59,13 +59,13 @@ def test_a_pair_that_another_change_stands_in_for_is_found_by_the_checks():
     assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
-def test_two_pairs_that_stand_in_for_each_other_are_both_found():
+def test_two_pairs_that_mask_each_other_are_both_found():
     found = play(lambda s: TEN * ({3, 20} <= s or {7, 25} <= s))
     assert labels(found) == dict.fromkeys((3, 7, 20, 25), Label.SYNERGIST)
     assert together(found) == dict.fromkeys([(3, 20), (7, 25)], Together.BOTH_NEEDED)
 
 
-def test_a_third_partner_that_only_the_survivors_call_for_is_found_upon_them():
+def test_a_partner_that_matters_only_with_the_survivors_is_found():
     # Alone 9 does a part; with 3 and 20 it does it all, and so do 3, 20 and 25.
     found = play(lambda s: (0.5 * TEN) * (9 in s) + TEN * ({3, 9, 20} <= s or {3, 9, 25} <= s))
     assert {3, 9} <= set(found.screening.survivors)
@@ -79,21 +79,21 @@ def test_a_hidden_pair_beneath_a_much_slower_change_is_found():
     assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
-def test_many_small_effects_are_told_as_such_and_no_one_is_accused():
+def test_many_small_effects_leave_no_survivor_and_are_reported_as_diffuse():
     found = play(lambda s: 0.02 * len(s))
     assert found.screening.masking.is_diffuse
     assert found.screening.survivors == ()
     assert found.long_trials.shares().players[0].low > 0.5
 
 
-def test_a_check_that_fails_by_little_starts_no_dear_search():
+def test_a_check_that_fails_by_little_starts_no_expensive_search():
     # 40 changes of half a per cent: no trial of a few of them could tell on which side it stands.
     found = play(lambda s: 0.005 * len(s), noise=0.06)
     assert found.screening.survivors == () or len(found.screening.survivors) < 3
     assert found.history.brief_trials < 130
 
 
-def test_without_any_effect_there_is_little_to_pay_for():
+def test_without_any_effect_few_long_trials_are_run():
     found = play(lambda s: 0.0)
     assert labels(found) == {}
     assert found.long_trials.shares().whole.low < 0 < found.long_trials.shares().whole.high
@@ -123,7 +123,7 @@ def test_two_that_crash_the_server_together_are_both_left_out():
     assert labels(found)[1] is Label.BOTH
 
 
-def test_a_change_that_starts_only_with_another_stands_with_the_others():
+def test_a_change_that_starts_only_with_another_is_part_of_the_others():
     found = play(
         lambda s: TEN * (1 in s),
         fails=lambda s: Outcome.DID_NOT_START if 7 in s and 8 not in s else None,
@@ -134,7 +134,7 @@ def test_a_change_that_starts_only_with_another_stands_with_the_others():
     assert 7 not in found.screening.survivors
 
 
-def test_what_changes_nothing_here_is_inert_and_what_is_lacking_is_untestable():
+def test_outcomes_alone_give_the_labels_inert_and_untestable():
     for outcome, label in (
         (Outcome.INERT, Label.INERT),
         (Outcome.UNTESTABLE, Label.UNTESTABLE),
@@ -152,14 +152,14 @@ def test_a_target_that_commits_nothing_has_shares_that_are_bounds():
     assert found.long_trials.shares().is_bounded
 
 
-def test_beside_a_target_that_commits_nothing_pairs_are_those_that_do_most_alone():
+def test_in_a_target_that_commits_nothing_the_changes_largest_alone_are_crossed():
     found = play(lambda s: 4.5 * bool(s & {1, 2}) + 2.0 * (3 in s), floor=4.8)
     assert found.screening.screened()[1].label is Label.SUFFICIENT
     assert together(found)[1, 2] is Together.EITHER
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
-def test_a_reference_without_a_number_ends_it_at_once(outcome):
+def test_a_reference_without_a_number_ends_the_ablation(outcome):
     found = play(lambda s: 0.0, changes=5, fails=lambda s: None if s else outcome)
     assert found.screening.problem == "reference"
     assert found.history.trials <= 6
@@ -167,7 +167,7 @@ def test_a_reference_without_a_number_ends_it_at_once(outcome):
 
 
 @pytest.mark.parametrize("outcome", [Outcome.INVALID, Outcome.UNTESTABLE])
-def test_a_target_without_a_number_leaves_what_each_does_alone(outcome):
+def test_without_a_number_of_the_target_effects_alone_remain(outcome):
     whole = frozenset(range(5))
     found = play(
         lambda s: TEN * (1 in s), changes=5, fails=lambda s: outcome if s == whole else None
@@ -177,14 +177,14 @@ def test_a_target_without_a_number_leaves_what_each_does_alone(outcome):
 
 
 @pytest.mark.parametrize("changes", [0, 1, 2, 3])
-def test_a_handful_of_changes_is_no_special_case(changes):
+def test_a_few_changes_are_no_special_case(changes):
     found = play(lambda s: TEN * (0 in s), changes=changes)
     assert found.ask() is None
     assert (found.long_trials is None) == (changes == 0)
 
 
 @pytest.mark.parametrize("most", [80, 100, 130])
-def test_the_budget_is_kept_and_the_least_guilty_stand_with_the_others(most):
+def test_the_budget_is_kept_and_the_smallest_survivors_are_part_of_the_others(most):
     def loss(some):
         return sum((1 + change / 10) for change in some if change < 12)
 
@@ -195,26 +195,26 @@ def test_the_budget_is_kept_and_the_least_guilty_stand_with_the_others(most):
     assert all(change in kept for change in range(12) if change > min(kept, default=12))
 
 
-def test_the_screening_is_foretold_exactly():
+def test_the_forecast_of_the_screening_is_exact():
     ablation = Procedure(32)
-    foretold = ablation.forecast()
-    assert foretold.brief_least == 2 * 32 + 2 * 6
-    assert foretold.brief_least + foretold.most == default_max_trials(32)
-    assert smallest_max_trials(32) == foretold.brief_least + 6
+    forecast = ablation.forecast()
+    assert forecast.brief_least == 2 * 32 + 2 * 6
+    assert forecast.brief_least + forecast.most == default_max_trials(32)
+    assert smallest_max_trials(32) == forecast.brief_least + 6
     done = play(lambda s: 0.0)
     assert done.forecast().most == 0
-    assert foretold.brief_least <= done.history.brief_trials <= foretold.brief_most
+    assert forecast.brief_least <= done.history.brief_trials <= forecast.brief_most
 
 
 @pytest.mark.parametrize("most", [None, 130])
-def test_no_forecast_promises_more_than_the_budget(most):
+def test_no_forecast_exceeds_the_budget(most):
     ablation = Procedure(32, AblateParameters(max_trials=most))
     limit = most or default_max_trials(32)
     while (wanted := ablation.ask()) is not None:
-        foretold = ablation.forecast()
-        assert foretold.most + ablation.history.trials <= limit
-        assert foretold.brief_most + ablation.history.trials <= limit
-        assert len(wanted.sets) <= (foretold.brief_most if wanted.is_brief else foretold.most)
+        forecast = ablation.forecast()
+        assert forecast.most + ablation.history.trials <= limit
+        assert forecast.brief_most + ablation.history.trials <= limit
+        assert len(wanted.sets) <= (forecast.brief_most if wanted.is_brief else forecast.most)
         answer_all(ablation, wanted)
     assert ablation.history.trials <= limit
 

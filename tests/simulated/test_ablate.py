@@ -81,7 +81,7 @@ def finding(record: RunRecord) -> AblateFinding:
     return found
 
 
-def test_the_known_pairs_are_labelled_and_told_apart(record: RunRecord) -> None:
+def test_the_planted_pairs_get_their_labels(record: RunRecord) -> None:
     found = finding(record)
     labels = {change.name: change.label.value for change in found.changes}
     assert labels["random_page_cost"] == labels["cpu_index_tuple_cost"] == "redundant"
@@ -92,7 +92,7 @@ def test_the_known_pairs_are_labelled_and_told_apart(record: RunRecord) -> None:
     assert pairs[Together.BOTH_NEEDED] == {"autovacuum_naptime", "autovacuum_vacuum_threshold"}
 
 
-def test_the_parts_add_up_to_the_whole_and_hold_what_was_planted(record: RunRecord) -> None:
+def test_the_parts_add_up_to_the_whole_and_cover_what_was_planted(record: RunRecord) -> None:
     found = finding(record)
     shares = [change.share for change in found.changes if change.share is not None]
     parts = [share.part for share in (*shares, found.others) if share is not None]
@@ -131,14 +131,14 @@ def test_no_treatment_of_a_harmless_change_got_a_long_trial(record: RunRecord) -
     assert all(len(some & harmless) in (0, len(harmless)) for some in names)
 
 
-def test_names_of_treatments_say_what_they_are(record: RunRecord) -> None:
+def test_names_of_treatments_name_their_changes(record: RunRecord) -> None:
     names = {result.trial.treatment.name for result in record.results}
     assert {"good.conf", "bad.conf", "good.conf with shared_buffers"} <= names
     assert "bad.conf without shared_buffers" in names
     assert max(map(len, names)) <= 60
 
 
-def test_a_run_killed_in_any_stage_goes_on_to_the_same_result(
+def test_a_run_killed_in_any_stage_resumes_to_the_same_result(
     record: RunRecord, tmp_path: Path
 ) -> None:
     for at in (3, 30, len(record.results) - 5):
@@ -161,7 +161,7 @@ def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path)
     assert any("harmless_0: prevents the start" in text for text in found.found.warnings)
 
 
-def test_a_target_that_commits_nothing_gives_bounds_and_says_so(tmp_path: Path) -> None:
+def test_a_target_that_commits_nothing_gives_bounds_and_a_warning(tmp_path: Path) -> None:
     truth = replace(TRUTH, outcomes={"shared_buffers": Outcome.STALLED})
     journal = Journal(tmp_path / "journal.sqlite")
     run_id = begin(journal, study_of(*NAMES))
