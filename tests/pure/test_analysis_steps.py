@@ -7,7 +7,6 @@ import pytest
 from analysis_runs import LOAD, measurement, result, run_of, rung
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.find import find
-from pgdrag.findings.new_orders import new_orders
 from pgdrag.findings.steps import LoadSteps, step_findings
 from pgdrag.findings.values import Interval
 from pgdrag.model import Result, RunRecord, Treatment, WorkloadSpec
@@ -16,6 +15,7 @@ from pgdrag.model.measurement import Counts, Measurement, Sample
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import terminal_text
+from pgdrag.workloads.new_orders import new_orders
 
 STEPS = (Step(0, 4), Step(20, 8), Step(40, 16))
 TPS = Interval(9.0, 10.0, 11.0, 0.95, "batch means")

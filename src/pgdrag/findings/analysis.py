@@ -1,6 +1,7 @@
 """What is asked of the treatments of every run? One module an analysis; being here registers it.
 
-An analysis is a module of this package, or the module `analysis` of a folder in it. Its findings are kept by their
+An analysis is a module of this package, or the module `analysis` of a folder in it, or a module of `workloads` where
+it is of one workload only. Its findings are kept by their
 class: `rung.get(DecayFinding)` is what the analysis that finds a `DecayFinding` found of a rung, and a report section
 names the class that it prints.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pgdrag import registry
-from pgdrag.findings.compared import Treatments
+
+if TYPE_CHECKING:  # a workload that has an analysis of its own is read before numbers are
+    from pgdrag.findings.compared import Treatments
 
 F = TypeVar("F")
 
@@ -62,5 +65,8 @@ A = TypeVar("A")
 
 
 def _registered(base: type[A]) -> dict[str, type[A]]:
-    modules = registry.registered("pgdrag.findings", base)
-    return {**modules, **registry.registered("pgdrag.findings", base, module="analysis")}
+    return {
+        **registry.registered("pgdrag.findings", base),
+        **registry.registered("pgdrag.findings", base, module="analysis"),
+        **registry.registered("pgdrag.workloads", base),
+    }

@@ -169,6 +169,11 @@ class Findings:
         """Return what the analysis that finds this class found of the run; None where it found nothing."""
         return _of_kind(self.of_run, kind)
 
+    def has(self, kind: type) -> bool:
+        """Tell whether the design, an analysis of the run, or one of any treatment found this class."""
+        is_of_run = isinstance(self.found, kind) or kind in self.of_run
+        return is_of_run or any(kind in rung.found for rung in self.rungs)
+
     def by_rung(self, kind: type[F]) -> dict[str, F]:
         """Return what the analysis that finds this class found, by the name of the rung."""
         found = ((one.rung.name, one.get(kind)) for one in self.rungs)

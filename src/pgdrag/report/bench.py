@@ -18,7 +18,7 @@ from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.together import finding_of, rung_decay
 from pgdrag.findings.decay.words import drift_sentence, way_words
 from pgdrag.findings.driver_limits import DriverFinding, driver_finding, driver_words
-from pgdrag.findings.new_orders import NewOrders, new_orders
+from pgdrag.findings.named_rate import NamedRate
 from pgdrag.findings.steps import StepFinding, step_findings
 from pgdrag.findings.values import Interval
 from pgdrag.model import Arrivals, Host, Latency, Measurement, Result, Rung
@@ -39,6 +39,7 @@ from pgdrag.report.document import (
 from pgdrag.report.json import plain
 from pgdrag.stats.rates import DRIFT_MATTERS, TrialRate, rate_interval, trend
 from pgdrag.units import format_duration, format_number, format_rate
+from pgdrag.workloads.new_orders import new_orders
 
 ONE_WINDOW = "The interval is that of this one window on this one server: what differs from run to run is not in it."
 LONGEST_STATEMENT = 60  # of which a row shows that much
@@ -101,7 +102,7 @@ class BenchRun:
         return found
 
     @property
-    def new_orders(self) -> NewOrders | None:
+    def new_orders(self) -> NamedRate | None:
         """New-Orders per minute of TPC-C."""
         pair = (self.result, self.measured)
         return new_orders(self.result.trial.workload, self.committed_per_s, [pair])

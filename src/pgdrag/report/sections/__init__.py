@@ -19,6 +19,8 @@ class Section(ABC):
         summary: what it shows, on one line, for `pgdrag list`.
         title: its heading.
         order: where it stands; the lowest comes first.
+        finding_type: the class of what it prints: what the design, an analysis of the run or one of treatments
+            found. None: it prints what every run has.
         is_folded: closed until the reader opens it, where the medium can.
         takes_what_is_left: it is as detailed as a page has room for beside all other sections.
     """
@@ -27,12 +29,14 @@ class Section(ABC):
     summary: ClassVar[str]
     title: ClassVar[str]
     order: ClassVar[int]
+    finding_type: ClassVar[type | None] = None
     is_folded: ClassVar[bool] = True
     takes_what_is_left: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
-        """Tell whether there is anything to say; by default there is when there are rungs."""
-        return bool(findings.rungs)
+        """Tell whether there is anything to say; by default whether its type of finding was found, or any rung."""
+        kind = self.finding_type
+        return bool(findings.rungs) if kind is None else findings.has(kind)
 
     @abstractmethod
     def blocks(self, findings: Findings) -> Sequence[Block]:

@@ -27,10 +27,7 @@ class DriverSection(Section):
     summary: ClassVar[str] = "the load driver's processor time and delays, by rung"
     title: ClassVar[str] = "The load driver itself"
     order: ClassVar[int] = 42
-
-    def applies(self, findings: Findings) -> bool:
-        """A window was measured."""
-        return bool(_found(findings))
+    finding_type: ClassVar[type] = DriverFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one row a rung, and the rule by which the driver is suspect."""

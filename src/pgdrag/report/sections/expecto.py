@@ -68,10 +68,7 @@ class ExpectoSection(Section):
     )
     title: ClassVar[str] = "The view of pg_expecto"
     order: ClassVar[int] = 57
-
-    def applies(self, findings: Findings) -> bool:
-        """There is such a view where waits were seen over time on some rung."""
-        return bool(findings.by_rung(ExpectoFinding))
+    finding_type: ClassVar[type] = ExpectoFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return speed and waits of all rungs, each rung's wait types, and what none of it can tell."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.new_orders import NewOrders
+from pgdrag.findings.named_rate import NamedRate
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import (
@@ -60,7 +60,7 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
     add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
     add("Published", [claim_cell(one.total_claim) for one in findings.rungs])
     if has_details:
-        add(_new_orders_title(findings), [_new_orders_cell(one) for one in findings.rungs])
+        add(_named_rate_title(findings), [_named_rate_cell(one) for one in findings.rungs])
     # Outside a ladder every rung is compared with the baseline, and there is no step.
     if findings.is_ladder:
         add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
@@ -85,12 +85,12 @@ def _step_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
     return Cell(cell.text, "; ".join(notes), cell.tone, cell.is_strong)
 
 
-def _new_orders_title(findings: Findings) -> str:
-    return next((one.label for one in findings.by_rung(NewOrders).values()), "")
+def _named_rate_title(findings: Findings) -> str:
+    return next((one.label for one in findings.by_rung(NamedRate).values()), "")
 
 
-def _new_orders_cell(rung: TreatmentFinding) -> Cell:
-    orders = rung.get(NewOrders)
+def _named_rate_cell(rung: TreatmentFinding) -> Cell:
+    orders = rung.get(NamedRate)
     if orders is None:
         return NOTHING
     found = orders.per_min

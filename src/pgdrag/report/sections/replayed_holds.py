@@ -38,10 +38,7 @@ class ReplayedHoldsSection(Section):
     summary: ClassVar[str] = "lengths of replayed holds against the captured ones"
     title: ClassVar[str] = "Replayed holds"
     order: ClassVar[int] = 49
-
-    def applies(self, findings: Findings) -> bool:
-        """Some rung replayed a captured distribution."""
-        return bool(findings.by_rung(ReplayFinding))
+    finding_type: ClassVar[type] = ReplayFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return, rung by rung, how well it was replayed, the picture, and both in numbers."""

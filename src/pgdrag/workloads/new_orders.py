@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
-from pgdrag.findings.values import Interval
+from pgdrag.findings.named_rate import NamedRate
 from pgdrag.model import Result, WorkloadSpec
 from pgdrag.model.measurement import Counts, Measurement
+from pgdrag.stats.interval import Interval
+from pgdrag.workloads.tpcc import Tpcc
+
+if TYPE_CHECKING:
+    from pgdrag.findings.compared import Treatments
 
 TPMC = "tpmC"
 PLAIN = "new orders/min"
 _TYPE = "new_order"
 
 
-@dataclass(frozen=True)
-class NewOrders:
-    """New-Orders of TPC-C committed per minute; `label` is "tpmC" only where the rules for that hold."""
-
-    label: str
-    per_min: Interval
-
-
 def new_orders(
     workload: WorkloadSpec, tps: Interval | None, trials: Sequence[tuple[Result, Measurement]]
-) -> NewOrders | None:
+) -> NamedRate | None:
     """Return the New-Orders committed per minute; None for another workload, or without commits.
 
     The interval is that of the throughput, times the share of New-Orders: the mix is drawn, so that
     the share itself hardly varies.
     """
-    if workload.kind != "tpcc" or tps is None or not tps.center:
+    if workload.kind != Tpcc.name or tps is None or not tps.center:
         return None
     total = sum((measured.total for _, measured in trials), Counts())
     orders = sum((measured.transactions.get(_TYPE, Counts()) for _, measured in trials), Counts())
@@ -43,7 +39,7 @@ def new_orders(
     scaled = replace(
         tps, low=tps.low * per_min, center=tps.center * per_min, high=tps.high * per_min
     )
-    return NewOrders(new_order_label(workload), scaled)
+    return NamedRate(new_order_label(workload), scaled)
 
 
 def new_order_label(workload: WorkloadSpec) -> str:
@@ -58,13 +54,13 @@ def new_order_label(workload: WorkloadSpec) -> str:
     return TPMC if is_by_rule else PLAIN
 
 
-class NewOrdersAnalysis(TreatmentAnalysis[NewOrders]):
+class NewOrdersAnalysis(TreatmentAnalysis[NamedRate]):
     """New-Orders per minute of TPC-C."""
 
     name: ClassVar[str] = "new_orders"
-    finds: ClassVar[type] = NewOrders
+    finds: ClassVar[type] = NamedRate
 
-    def find(self, treatments: Treatments) -> Mapping[str, NewOrders]:
+    def find(self, treatments: Treatments) -> Mapping[str, NamedRate]:
         """Return the rate of each treatment that committed some."""
         workload = treatments.run.study.workload
         found = (
