@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pgdrag.designs._subsets import Changes, Observed
 from pgdrag.designs.bisect.ddmin import ddmin
-from pgdrag.designs.bisect.groups import Subset, units
-from pgdrag.designs.bisect.history import SetResult
+from pgdrag.designs.bisect.groups import units
 from pgdrag.designs.bisect.procedure import Ending, Goal, Procedure
 from pgdrag.designs.bisect.sequential_test import SetVerdict
 from pgdrag.findings.readings import Reading
@@ -29,14 +29,14 @@ MOST = 8  # settings of a set that is small enough
 TOLERANCE = 0.02  # of a share: what the counting error of the confirming trials hides
 
 Draw = Callable[[int], SeedSystem]
-RunTrial = Callable[[Subset, bool], Reading]
+RunTrial = Callable[[Changes, bool], Reading]
 
 
 @dataclass(frozen=True)
 class Played:
     """How a bisection ended: the set, its true share, its interval and the trials it took."""
 
-    found: Subset
+    found: Changes
     share: float
     low: float
     high: float
@@ -62,8 +62,13 @@ class Played:
 def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Procedure:
     """Return a bisection played to its end."""
     bisection = Procedure(names, groups, goal)
-    while wanted := bisection.wanted:
-        bisection.tell([SetResult(x, run(x.subset, x.is_brief), Outcome.MEASURED) for x in wanted])
+    while (asked := bisection.request) is not None:
+        bisection.tell(
+            [
+                Observed(x, asked.is_brief, run(x, asked.is_brief), Outcome.MEASURED)
+                for x in asked.sets
+            ]
+        )
     return bisection
 
 
@@ -151,7 +156,7 @@ def _ddmin_rows(count: int) -> list[Row]:
         system = SeedSystem.drawn(seed)
         whole = system.lost(NAMES)
         search = ddmin([node.members for node in units(dict(enumerate(NAMES)), GROUPS)])
-        found: Subset = frozenset(range(len(NAMES)))
+        found: Changes = frozenset(range(len(NAMES)))
         asked = 0
         try:
             subset = next(search)
@@ -236,13 +241,13 @@ def _outcome_rows(count: int) -> list[Row]:
             int(x) for x in rng.choice(len(NAMES), int(rng.integers(1, 3)), replace=False)
         )
         bisection = Procedure(NAMES, GROUPS, GOAL)
-        while wanted := bisection.wanted:
+        while (asked := bisection.request) is not None:
             bisection.tell(
                 [
-                    SetResult(one, None, Outcome.DID_NOT_START)
-                    if guilty <= one.subset
-                    else SetResult(one, Reading(7.0, 0.01, False, 1, True), Outcome.MEASURED)
-                    for one in wanted
+                    Observed(x, True, None, Outcome.DID_NOT_START)
+                    if guilty <= x
+                    else Observed(x, True, Reading(7.0, 0.01, False, 1, True), Outcome.MEASURED)
+                    for x in asked.sets
                 ]
             )
         right += bisection.found == guilty
@@ -266,5 +271,5 @@ def _played(bisection: Procedure, share: float) -> Played:
     )
 
 
-def _named(subset: Subset) -> frozenset[str]:
+def _named(subset: Changes) -> frozenset[str]:
     return frozenset(NAMES[at] for at in subset)

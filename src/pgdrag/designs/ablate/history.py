@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pgdrag.designs._subsets import Changes as Changes
+from pgdrag.designs._subsets import Observed as Observed
+from pgdrag.designs._subsets import Request as Request
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
 from pgdrag.stats.noise import Noise, pooled_noise
 
-Changes = frozenset[int]
 REFERENCE: Changes = frozenset()
 
 # An outcome that says nothing about the treatment itself is retried, up to this number of trials.
@@ -27,24 +29,6 @@ _VARIANCE_LEAST = 1e-12
 _UNSTEADY = 0.01  # significance level at which a set is noisier than the others
 # Pool sets whose variance within a trial is up to this many times the least, or small anyhow.
 _AS_FINE, _FINE = 4.0, 0.01**2
-
-
-@dataclass(frozen=True)
-class Request:
-    """One block of trials: sets of changes applied to the reference; a set may occur repeatedly."""
-
-    sets: tuple[Changes, ...]
-    is_brief: bool
-
-
-@dataclass(frozen=True)
-class Observed:
-    """One finished trial; `reading` is None where it has no number."""
-
-    changes: Changes
-    is_brief: bool
-    reading: Reading | None
-    outcome: Outcome
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pgdrag.designs import Design, DesignParameters
-from pgdrag.designs.bisect.groups import Subset
-from pgdrag.designs.bisect.history import SetResult, SetTrial
+from pgdrag.designs import DesignParameters
+from pgdrag.designs._subsets import Changes, Request, SubsetDesign
 from pgdrag.designs.bisect.procedure import Goal, Procedure
-from pgdrag.findings.readings import reading
-from pgdrag.model import Block, Forecast, Result, Rung, Treatment
-from pgdrag.model.changes import Change, changes_between, subset_treatment
+from pgdrag.model import Forecast, Result, Rung
+from pgdrag.model.changes import Change
 
 _LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
 
@@ -37,14 +35,8 @@ class BisectParameters(DesignParameters):
     )
 
 
-class Bisect(Design):
-    """Adaptive: what is asked for next depends on what the sets before it kept.
-
-    Between the first rung and the last; rungs between them are ignored.
-
-    Attributes:
-        changes: what differs between reference and target.
-    """
+class Bisect(SubsetDesign):
+    """Adaptive: what is asked for next depends on what the sets before it kept."""
 
     name = "bisect"
     summary = "the few changes that keep most of a slowdown: groups first, then their members"
@@ -53,41 +45,29 @@ class Bisect(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         assert isinstance(parameters, BisectParameters)
-        self.reference, self.target = rungs[0].treatment, rungs[-1].treatment
-        self.changes: tuple[Change, ...] = changes_between(self.reference, self.target)
         self.groups = parameters.groups
         goal = Goal(parameters.share, parameters.max_trials, parameters.confirm_trials)
         names = [change.name for change in self.changes]
         self.procedure = Procedure(names, parameters.groups, goal)
 
-    def ask(self) -> Block:
-        """Return the sets to try next; none once one was confirmed, or where there is nothing to bisect."""
-        wanted = self.procedure.wanted
-        treatments = tuple(self.treatment(one.subset) for one in wanted)
-        return Block(treatments, is_brief=bool(wanted) and wanted[0].is_brief)
+    @property
+    def request(self) -> Request | None:
+        """The sets to try next; None once one was confirmed, or where there is nothing to bisect."""
+        return self.procedure.request
 
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of those sets."""
-        subsets = {self.treatment(x.subset).identity: x.subset for x in self.procedure.wanted}
-        told = [
-            SetResult(
-                SetTrial(subsets[one.trial.treatment.identity], one.trial.is_brief),
-                reading(one),
-                one.outcome,
-            )
-            for one in results
-        ]
         is_first = not self.procedure.history.results
-        self.procedure.tell(told, self._inert(results) if is_first else frozenset())
+        inert = self._inert(results) if is_first else frozenset()
+        self.procedure.tell(self.observed(results), inert)
 
     def forecast(self) -> Forecast:
         """Return how many trials are still to come: never more than `max_trials` allows."""
-        wanted, goal = self.procedure.wanted, self.procedure.goal
-        if not wanted:
+        request, goal = self.request, self.procedure.goal
+        if request is None:
             return Forecast(0, 0)
-        history, now = self.procedure.history, len(wanted)
+        history, now, is_brief = self.procedure.history, len(request.sets), request.is_brief
         left = max(now, (history.limit - len(history.results)) // history.replicates)
-        is_brief = wanted[0].is_brief
         # Whole sets of a slow target, and the confirmation, take full trials.
         full = min(left, max(2 * goal.confirm_trials + 4, 0 if is_brief else now))
         if is_brief:
@@ -95,15 +75,7 @@ class Bisect(Design):
             return Forecast(min(_LEAST_AHEAD, full), full, now, left - full)
         return Forecast(now, full, 0, left - full)
 
-    def treatment(self, subset: Subset) -> Treatment:
-        """Return the reference with some of the changes, named for people."""
-        return subset_treatment(self.reference, self.target, self.changes, subset)
-
-    def names(self, subset: Subset) -> tuple[str, ...]:
-        """Return the names of the changes in a set, in their order."""
-        return tuple(self.changes[at].name for at in sorted(subset))
-
-    def _inert(self, results: Sequence[Result]) -> Subset:
+    def _inert(self, results: Sequence[Result]) -> Changes:
         """Return the changes that read the same at both ends; none of them, where all do."""
         before, after = (
             [x for x in results if x.trial.treatment.identity == end.identity]

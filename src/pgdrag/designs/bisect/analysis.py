@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.designs._replay import replayed
+from pgdrag.designs._subsets import Changes
 from pgdrag.designs.bisect import Bisect
 from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChange, SetTested
-from pgdrag.designs.bisect.groups import Subset
 from pgdrag.designs.bisect.procedure import Ending
 from pgdrag.designs.bisect.section import answer, warnings
 from pgdrag.designs.bisect.sequential_test import USUAL_NOISE, LogValue, SetVerdict
@@ -72,7 +72,7 @@ class _Finder:
             is_minimal=bool(guilty) and (len(guilty) == 1 or all(needed)),
             tests=tuple(map(self._tested, history.tests)),
             trials=len(history.results),
-            full_trials=sum(not one.trial.is_brief for one in history.results),
+            full_trials=sum(not one.is_brief for one in history.results),
             trials_most=procedure.goal.limit,
         )
 
@@ -89,7 +89,7 @@ class _Finder:
             verdict=tested.verdict.value if tested else NOT_TESTED,
         )
 
-    def _tested(self, subset: Subset) -> SetTested:
+    def _tested(self, subset: Changes) -> SetTested:
         test, results = self._history.tests[subset], self._history.of(subset)
         return SetTested(
             stage=test.stage,
@@ -97,7 +97,7 @@ class _Finder:
             places=tuple(sorted(subset)),
             verdict=test.verdict.value,
             trials=len(results),
-            full_trials=sum(not one.trial.is_brief for one in results),
+            full_trials=sum(not one.is_brief for one in results),
             share=self._kept(subset),
         )
 
@@ -106,7 +106,7 @@ class _Finder:
         by_full = self._design.procedure.share_held()
         return self._kept(self._design.procedure.found) if by_full is None else _interval(by_full)
 
-    def _kept(self, subset: Subset) -> Interval | None:
+    def _kept(self, subset: Changes) -> Interval | None:
         """Return the share of the log slowdown that a set keeps, by all its trials."""
         threshold = self._threshold
         if threshold is None or not threshold.whole:
@@ -118,7 +118,7 @@ class _Finder:
         se = max(effect.se, abs(share) * threshold.whole_se, threshold.reference.se)
         return _interval(LogValue(share, se / threshold.whole))
 
-    def _slowdown(self, subset: Subset) -> Interval | None:
+    def _slowdown(self, subset: Changes) -> Interval | None:
         """Return how many times slower than the reference a set is, by full trials where both have them."""
         for is_brief in (False, True):
             before, after = (self._rates(x, is_brief) for x in (self._history.none, subset))
@@ -134,7 +134,7 @@ class _Finder:
         repeats = sum(max(len(readings) - 1, 0) for readings in ends)
         return Noise(self._threshold.noise_sd, USUAL_NOISE.dof + repeats)
 
-    def _rates(self, subset: Subset, is_brief: bool) -> list[TrialRate]:
+    def _rates(self, subset: Changes, is_brief: bool) -> list[TrialRate]:
         identity = self._design.treatment(subset).identity
         return rates_of(
             x

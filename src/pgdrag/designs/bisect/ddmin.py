@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import pairwise
 
-from pgdrag.designs.bisect.groups import Subset
+from pgdrag.designs._subsets import Changes
 from pgdrag.designs.bisect.sequential_test import SetVerdict
 
-Search = Generator[Subset, SetVerdict, Subset]
+Search = Generator[Changes, SetVerdict, Changes]
 
 
-def smallest_set(units: Sequence[Subset]) -> Search:
+def smallest_set(units: Sequence[Changes]) -> Search:
     """Yield sets to test, be sent their verdicts, and return a 1-minimal set of members.
 
     The members are lined up, those of a group side by side. The shortest prefix that keeps the outcome
@@ -26,7 +26,7 @@ def smallest_set(units: Sequence[Subset]) -> Search:
     All units together are taken to keep the outcome, and no set is tested twice. An unresolved set counts
     as one that loses: nothing is left out unless it was shown not to be needed.
     """
-    known: dict[Subset, SetVerdict] = {frozenset(): SetVerdict.LOSES}
+    known: dict[Changes, SetVerdict] = {frozenset(): SetVerdict.LOSES}
     line = [one for unit in units for one in sorted(unit)]
     known[frozenset(line)] = SetVerdict.KEEPS
     found, rest = frozenset[int](), line
@@ -42,7 +42,7 @@ def smallest_set(units: Sequence[Subset]) -> Search:
     return (yield from ddmin([found] if is_kept else units, known))
 
 
-def ddmin(units: Sequence[Subset], known: dict[Subset, SetVerdict] | None = None) -> Search:
+def ddmin(units: Sequence[Changes], known: dict[Changes, SetVerdict] | None = None) -> Search:
     """Do the same by delta debugging alone: halves, then smaller parts, groups first.
 
     Args:
@@ -59,8 +59,8 @@ def ddmin(units: Sequence[Subset], known: dict[Subset, SetVerdict] | None = None
 
 
 def _reduce(
-    units: list[Subset], known: dict[Subset, SetVerdict]
-) -> Generator[Subset, SetVerdict, list[Subset]]:
+    units: list[Changes], known: dict[Changes, SetVerdict]
+) -> Generator[Changes, SetVerdict, list[Changes]]:
     parts = 2
     while len(units) > 1:
         pieces = _divided(units, parts)
@@ -82,20 +82,20 @@ def _reduce(
 
 
 def _test(
-    units: Sequence[Subset], known: dict[Subset, SetVerdict]
-) -> Generator[Subset, SetVerdict, SetVerdict]:
+    units: Sequence[Changes], known: dict[Changes, SetVerdict]
+) -> Generator[Changes, SetVerdict, SetVerdict]:
     together = frozenset[int]().union(*units)
     if together not in known:
         known[together] = yield together
     return known[together]
 
 
-def _divided(units: Sequence[Subset], parts: int) -> list[list[Subset]]:
+def _divided(units: Sequence[Changes], parts: int) -> list[list[Changes]]:
     parts = min(parts, len(units))
     bounds = [round(at * len(units) / parts) for at in range(parts + 1)]
     return [list(units[low:high]) for low, high in pairwise(bounds)]
 
 
-def _without(units: Sequence[Subset], piece: Sequence[Subset]) -> list[Subset]:
+def _without(units: Sequence[Changes], piece: Sequence[Changes]) -> list[Changes]:
     gone = set(piece)
     return [unit for unit in units if unit not in gone]

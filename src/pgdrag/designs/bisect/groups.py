@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-Subset = frozenset[int]
+from pgdrag.designs._subsets import Changes
 
 MOST_UNITS = 8  # measured one by one; more groups than this are merged by their first words
 _SEPARATOR = " / "  # as in PostgreSQL's own categories: "Resource Usage / Memory"
@@ -20,7 +20,7 @@ class Node:
         label: the group's name; "" for a part that has none.
     """
 
-    members: Subset
+    members: Changes
     parts: tuple[Node, ...] = ()
     label: str = ""
 
@@ -76,5 +76,5 @@ def _merged(nodes: Sequence[Node], label: str = "") -> Node:
     if len(nodes) == 1:
         return nodes[0]
     has_groups = bool(label) or any(len(node.members) > 1 for node in nodes)
-    members: Subset = frozenset().union(*(node.members for node in nodes))
+    members: Changes = frozenset().union(*(node.members for node in nodes))
     return Node(members, tuple(nodes) if has_groups else (), label)

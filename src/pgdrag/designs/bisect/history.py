@@ -6,33 +6,15 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pgdrag.designs.bisect.groups import Subset
+from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.designs.bisect.sequential_test import LogValue, SetVerdict, Threshold, commits
 from pgdrag.findings.readings import Reading
-from pgdrag.model import Outcome
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class SetTrial:
-    """One trial that is wanted: the reference with a subset of the changes."""
-
-    subset: Subset
-    is_brief: bool = True
-
-
-# A part of the procedure: it yields the trials wanted next, and reads their results from the history.
-Steps = Generator[tuple[SetTrial, ...], None, T]
-
-
-@dataclass(frozen=True)
-class SetResult:
-    """The result of one trial: its reading, or None and the outcome that says why."""
-
-    trial: SetTrial
-    reading: Reading | None
-    outcome: Outcome
+# A part of the procedure: it yields the trials to run next, and reads their results from the history.
+Steps = Generator[Request, None, T]
 
 
 @dataclass
@@ -63,13 +45,13 @@ class History:
     """
 
     def __init__(self, count: int, limit: int) -> None:
-        self.none: Subset = frozenset()
-        self.all: Subset = frozenset(range(count))
+        self.none: Changes = frozenset()
+        self.all: Changes = frozenset(range(count))
         self.limit = limit
         self.replicates = 1
-        self.results: list[SetResult] = []
+        self.results: list[Observed] = []
         self.stage = "ends"
-        self.tests: dict[Subset, SetTest] = {}
+        self.tests: dict[Changes, SetTest] = {}
         self.reserved = 0
         self.known_threshold: Threshold | None = None
         self.has_slow_target = False
@@ -85,28 +67,23 @@ class History:
         """Trials that may still be asked for, those reserved left out."""
         return (self.limit - len(self.results)) // self.replicates - self.reserved
 
-    def add(self, results: Sequence[SetResult]) -> None:
+    def add(self, results: Sequence[Observed]) -> None:
         """Take the results of the trials wanted last."""
         self.results += results
         for result in results:
-            subset = result.trial.subset
-            test = self.tests.setdefault(subset, SetTest(self.stage))
+            test = self.tests.setdefault(result.changes, SetTest(self.stage))
             if self.known_threshold is not None:
-                test.verdict = self.verdict(subset)
+                test.verdict = self.verdict(result.changes)
 
-    def of(self, subset: Subset, *, is_brief: bool | None = None) -> list[SetResult]:
+    def of(self, subset: Changes, *, is_brief: bool | None = None) -> list[Observed]:
         """Return the results of one set; `is_brief`: only of short trials, or only of full ones."""
-        return [
-            x
-            for x in self.results
-            if x.trial.subset == subset and is_brief in (None, x.trial.is_brief)
-        ]
+        return [x for x in self.results if x.changes == subset and is_brief in (None, x.is_brief)]
 
-    def readings(self, subset: Subset, *, is_brief: bool | None = None) -> list[Reading]:
+    def readings(self, subset: Changes, *, is_brief: bool | None = None) -> list[Reading]:
         """Return those that have a number."""
         return [x.reading for x in self.of(subset, is_brief=is_brief) if x.reading is not None]
 
-    def judged(self, subset: Subset) -> list[Reading]:
+    def judged(self, subset: Changes) -> list[Reading]:
         """Return the readings that a set is judged by: of one length, since the two need not agree.
 
         Short ones; with a slow target full ones where there are any, except of the reference.
@@ -114,17 +91,17 @@ class History:
         brief, full = (self.readings(subset, is_brief=x) for x in (True, False))
         return (full or brief) if self.has_slow_target and subset else (brief or full)
 
-    def commits(self, subset: Subset) -> float:
+    def commits(self, subset: Changes) -> float:
         """Return how many commits the short trials of a set are worth."""
         return commits(self.readings(subset, is_brief=True))
 
-    def effect(self, subset: Subset) -> LogValue | None:
+    def effect(self, subset: Changes) -> LogValue | None:
         """Return how far a set comes on the way to the target; None without a number."""
         if subset == self.none:
             return LogValue(0.0, 0.0)
         readings = self.judged(subset)
         return self.threshold.effect(readings) if readings else None
 
-    def verdict(self, subset: Subset) -> SetVerdict:
+    def verdict(self, subset: Changes) -> SetVerdict:
         """Return what the sequential test says of a set so far."""
         return self.threshold.verdict(self.judged(subset))

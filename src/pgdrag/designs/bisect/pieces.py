@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pgdrag.designs.bisect.groups import Node, Subset
-from pgdrag.designs.bisect.history import History, SetTrial, Steps
+from pgdrag.designs._subsets import Changes, Request
+from pgdrag.designs.bisect.groups import Node
+from pgdrag.designs.bisect.history import History, Steps
 
 # Parts of a piece's gain at which one half is taken to carry all of it, or none.
 _NEARLY_ALL, _NEARLY_NONE = 0.85, 0.15
@@ -41,13 +42,13 @@ class Piece:
     node: Node
     gain: float
     is_measured: bool
-    context: Subset = frozenset()
+    context: Changes = frozenset()
     is_joint: bool = False
     is_final: bool = False
     is_forced: bool = False
 
     @property
-    def members(self) -> Subset:
+    def members(self) -> Changes:
         """The changes in it."""
         return self.node.members
 
@@ -73,10 +74,10 @@ class Pieces:
     def __init__(self, history: History, units: Sequence[Node], aim: float) -> None:
         self.history = history
         self.units = units
-        self.base: Subset = history.none
-        self.redundant: Subset = history.none
+        self.base: Changes = history.none
+        self.redundant: Changes = history.none
         self.items: list[Piece] = []
-        self.every: Subset = frozenset().union(*(node.members for node in units))
+        self.every: Changes = frozenset().union(*(node.members for node in units))
         self._aim = aim
         self._unit_gains: list[float] = []
 
@@ -102,22 +103,22 @@ class Pieces:
 
     # --- measuring -----------------------------------------------------------------------------
 
-    def measure(self, subsets: Iterable[Subset]) -> Steps[None]:
+    def measure(self, subsets: Iterable[Changes]) -> Steps[None]:
         """Run each of the sets, unless it was run; several times where noise is large beside the whole."""
         new = [x for x in dict.fromkeys(subsets) if x and not self.history.of(x)]
         new = new[: max(self.history.left, 0)]
         relative = self.history.threshold.noise_sd / self.whole
         times = 1 if relative < 0.08 else 2 if relative < 0.15 else 3
         if new:
-            yield tuple(SetTrial(x) for x in new for _ in range(times))
+            yield Request(tuple(x for x in new for _ in range(times)), is_brief=True)
 
-    def gain(self, members: Subset, context: Subset = frozenset()) -> float:
+    def gain(self, members: Changes, context: Changes = frozenset()) -> float:
         """Return what members add to the base and the context; 0 without a number."""
         base = self.base | context
         here, there = self.history.effect(base | members), self.history.effect(base)
         return here.log - there.log if here is not None and there is not None else 0.0
 
-    def measure_units(self, base: Subset | None = None) -> Steps[None]:
+    def measure_units(self, base: Changes | None = None) -> Steps[None]:
         """Measure every unit upon the base, or upon a new one; they are the pieces then."""
         self.base = self.base if base is None else base
         self.history.stage = "groups"
@@ -150,7 +151,7 @@ class Pieces:
         total = self._base_effect() + sum(max(x.gain, 0.0) for x in self.items)
         return total < self.need - max(2 * self.tolerance, 0.03 * self.whole)
 
-    def left_out(self, candidate: Subset) -> list[Piece]:
+    def left_out(self, candidate: Changes) -> list[Piece]:
         """Return the pieces that a candidate leaves out and that carry something."""
         least = self.tolerance * _WORTH_ADDING
         return [x for x in self.items if not x.members <= candidate and x.gain > least]
@@ -159,7 +160,7 @@ class Pieces:
         """Return what a single change carries by itself; infinite where it was never separated."""
         return next((x.gain for x in self.items if x.members == {member}), math.inf)
 
-    def rest(self, found: Subset) -> Subset:
+    def rest(self, found: Changes) -> Changes:
         """Return what a set leaves out, without what one of its members does as well."""
         return self.every - found - self.redundant
 
@@ -239,7 +240,7 @@ class Pieces:
         gain = piece.gain if kept == piece.members else self.gain(kept, piece.context)
         self.items.append(Piece(Node(kept), gain, True, piece.context, True, is_final=True))
 
-    def _noise(self, *subsets: Subset) -> float:
+    def _noise(self, *subsets: Changes) -> float:
         """Return the standard error of a difference of these sets' effects."""
         found = [self.history.effect(x) for x in subsets]
         return math.hypot(*(x.se for x in found if x is not None))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.designs.bisect.ddmin import smallest_set
-from pgdrag.designs.bisect.groups import Subset, units
-from pgdrag.designs.bisect.history import History, SetResult, SetTrial, Steps
+from pgdrag.designs.bisect.groups import units
+from pgdrag.designs.bisect.history import History, Steps
 from pgdrag.designs.bisect.search import FEW_COMMITS, Search
 from pgdrag.designs.bisect.sequential_test import (
     LogValue,
@@ -79,7 +80,7 @@ class Procedure:
         groups: by name of a change, its group.
 
     Attributes:
-        wanted: the trials to run next, all of one length; none: it is over.
+        request: the trials to run next; None: it is over.
         inert: changes that read the same at both ends; left out after the first results.
         found: the set that the search has come to.
         outcome: what is bisected where the target has no throughput; None: its throughput is.
@@ -87,34 +88,34 @@ class Procedure:
 
     def __init__(self, names: Sequence[str], groups: Mapping[str, str], goal: Goal) -> None:
         self.goal = goal
-        self.inert: Subset = frozenset()
+        self.inert: Changes = frozenset()
         self.history = History(len(names), goal.limit)
-        self.found: Subset = self.history.all
+        self.found: Changes = self.history.all
         self.ending = Ending.UNDER_WAY
         self.outcome: Outcome | None = None
         self._names, self._groups = names, groups
         self._steps = self._run()
-        self.wanted: tuple[SetTrial, ...] = next(self._steps, ())
+        self.request = next(self._steps, None)
 
-    def tell(self, results: Sequence[SetResult], inert: Subset = frozenset()) -> None:
-        """Take the results of the trials wanted, all replicates of them."""
-        assert self.wanted, "no trial was asked for"
+    def tell(self, results: Sequence[Observed], inert: Changes = frozenset()) -> None:
+        """Take the results of the trials asked for, all replicates of them."""
+        assert self.request is not None, "no trial was asked for"
         self.inert |= inert
-        self.history.replicates = max(1, len(results) // len(self.wanted))
+        self.history.replicates = max(1, len(results) // len(self.request.sets))
         self.history.add(results)
-        self.wanted = next(self._steps, ())
+        self.request = next(self._steps, None)
 
     def _run(self) -> Steps[None]:
         history = self.history
         if not self._names:
             self.ending = Ending.NO_DIFFERENCE
             return
-        yield (*[SetTrial(history.none)] * REFERENCE_TRIALS, SetTrial(history.all))
+        yield Request((history.none,) * REFERENCE_TRIALS + (history.all,), is_brief=True)
         if not history.readings(history.none):
             self.ending = Ending.NO_REFERENCE
             return
         if not history.readings(history.all):
-            yield tuple([SetTrial(history.all)] * (OUTCOME_TRIALS - 1))
+            yield Request((history.all,) * (OUTCOME_TRIALS - 1), is_brief=True)
         changes = {at: name for at, name in enumerate(self._names) if at not in self.inert}
         self._units = units(changes, self._groups)
         if history.readings(history.all):
@@ -147,13 +148,13 @@ class Procedure:
                 self.found, subset = done.value, None
         yield from self._repeat_outcome()
 
-    def _test_outcome(self, subset: Subset) -> Steps[SetVerdict]:
+    def _test_outcome(self, subset: Changes) -> Steps[SetVerdict]:
         history = self.history
         if history.all - self.inert <= subset:
             return SetVerdict.KEEPS  # it is the target
         history.stage = "parts"
         if not history.of(subset):
-            yield (SetTrial(subset),)
+            yield Request((subset,), is_brief=True)
         return self._outcome_verdict(subset)
 
     def _repeat_outcome(self) -> Steps[None]:
@@ -162,11 +163,11 @@ class Procedure:
         history.stage = "confirm"
         missing = OUTCOME_TRIALS - len(history.of(self.found))
         if missing > 0:
-            yield tuple([SetTrial(self.found)] * min(missing, max(history.left, 1)))
+            yield Request((self.found,) * min(missing, max(history.left, 1)), is_brief=True)
         is_same = self._outcome_verdict(self.found) is SetVerdict.KEEPS
         self.ending = Ending.FOUND if is_same else Ending.OUT_OF_TRIALS
 
-    def _outcome_verdict(self, subset: Subset) -> SetVerdict:
+    def _outcome_verdict(self, subset: Changes) -> SetVerdict:
         """A trial with a number loses the outcome; another outcome than the target's says nothing."""
         results = self.history.of(subset)
         if any(one.reading is not None for one in results):
@@ -183,10 +184,8 @@ class Procedure:
     def _bisect_throughput(self) -> Steps[None]:
         history, goal = self.history, self.goal
         history.has_slow_target = history.commits(history.all) < FEW_COMMITS
-        if history.has_slow_target:
-            yield tuple([SetTrial(history.all, is_brief=False)] * SLOW_TARGET_TRIALS)
-        else:
-            yield tuple([SetTrial(history.all)] * (TARGET_TRIALS - 1))
+        more = SLOW_TARGET_TRIALS if history.has_slow_target else TARGET_TRIALS - 1
+        yield Request((history.all,) * more, is_brief=not history.has_slow_target)
         self._set_threshold()
         if history.threshold.whole <= DIFFERS * history.threshold.whole_se:
             self.ending = Ending.NO_DIFFERENCE
@@ -206,18 +205,17 @@ class Procedure:
         make each of them look larger.
         """
         history, count = self.history, 0
-        for wanted in steps:
-            threshold = history.threshold
+        for request in steps:
+            threshold, asked = history.threshold, len(request.sets)
             is_small = threshold.noise_sd > DRIFT_MATTERS * threshold.whole
-            ends: tuple[SetTrial, ...] = ()
             is_due = count >= TRIALS_BETWEEN_ENDS
-            if wanted[0].is_brief and (is_due or len(wanted) >= SEVERAL):
-                target = [SetTrial(history.all)] if is_due and is_small else []
-                ends = (SetTrial(history.none), *target)
-            if history.left < len(wanted) + len(ends):
+            ends: tuple[Changes, ...] = ()
+            if request.is_brief and (is_due or asked >= SEVERAL):
+                ends = (history.none, *([history.all] if is_due and is_small else []))
+            if history.left < asked + len(ends):
                 ends = ()
-            yield wanted + ends
-            count = 0 if ends else count + len(wanted)
+            yield replace(request, sets=request.sets + ends)
+            count = 0 if ends else count + asked
             if ends:
                 self._set_threshold()
 
@@ -239,7 +237,7 @@ class Procedure:
             if not smaller:
                 continue
             if not history.of(smaller) and history.left > 0:
-                yield (SetTrial(smaller),)
+                yield Request((smaller,), is_brief=True)
             # One short trial of a slow set is a weak reason to leave out what was seen to carry something.
             is_likely = not history.has_slow_target or gain_of(member) < small
             is_tested = bool(history.of(smaller))
@@ -251,7 +249,7 @@ class Procedure:
         while True:
             history.stage = "confirm"
             if missing := self._missing():
-                yield missing
+                yield Request(missing, is_brief=False)
             self._set_threshold()
             share = self.share_held()
             if share is None:
@@ -260,7 +258,7 @@ class Procedure:
             is_backed = search.backs(self.found)
             is_near = abs(share.log - goal.share) < share.se * SURE
             if is_near and history.left >= 2 and not (is_backed and share.log >= goal.share):
-                yield tuple(SetTrial(x, is_brief=False) for x in (self.found, history.all))
+                yield Request((self.found, history.all), is_brief=False)
                 continue
             reach = BACKED * share.se if is_backed else 0.0
             if share.log + reach >= goal.share:
@@ -277,12 +275,13 @@ class Procedure:
                 self.ending = Ending.OUT_OF_TRIALS
                 return
 
-    def _missing(self) -> tuple[SetTrial, ...]:
+    def _missing(self) -> tuple[Changes, ...]:
         """Return the full trials that the confirmation lacks, as far as there are trials left."""
-        history, confirm, wanted = self.history, self.goal.confirm_trials, []
+        history, confirm = self.history, self.goal.confirm_trials
+        wanted: list[Changes] = []
         for subset, count in ((self.found, confirm), (history.none, 1), (history.all, confirm)):
             missing = count - len(history.of(subset, is_brief=False)) // history.replicates
-            wanted += [SetTrial(subset, is_brief=False)] * max(missing, 0)
+            wanted += [subset] * max(missing, 0)
         return tuple(wanted[: max(history.left, 0)])
 
     def share_held(self) -> LogValue | None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdrag.designs.bisect.groups import Node, Subset
-from pgdrag.designs.bisect.history import History, SetTrial, Steps
+from pgdrag.designs._subsets import Changes, Request
+from pgdrag.designs.bisect.groups import Node
+from pgdrag.designs.bisect.history import History, Steps
 from pgdrag.designs.bisect.pieces import Piece, Pieces
 from pgdrag.designs.bisect.sequential_test import SetVerdict
 
@@ -40,7 +41,7 @@ class Search:
     def __init__(self, history: History, units: Sequence[Node], aim: float) -> None:
         self._history = history
         self.pieces = Pieces(history, units, aim)
-        self.candidate: Subset = history.none
+        self.candidate: Changes = history.none
 
     def run(self) -> Steps[None]:
         """Ask for trials until a candidate keeps enough, or the trials are used up."""
@@ -48,7 +49,7 @@ class Search:
         if verdict is not SetVerdict.KEEPS and self._is_far_short():
             yield from self._drop_from_target()
 
-    def backs(self, found: Subset) -> bool:
+    def backs(self, found: Changes) -> bool:
         """Tell whether effects add up, and what a set leaves out was seen to carry little enough."""
         pieces = self.pieces
         if pieces.base:
@@ -205,7 +206,7 @@ class Search:
         best.is_forced = True
         self.candidate |= best.members
 
-    def _test(self, subset: Subset) -> Steps[SetVerdict]:
+    def _test(self, subset: Changes) -> Steps[SetVerdict]:
         """Test one set until the verdict is clear, or it had its trials."""
         history = self._history
         is_brief = not history.has_slow_target
@@ -215,7 +216,7 @@ class Search:
             is_over = verdict is not SetVerdict.UNRESOLVED or count >= TRIALS_A_TEST
             if is_over or history.left <= 0:
                 return verdict
-            yield (SetTrial(subset, is_brief),)
+            yield Request((subset,), is_brief)
 
     # --- downwards, from the target ------------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""What do designs share that try sets of the changes from a reference to a target?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgdrag.designs import Design, DesignParameters
+from pgdrag.findings.readings import Reading, reading
+from pgdrag.model import Block, Outcome, Result, Rung, Treatment
+from pgdrag.model.changes import changes_between, subset_treatment
+
+Changes = frozenset[int]  # places of some of the changes: none is the reference, all are the target
+
+
+@dataclass(frozen=True)
+class Request:
+    """One block of trials: sets of changes applied to the reference; a set may occur repeatedly."""
+
+    sets: tuple[Changes, ...]
+    is_brief: bool
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One finished trial; `reading` is None where it has no number."""
+
+    changes: Changes
+    is_brief: bool
+    reading: Reading | None
+    outcome: Outcome
+
+
+class SubsetDesign(Design):
+    """A design between the first rung and the last; rungs between them are ignored.
+
+    Attributes:
+        reference, target: treatments of those two rungs.
+        changes: what differs between them.
+    """
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        super().__init__(rungs, parameters)
+        self.reference, self.target = rungs[0].treatment, rungs[-1].treatment
+        self.changes = changes_between(self.reference, self.target)
+        self._sets: dict[str, Changes] = {}
+
+    @property
+    @abstractmethod
+    def request(self) -> Request | None:
+        """The next block; None when the search is over."""
+
+    def ask(self) -> Block:
+        """Return the next block as treatments."""
+        request = self.request
+        if request is None:
+            return Block()
+        return Block(tuple(map(self.treatment, request.sets)), is_brief=request.is_brief)
+
+    def treatment(self, changes: Changes) -> Treatment:
+        """Return the reference with some of the changes, named for people."""
+        made = subset_treatment(self.reference, self.target, self.changes, changes)
+        self._sets[made.identity] = changes
+        return made
+
+    def names(self, changes: Changes) -> tuple[str, ...]:
+        """Return the names of the changes in a set, in their order."""
+        return tuple(self.changes[at].name for at in sorted(changes))
+
+    def observed(self, results: Iterable[Result]) -> list[Observed]:
+        """Return results of treatments asked for, by their sets of changes."""
+        return [
+            Observed(changes, one.trial.is_brief, reading(one), one.outcome)
+            for one in results
+            if (changes := self._sets.get(one.trial.treatment.identity)) is not None
+        ]
