@@ -11,53 +11,83 @@ from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, sampled_from
 
 import pgdrag.collectors._proc as proc
-from pgdrag.collectors import Observer, Unseen, Window, observation_names
-from pgdrag.collectors._counters import (
-    Drawn,
-    growth,
-    most_named,
-    of_kind,
-    per_second,
-    per_transaction,
-    pick,
-    share,
-    total_of_kind,
-)
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, observation_names
+from pgdrag.collectors._counters import Drawn, growth
+from pgdrag.collectors._metric import most_named, of_kind, total
 from pgdrag.collectors._proc import ProcessIo, ServerIo, ShareSampler, read_io, read_server_io
 from pgdrag.collectors.cpu import Cpu, server_ticks
+from pgdrag.model import Observation
 
 FIVE_IN_TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
 NOTHING_COMMITTED = Window(elapsed_s=10, committed=0, started_unix_s=100, finished_unix_s=110)
 NAMES = sampled_from(["a", "b", "c"])
 
 
-def test_twenty_in_five_transactions_and_ten_seconds() -> None:
-    each = per_transaction("x_per_transaction", "x", 20, FIVE_IN_TEN_SECONDS)
-    assert (each.value, each.resolution) == (4, 0.2)
-    rate = per_second("x_per_s", "x", 20, 10)
-    assert (rate.value, rate.resolution) == (2, 0.1)
+def seen(
+    metric: Metric, amounts: Amounts | Unseen, window: Window = FIVE_IN_TEN_SECONDS
+) -> Observation:
+    return metric.evaluate(
+        amounts, window, seconds=window.length_s, words={"note": "Yes."}, absent={"z": "it is off"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "resolution"),
+    [
+        (Metric("x_per_transaction", "x", "a"), 4, 0.2),
+        (Metric("x_per_s", "x", "a", "1/s"), 2, 0.1),
+        (Metric("x_s_per_transaction", "x", "a", "s/transaction", size=0.5), 2, 0.1),
+        (Metric("x_bytes", "x", ("a", "b"), "bytes", step=8), 28, 8),
+        (Metric("x_ratio", "x", "b", "ratio", "a"), 0.4, 0.05),
+        (Metric("x_ratio", "x", "a", "ratio", "b"), 1, 0.125),
+        (Metric("x", "x", "a", "count", "b", step="b"), 2.5, 1),
+        (Metric("x", "x", "kind *", "count"), 3, 1),
+        (Metric("x", "x", "nothing *", "count"), 0, 1),
+    ],
+)
+def test_an_amount_is_divided_by_what_the_unit_says(
+    metric: Metric, value: float, resolution: float
+) -> None:
+    found = seen(metric, {"a": 20, "b": 8, "kind c": 1, "kind d": 2})
+    assert (found.value, found.resolution) == (value, resolution)
+
+
+DARK = Unseen("it was dark")
+
+
+@pytest.mark.parametrize(
+    ("metric", "amounts", "reason"),
+    [
+        (Metric("x", "x", "a", "count"), DARK, "it was dark"),
+        (Metric("x", "x", ("b", "a"), "count"), {"a": DARK, "b": 1}, "it was dark"),
+        (Metric("x", "x", "y", "count"), {}, "this server version does not count y"),
+        (Metric("x", "x", "z", "count"), {}, "it is off"),
+        (Metric("x", "x", "a", "ratio", "b", nothing="none"), {"a": 1, "b": 0}, "none"),
+        (Metric("x", "x", "a", "ratio", "b"), {"a": 1, "b": 0}, "the window has no length"),
+    ],
+)
+def test_without_an_amount_there_is_a_reason(
+    metric: Metric, amounts: Amounts | Unseen, reason: str
+) -> None:
+    found = seen(metric, amounts)
+    assert (found.value, found.missing) == (None, reason)
 
 
 def test_nothing_committed_is_a_reason_and_the_rate_is_still_there() -> None:
-    each = per_transaction("x_per_transaction", "x", 20, NOTHING_COMMITTED)
+    each = seen(Metric("x_per_transaction", "x", "a"), {"a": 20}, NOTHING_COMMITTED)
     assert (each.value, each.missing) == (None, "nothing committed in the window")
-    assert per_second("x_per_s", "x", 20, NOTHING_COMMITTED.length_s).value == 2
+    assert seen(Metric("x_per_s", "x", "a", "1/s"), {"a": 20}, NOTHING_COMMITTED).value == 2
 
 
-def test_a_rate_over_no_time_is_a_reason() -> None:
-    assert per_second("x_per_s", "x", 20, 0).missing == "the window has no length"
+def test_a_detail_has_amounts_and_words_and_is_left_out_where_there_is_no_value() -> None:
+    metric = Metric("x", "x", "a b", "count", detail="{a b:,} of them. {note} ")
+    assert seen(metric, {"a b": 2000}).detail == "2,000 of them. Yes."
+    assert seen(metric, {}).detail == ""
 
 
-def test_a_share_of_nothing_is_a_reason() -> None:
-    assert share("x", "x", 1, 4, nothing="none", detail="").value == 0.25
-    assert share("x", "x", 0, 0, nothing="none", detail="").missing == "none"
-
-
-def test_a_reason_is_carried_through() -> None:
-    unseen = Unseen("it was dark")
-    assert pick(growth(unseen, {"a": 1}), "a") is unseen
-    assert pick(growth({"a": 1}, unseen), "a") is unseen
-    assert per_second("x_per_s", "x", unseen, 10).missing == "it was dark"
+def test_growth_has_the_reason_of_either_reading() -> None:
+    assert growth(DARK, {"a": 1}) is DARK
+    assert growth({"a": 1}, DARK) is DARK
 
 
 @given(dictionaries(NAMES, integers(0, 9)), dictionaries(NAMES, integers(0, 9)))
@@ -70,14 +100,7 @@ def test_what_grew_is_what_was_added(before: dict[str, int], added: dict[str, in
 def test_a_kind_has_what_its_word_begins_and_nothing_else() -> None:
     counters = {"reads io worker": 3, "reads b": 4, "reads_ahead b": 50, "writes b": 60}
     assert of_kind(counters, "reads") == {"io worker": 3, "b": 4}
-    assert total_of_kind(counters, "reads") == 7
-    assert total_of_kind(counters, "fsyncs") == 0
-
-
-def test_a_kind_of_what_was_not_seen_is_empty_and_its_total_the_reason() -> None:
-    unseen = Unseen("it was dark")
-    assert of_kind(unseen, "reads") == {}
-    assert total_of_kind(unseen, "reads") is unseen
+    assert total(counters, ["reads *", "writes b"]) == 67
 
 
 def test_the_three_largest_are_named_and_those_of_zero_never() -> None:

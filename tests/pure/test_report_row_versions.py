@@ -164,7 +164,9 @@ def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
 
 
 def test_the_pictures_of_many_rungs_share_their_room() -> None:
-    findings = with_rung(Recordings(strips("public.counters", columns=200, moments=6)))
+    findings = with_rung(
+        Recordings((*SEEN.series, *strips("public.counters", columns=200, moments=6)))
+    )
     rungs: tuple[TreatmentFinding, ...] = findings.rungs * 30
     found = [
         figure.svg

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
+from pgdrag.collectors._metric import NO_READING, Amounts, Metric, Unseen, Window, detailed
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.model import Observation
@@ -33,47 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK_S",
+    "Amounts",
     "Collector",
+    "Metric",
     "Observer",
     "Turns",
     "Unseen",
     "Window",
     "all_collectors",
     "all_observations",
+    "detailed",
     "observation_names",
     "sampling",
 ]
-
-
-@dataclass(frozen=True)
-class Window:
-    """The measured window, as collectors need it.
-
-    Attributes:
-        elapsed_s: its length in seconds, as the driver measured it.
-        committed: transactions that the driver saw committed; 0 is possible.
-        started_unix_s: wall-clock start, to select log lines.
-        finished_unix_s: wall-clock end; clients may have connected and ended between the two.
-    """
-
-    elapsed_s: float
-    committed: int
-    started_unix_s: float
-    finished_unix_s: float
-
-    @property
-    def length_s(self) -> float:
-        """Seconds from the wall-clock start to the wall-clock end: the time that log lines cover."""
-        return self.finished_unix_s - self.started_unix_s
-
-
-class Unseen(Exception):
-    """Something cannot be observed here; its text is the reason, as `Observation.missing` has it."""
-
-    @property
-    def reason(self) -> str:
-        """Why not: a clause without a full stop."""
-        return str(self)
 
 
 class Observer:
@@ -149,22 +121,36 @@ class Observer:
         Raises:
             Unseen: the server refused, did not answer within `QUERY_TIMEOUT_S`, or is gone.
         """
+        self._prepare()
+        return self._run(sql, *parameters, is_binary=is_binary)[1]
+
+    def table(self, sql: LiteralString) -> list[dict[str, Any]]:
+        """Return the rows of a read-only query, each by the names of its columns.
+
+        Raises:
+            Unseen: see `query`.
+        """
+        self._prepare()
+        names, rows = self._run(sql)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _prepare(self) -> None:
         if not self._is_prepared:
             # By itself and first: the treatment's own may be too short for the rest.
             self._run(_TIMEOUT)
             self._run(_SESSION)
             self._is_prepared = True
-        return self._run(sql, *parameters, is_binary=is_binary)
 
     def _run(
         self, sql: LiteralString, *parameters: object, is_binary: bool = False
-    ) -> list[tuple[Any, ...]]:
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         import psycopg
 
         try:
             with hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
                 found = self.connection.execute(sql, parameters or None, binary=is_binary)
-                return found.fetchall() if found.description else []
+                names = [column.name for column in found.description or ()]
+                return names, found.fetchall() if found.description else []
         except psycopg.errors.QueryCanceled as error:
             raise Unseen(_NO_ANSWER) from error
         except psycopg.Error as error:
@@ -228,10 +214,12 @@ class Collector(ABC):
 
     Life cycle: `before(observer)` just before the window, `sample(observer)` about once a second
     within it, `after(observer)` just after it, `afterwards(observer)` when all have taken that
-    reading, then `observations(window)` and `recordings(window)`, which do no I/O. What cannot be seen here (version, rights, host) is
-    an `Observation` whose `missing` says why: never an exception, never a silent absence. Names and
-    units do not depend on what was seen: `observations` without any reading lists them all, which
-    is how an experiment file's `expects` is checked.
+    reading, then `observations(window)` and `recordings(window)`, which do no I/O. What cannot be seen
+    here (version, rights, host) is an `Observation` whose `missing` says why: never an exception, never a
+    silent absence. Names and units do not depend on what was seen: `observations` without any reading
+    lists them all, which is how an experiment file's `expects` is checked.
+
+    A collector declares its numbers as `metrics`, and returns what they are made of from `amounts`.
     """
 
     name: ClassVar[str]
@@ -240,6 +228,11 @@ class Collector(ABC):
     needs: ClassVar[str] = ""
     # Looks only where the level of its name of the factor `instrument` is on; begins before all others.
     is_optional: ClassVar[bool] = False
+    # What it sees is of all that runs on the server's machine.
+    is_of_machine: ClassVar[bool] = False
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    # Why an amount is not there, by its name, where it is not the server's version.
+    absent: Mapping[str, str] = {}
 
     @abstractmethod
     def before(self, observer: Observer) -> None:
@@ -261,12 +254,36 @@ class Collector(ABC):
     def afterwards(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
         """Look at what cannot be looked at without work that others' readings would count."""
 
-    @abstractmethod
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return what the metrics are made of, by name, or why nothing is known."""
+        return NO_READING
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return what the details of metrics say beside amounts, by the names in braces."""
+        return {}
+
+    def seconds(self, window: Window) -> float:
+        """Return the seconds over which amounts were counted."""
+        return window.length_s
+
     def observations(self, window: Window) -> Sequence[Observation]:
-        """Say what moved between the two readings."""
+        """Return an observation for each metric."""
+        amounts = self.amounts(window)
+        words = {} if isinstance(amounts, Unseen) else self.words(amounts, window)
+        return tuple(
+            metric.evaluate(
+                amounts,
+                window,
+                seconds=self.seconds(window),
+                words=words,
+                absent=self.absent,
+                is_of_machine=self.is_of_machine,
+            )
+            for metric in self.metrics
+        )
 
     def recordings(self, window: Window) -> Recordings:
-        """Return what there is beside numbers; most have nothing."""
+        """Return what there is beside numbers, of any kinds; most collectors have nothing."""
         return Recordings()
 
 

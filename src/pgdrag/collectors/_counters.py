@@ -7,28 +7,26 @@ they end. The second reading therefore waits until the window's sessions have en
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, LiteralString, TypeVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window
+from pgdrag.collectors._metric import NO_READING, of_kind
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, TIDIER_NAME, WATCHER_NAME
-from pgdrag.model import Observation, Unit
 from pgdrag.model.recordings import Recordings, Series
 
 T = TypeVar("T")
 Counters = Mapping[str, int]
 
-_NAMED = 3  # of the largest counts
 _FLUSH_TIMEOUT_S = 1.5
 _POLL_S = 0.025
 # Before, a process of its own wrote the statistics into a file, and not again for half a second.
 SHARED_STATISTICS_SINCE = 150000
+ANY_VERSION = 10**7
 _FILE_TIMEOUT_S = 3.0
-_NO_READING = "no reading was taken"
 
 
 def attempt(read: Callable[[], T]) -> T | Unseen:
@@ -73,27 +71,51 @@ class CounterCollector(Collector):
         observed_s: time between the readings. It is a little longer than the window, since clients
             connect and end in it, and what they do then is counted, too.
         unfinished_sessions: how many were still there at the second reading.
+        titles: for people, by the keys of kinds of counters.
     """
 
     drawn: ClassVar[tuple[Drawn, ...]] = ()
-    is_of_machine: ClassVar[bool] = False
+    # The query that reads the counters, by the server version from which on it holds. Each column is a
+    # counter of its name. A column "key" makes each row a kind of its own, "COLUMN KEY", which a column
+    # "title" names for people. A null is a counter that this server does not keep.
+    queries: ClassVar[Mapping[int, LiteralString]] = {}
+    # Why no query is for this server.
+    too_old: ClassVar[str] = ""
+    # Server versions before this one count nothing while track_counts is off.
+    track_counts_before: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self._samples: list[tuple[float, Counters]] = []
-        self._sessions: frozenset[int] | Unseen = Unseen(_NO_READING)
-        self._before: Counters | Unseen = Unseen(_NO_READING)
-        self._after: Counters | Unseen = Unseen(_NO_READING)
+        self._sessions: frozenset[int] | Unseen = NO_READING
+        self._before: Counters | Unseen = NO_READING
+        self._after: Counters | Unseen = NO_READING
         self._read_at_s = 0.0
         self.observed_s = 0.0
         self.unfinished_sessions = 0
+        self.server_version_num = 0
+        self.titles: dict[str, str] = {}
 
-    @abstractmethod
     def read(self, observer: Observer) -> Counters:
-        """Read every counter, whole numbers that only grow.
+        """Read every counter, whole numbers that only grow; by default those of `queries`.
 
         Raises:
             Unseen: they cannot be read here.
         """
+        version = self.server_version_num = observer.server_version_num
+        since = max((x for x in self.queries if x <= version), default=None)
+        if since is None:
+            raise Unseen(self.too_old)
+        if version < self.track_counts_before:
+            require_track_counts(observer)
+        counters: dict[str, int] = {}
+        for row in observer.table(self.queries[since]):
+            key, title = row.pop("key", None), row.pop("title", None)
+            if title is not None:
+                self.titles[key] = title
+            for column, count in row.items():
+                if count is not None:
+                    counters[column if key is None else f"{column} {key}"] = count
+        return counters
 
     def read_drawn(self, observer: Observer) -> Counters:
         """Read what is drawn; a subclass for which the rest is dear reads that alone.
@@ -147,6 +169,22 @@ class CounterCollector(Collector):
         """By how much each counter grew between the readings; one that is new counts from 0."""
         return growth(self._before, self._after)
 
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return by how much each counter grew."""
+        return self.moved()
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return the sentence about sessions that had not ended."""
+        return {"doubt": self.doubt}
+
+    def seconds(self, window: Window) -> float:
+        """Return the time between the readings."""
+        return self.observed_s
+
+    def titled(self, amounts: Amounts, kind: str) -> dict[str, float]:
+        """Return the amounts of one kind by their titles."""
+        return {self.titles.get(x, x): amount for x, amount in of_kind(amounts, kind).items()}
+
     @property
     def doubt(self) -> str:
         """A sentence to add to a detail when some sessions were still there; else ""."""
@@ -196,88 +234,6 @@ def _growth_of(names: tuple[str, ...], then: Counters, now: Counters) -> int | N
         return None
     moved = [now[name] - then[name] for name in names]
     return None if min(moved) < 0 else sum(moved)
-
-
-def per_transaction(
-    name: str,
-    label: str,
-    count: float | Unseen,
-    window: Window,
-    *,
-    unit: Literal["1/transaction", "bytes/transaction", "s/transaction"] = "1/transaction",
-    step: float = 1,
-    detail: str = "",
-) -> Observation:
-    """A count over the window as a share of each committed transaction; it comes in multiples of `step`."""
-    if isinstance(count, Unseen):
-        return missing(name, label, unit, count)
-    if window.committed == 0:
-        return missing(name, label, unit, Unseen("nothing committed in the window"))
-    resolution = step / window.committed
-    return Observation(name, label, count / window.committed, unit, resolution, detail=detail)
-
-
-def per_second(
-    name: str, label: str, count: float | Unseen, seconds: float, *, detail: str = ""
-) -> Observation:
-    """A count as a rate, over the seconds in which it was counted."""
-    if isinstance(count, Unseen):
-        return missing(name, label, "1/s", count)
-    if seconds <= 0:
-        return missing(name, label, "1/s", Unseen("the window has no length"))
-    return Observation(name, label, count / seconds, "1/s", 1 / seconds, detail=detail)
-
-
-def share(
-    name: str, label: str, part: int | Unseen, whole: int | Unseen, *, nothing: str, detail: str
-) -> Observation:
-    """A part of a whole, 0…1; `nothing` is the reason when the whole is 0."""
-    if isinstance(part, Unseen):
-        return missing(name, label, "ratio", part)
-    if isinstance(whole, Unseen):
-        return missing(name, label, "ratio", whole)
-    if whole == 0:
-        return missing(name, label, "ratio", Unseen(nothing))
-    return Observation(name, label, part / whole, "ratio", 1 / whole, detail=detail)
-
-
-def missing(name: str, label: str, unit: Unit, unseen: Unseen) -> Observation:
-    """An observation that could not be made; its resolution means nothing."""
-    return Observation(name, label, None, unit, 1.0, missing=unseen.reason)
-
-
-def pick(counters: Counters | Unseen, *names: str) -> int | Unseen:
-    """The sum of the named counters, or why it cannot be known."""
-    if isinstance(counters, Unseen):
-        return counters
-    absent = [name for name in names if name not in counters]
-    if absent:
-        return Unseen(f"this server version does not count {', '.join(absent)}")
-    return sum(counters[name] for name in names)
-
-
-def of_kind(counters: Counters | Unseen, kind: str) -> Counters:
-    """Of counters named "KIND X" those of one kind, by X; empty where none can be known."""
-    if isinstance(counters, Unseen):
-        return {}
-    prefix = f"{kind} "
-    return {
-        name.removeprefix(prefix): count
-        for name, count in counters.items()
-        if name.startswith(prefix)
-    }
-
-
-def total_of_kind(counters: Counters | Unseen, kind: str) -> int | Unseen:
-    """Of counters named "KIND X" the sum of one kind, 0 where there is none, or why it cannot be known."""
-    return counters if isinstance(counters, Unseen) else sum(of_kind(counters, kind).values())
-
-
-def most_named(heading: str, counts: Counters) -> str:
-    """A sentence that names the largest counts: "Heading: one 1,234, another 5."; "" where all are 0."""
-    ranked = sorted(counts.items(), key=lambda each: -each[1])[:_NAMED]
-    named = [f"{name} {count:,}" for name, count in ranked if count]
-    return f"{heading}: {', '.join(named)}." if named else ""
 
 
 def _other_sessions(observer: Observer) -> frozenset[int]:

@@ -23,6 +23,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors._counters import CounterCollector, attempt
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import LogFormat, LogMessage, Wanted, format_of, unix_s
 
@@ -251,8 +252,8 @@ class LogCollector(CounterCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._reader: LogReader | Unseen = Unseen("no reading was taken")
-        self.reading: LogReading | Unseen = Unseen("no reading was taken")
+        self._reader: LogReader | Unseen = NO_READING
+        self.reading: LogReading | Unseen = NO_READING
 
     @abstractmethod
     def take(self, line: LogLine) -> None:
@@ -264,6 +265,10 @@ class LogCollector(CounterCollector):
         if isinstance(self._reader, LogReader):
             self._reader.add(self)
         super().before(observer)
+
+    def seconds(self, window: Window) -> float:
+        """Return the seconds that the log covers, or the time between the counters' readings."""
+        return self.observed_s if isinstance(self.reading, Unseen) else window.length_s
 
     def afterwards(self, observer: Observer) -> None:
         """Read the log since the mark: in a flood that takes a second, which no other reading must see."""

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    Counters,
-    missing,
-    per_second,
-    pick,
-    require_track_counts,
-    share,
-)
+from pgdrag.collectors import Amounts, Metric, Unseen, Window
+from pgdrag.collectors._counters import ANY_VERSION
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
 from pgdrag.english import counted
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes
 
 _COUNTS = """
-SELECT coalesce(sum(autovacuum_count), 0)::bigint, coalesce(sum(autoanalyze_count), 0)::bigint
+SELECT coalesce(sum(autovacuum_count), 0)::bigint AS vacuums,
+       coalesce(sum(autoanalyze_count), 0)::bigint AS analyzes
   FROM pg_stat_all_tables
 """
 _VACUUM = re.compile(
@@ -57,6 +50,7 @@ _ELAPSED = re.compile(r"elapsed: (?P<seconds>[\d.]+) s\b")
 _NAMED_TABLES = 3
 # Of the dead that a vacuum finds, those of transactions that rolled back may go under any horizon.
 _HARDLY_ANY = 0.05
+_NO_VACUUM = "no automatic vacuum ended in the window"
 
 
 @dataclass(frozen=True)
@@ -188,6 +182,32 @@ class Autovacuum(LogCollector):
     name: ClassVar[str] = "autovacuum"
     summary: ClassVar[str] = "automatic vacuums and analyzes, and what they removed"
     wanted: ClassVar[Wanted] = Wanted(beginnings=("automatic ",))
+    queries: ClassVar[Mapping[int, LiteralString]] = {0: _COUNTS}
+    track_counts_before: ClassVar[int] = ANY_VERSION
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("vacuums_per_s", "automatic vacuums per second", "vacuums", "1/s", detail="{vacuums words}"),
+        Metric("analyzes_per_s", "automatic analyzes per second", "analyzes", "1/s", detail="{analyzes words}"),
+        Metric("vacuum_pages_scanned_per_s", "pages scanned by automatic vacuums per second", "pages scanned", "1/s"),
+        Metric(
+            "tuples_removed_per_vacuum", "dead tuples removed per automatic vacuum", "removed", "count", "ended", nothing=_NO_VACUUM,
+            detail="{removed:,} in {ended} vacuums; at most {most removed:,} in one.",
+        ),
+        Metric(
+            "dead_tuples_kept_per_vacuum", "dead tuples not yet removable per automatic vacuum", "kept", "count", "ended", nothing=_NO_VACUUM,
+            detail="{kept:,} in {ended} vacuums; at most {most kept:,} in one.",
+        ),
+        Metric(
+            "futile_vacuum_share", "share of automatic vacuums that removed nothing, or hardly any", "futile", "ratio", "ended", nothing=_NO_VACUUM,
+        ),
+        Metric(
+            "futile_vacuums", "automatic vacuums that had to leave nearly all dead tuples they found", "held back", "count",
+            detail="{held back words}",
+        ),
+        Metric("futile_vacuum_s", "time that these vacuums took", "held back s", "s", step=0.01),
+        Metric("futile_vacuum_pages", "pages that these vacuums scanned", "held back pages", "count"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,77 +221,67 @@ class Autovacuum(LogCollector):
         elif analyze := parse_analyze(line.message):
             self._analyzes.append((line.unix_s, analyze))
 
-    def read(self, observer: Observer) -> Counters:
-        """Automatic vacuums and analyzes in the workload's database so far."""
-        require_track_counts(observer)
-        [(vacuums, analyzes)] = observer.query(_COUNTS)
-        return {"vacuums": vacuums, "analyzes": analyzes}
-
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Rates of both, what vacuums scanned, removed and kept, and how many were futile."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return what the log says; without a log, counts of vacuums and analyzes."""
         if isinstance(self.reading, Unseen):
-            return self._from_counters(self.reading)
+            unseen: dict[str, float | Unseen] = dict.fromkeys(_LOGGED, self.reading)
+            moved = self.moved()
+            counts = (
+                dict.fromkeys(("vacuums", "analyzes"), moved)
+                if isinstance(moved, Unseen)
+                else moved
+            )
+            return {**unseen, **counts}
+        vacuums, analyzed = self._vacuums_within(window), self._analyzed_within(window)
+        held_back = [vacuum for vacuum in vacuums if vacuum.is_held_back]
+        return {
+            "vacuums": len(vacuums),
+            "analyzes": len(analyzed),
+            "pages scanned": sum(vacuum.pages_scanned for vacuum in vacuums),
+            "ended": len(vacuums),
+            "removed": sum(vacuum.removed for vacuum in vacuums),
+            "most removed": max((vacuum.removed for vacuum in vacuums), default=0),
+            "kept": sum(vacuum.kept for vacuum in vacuums),
+            "most kept": max((vacuum.kept for vacuum in vacuums), default=0),
+            "futile": sum(vacuum.is_futile for vacuum in vacuums),
+            "held back": len(held_back),
+            "held back s": sum(vacuum.work.elapsed_s for vacuum in held_back),
+            "held back pages": sum(vacuum.pages_scanned for vacuum in held_back),
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return which tables were vacuumed and analyzed most often, or where the counts come from."""
+        if isinstance(self.reading, Unseen):
+            source = (
+                f"By pg_stat_all_tables of the workload's database, since {self.reading.reason}."
+            )
+            return dict.fromkeys(("vacuums words", "analyzes words"), source)
+        vacuums, analyzed = self._vacuums_within(window), self._analyzed_within(window)
         doubt = self.reading.doubt
-        vacuums = [vacuum for moment, vacuum in self._vacuums if is_within(moment, window)]
-        analyzed = [done.table for moment, done in self._analyzes if is_within(moment, window)]
-        scanned = sum(vacuum.pages_scanned for vacuum in vacuums)
-        return (
-            per_second(
-                *_VACUUMS, len(vacuums), window.length_s, detail=_detail(vacuums, window) + doubt
-            ),
-            per_second(
-                *_ANALYZES,
-                len(analyzed),
-                window.length_s,
-                detail=f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{doubt}",
-            ),
-            per_second(*_SCANNED, scanned, window.length_s),
-            _per_vacuum(*_REMOVED, [vacuum.removed for vacuum in vacuums]),
-            _per_vacuum(*_KEPT, [vacuum.kept for vacuum in vacuums]),
-            share(
-                *_FUTILE,
-                sum(vacuum.is_futile for vacuum in vacuums),
-                len(vacuums),
-                nothing=_NO_VACUUM,
-                detail="",
-            ),
-            *_held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
-        )
+        analyzes = f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{doubt}"
+        return {
+            "vacuums words": _detail(vacuums, window) + doubt,
+            "analyzes words": analyzes,
+            "held back words": _held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
+        }
+
+    def _vacuums_within(self, window: Window) -> list[Vacuum]:
+        return [vacuum for moment, vacuum in self._vacuums if is_within(moment, window)]
+
+    def _analyzed_within(self, window: Window) -> list[str]:
+        return [done.table for moment, done in self._analyzes if is_within(moment, window)]
 
     def recordings(self, window: Window) -> Recordings:
         """Return each vacuum and each analyze that ran within the window."""
         vacuums = _events("vacuum", self._vacuums, window)
         return Recordings((*vacuums, *_events("analyze", self._analyzes, window)))
 
-    def _from_counters(self, unseen: Unseen) -> Sequence[Observation]:
-        moved = self.moved()
-        source = f"By pg_stat_all_tables of the workload's database, since {unseen.reason}."
-        return (
-            per_second(*_VACUUMS, pick(moved, "vacuums"), self.observed_s, detail=source),
-            per_second(*_ANALYZES, pick(moved, "analyzes"), self.observed_s, detail=source),
-            missing(*_SCANNED, "1/s", unseen),
-            missing(*_REMOVED, "count", unseen),
-            missing(*_KEPT, "count", unseen),
-            missing(*_FUTILE, "ratio", unseen),
-            missing(*_HELD_BACK, "count", unseen),
-            missing(*_HELD_BACK_S, "s", unseen),
-            missing(*_HELD_BACK_PAGES, "count", unseen),
-        )
 
-
-_VACUUMS = ("vacuums_per_s", "automatic vacuums per second")
-_ANALYZES = ("analyzes_per_s", "automatic analyzes per second")
-_SCANNED = ("vacuum_pages_scanned_per_s", "pages scanned by automatic vacuums per second")
-_REMOVED = ("tuples_removed_per_vacuum", "dead tuples removed per automatic vacuum")
-_KEPT = ("dead_tuples_kept_per_vacuum", "dead tuples not yet removable per automatic vacuum")
-_FUTILE = ("futile_vacuum_share", "share of automatic vacuums that removed nothing, or hardly any")
-_HELD_BACK = (
-    "futile_vacuums",
-    "automatic vacuums that had to leave nearly all dead tuples they found",
+# What only the log says.
+_LOGGED = (
+    *("pages scanned", "removed", "kept", "futile", "ended"),
+    *("held back", "held back s", "held back pages"),
 )
-_HELD_BACK_S = ("futile_vacuum_s", "time that these vacuums took")
-_HELD_BACK_PAGES = ("futile_vacuum_pages", "pages that these vacuums scanned")
-_NO_VACUUM = "no automatic vacuum ended in the window"
 
 
 def _events(
@@ -298,29 +308,15 @@ def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
     )
 
 
-def _held_back(vacuums: Sequence[Vacuum]) -> tuple[Observation, ...]:
-    """Return how many vacuums were futile because of a horizon, and what they cost."""
-    detail = ""
-    if vacuums:
-        ages = [vacuum.cutoff_age for vacuum in vacuums if vacuum.cutoff_age is not None]
-        cutoff = f"; the oldest cutoff was {counted(max(ages), 'transaction')} old" if ages else ""
-        most = max(vacuum.kept for vacuum in vacuums)
-        tables = _most_often(vacuum.table for vacuum in vacuums)
-        detail = f"At most {most:,} dead tuples were left by one{cutoff}{tables}."
-    return (
-        Observation(*_HELD_BACK, len(vacuums), "count", 1, detail=detail),
-        Observation(*_HELD_BACK_S, sum(x.work.elapsed_s for x in vacuums), "s", 0.01),
-        Observation(*_HELD_BACK_PAGES, sum(x.pages_scanned for x in vacuums), "count", 1),
-    )
-
-
-def _per_vacuum(name: str, label: str, tuples: Sequence[int]) -> Observation:
-    if not tuples:
-        return missing(name, label, "count", Unseen(_NO_VACUUM))
-    detail = f"{sum(tuples):,} in {len(tuples)} vacuums; at most {max(tuples):,} in one."
-    return Observation(
-        name, label, sum(tuples) / len(tuples), "count", 1 / len(tuples), detail=detail
-    )
+def _held_back(vacuums: Sequence[Vacuum]) -> str:
+    """Say how much the vacuums that were futile because of a horizon left."""
+    if not vacuums:
+        return ""
+    ages = [vacuum.cutoff_age for vacuum in vacuums if vacuum.cutoff_age is not None]
+    cutoff = f"; the oldest cutoff was {counted(max(ages), 'transaction')} old" if ages else ""
+    most = max(vacuum.kept for vacuum in vacuums)
+    tables = _most_often(vacuum.table for vacuum in vacuums)
+    return f"At most {most:,} dead tuples were left by one{cutoff}{tables}."
 
 
 def _most_often(tables: Iterable[str]) -> str:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    Drawn,
-    per_second,
-    per_transaction,
-    pick,
-    require_track_counts,
-    share,
-)
-from pgdrag.model import Observation
+from pgdrag.collectors import Amounts, Metric, Window, detailed
+from pgdrag.collectors._counters import CounterCollector, Drawn
 
 # Sessions and their parallel workers; autovacuum, checkpointer and the rest would blur the picture.
 _SESSIONS_SINCE_18 = """
-SELECT coalesce(sum(hits), 0)::bigint,
-       (coalesce(sum(read_bytes), 0) / current_setting('block_size')::int)::bigint
+SELECT coalesce(sum(hits), 0)::bigint AS hits,
+       (coalesce(sum(read_bytes), 0) / current_setting('block_size')::int)::bigint AS reads
   FROM pg_stat_io
  WHERE backend_type IN ('client backend', 'background worker') AND object = 'relation'
 """
 # 16 and 17 count a block as a read; 18 counts a read of many blocks as one, but has the bytes.
 _SESSIONS_SINCE_16 = """
-SELECT coalesce(sum(hits), 0)::bigint, coalesce(sum(reads), 0)::bigint
+SELECT coalesce(sum(hits), 0)::bigint AS hits, coalesce(sum(reads), 0)::bigint AS reads
   FROM pg_stat_io
  WHERE backend_type IN ('client backend', 'background worker') AND object = 'relation'
 """
-_DATABASE = "SELECT blks_hit, blks_read FROM pg_stat_database WHERE datname = current_database()"
+_DATABASE = """
+SELECT blks_hit AS hits, blks_read AS reads
+  FROM pg_stat_database
+ WHERE datname = current_database()
+"""
+_NEEDED = ("hits", "reads")
 
 
 class Buffers(CounterCollector):
@@ -39,63 +34,31 @@ class Buffers(CounterCollector):
 
     name: ClassVar[str] = "buffers"
     summary: ClassVar[str] = "how many of the blocks needed were found in shared_buffers"
+    queries: ClassVar[Mapping[int, LiteralString]] = {
+        0: _DATABASE,
+        160000: _SESSIONS_SINCE_16,
+        180000: _SESSIONS_SINCE_18,
+    }
+    # Of the two views only pg_stat_database depends on it.
+    track_counts_before: ClassVar[int] = 160000
     drawn: ClassVar[tuple[Drawn, ...]] = (
         Drawn("blocks_read_per_s", "blocks read into shared_buffers", "1/s", ("reads",)),
     )
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = detailed(
+        "{hits:,} blocks were found and {reads:,} read {source}.{doubt}",
+        Metric("buffer_hit_ratio", "blocks found in shared_buffers", "hits", "ratio", _NEEDED, nothing="no block was needed in the window"),
+        Metric("blocks_needed_per_transaction", "blocks needed, in shared_buffers or not, per transaction", _NEEDED),
+        Metric("blocks_read_per_transaction", "blocks read into shared_buffers per transaction", "reads"),
+        Metric("blocks_read_per_s", "blocks read into shared_buffers per second", "reads", "1/s"),
+    )
+    # fmt: on
 
-    _source = ""
-
-    def read(self, observer: Observer) -> Counters:
-        """Blocks found in and read into shared_buffers."""
-        if observer.server_version_num >= 160000:
-            self._source = "by sessions and their parallel workers (pg_stat_io)"
-            since_18 = observer.server_version_num >= 180000
-            [(hits, reads)] = observer.query(_SESSIONS_SINCE_18 if since_18 else _SESSIONS_SINCE_16)
-        else:
-            self._source = "in the workload's database, autovacuum's included (pg_stat_database)"
-            # Of the two views only this one depends on it.
-            require_track_counts(observer)
-            [(hits, reads)] = observer.query(_DATABASE)
-        return {"hits": hits, "reads": reads}
-
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """The hit ratio, and misses per transaction and second."""
-        moved = self.moved()
-        reads = pick(moved, "reads")
-        detail = ""
-        if not isinstance(moved, Unseen):
-            detail = (
-                f"{moved['hits']:,} blocks were found and {moved['reads']:,} read"
-                f" {self._source}.{self.doubt}"
-            )
-        return (
-            share(
-                "buffer_hit_ratio",
-                "blocks found in shared_buffers",
-                pick(moved, "hits"),
-                pick(moved, "hits", "reads"),
-                nothing="no block was needed in the window",
-                detail=detail,
-            ),
-            per_transaction(
-                "blocks_needed_per_transaction",
-                "blocks needed, in shared_buffers or not, per transaction",
-                pick(moved, "hits", "reads"),
-                window,
-                detail=detail,
-            ),
-            per_transaction(
-                "blocks_read_per_transaction",
-                "blocks read into shared_buffers per transaction",
-                reads,
-                window,
-                detail=detail,
-            ),
-            per_second(
-                "blocks_read_per_s",
-                "blocks read into shared_buffers per second",
-                reads,
-                self.observed_s,
-                detail=detail,
-            ),
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return whose blocks they are."""
+        source = (
+            "by sessions and their parallel workers (pg_stat_io)"
+            if self.server_version_num >= 160000
+            else "in the workload's database, autovacuum's included (pg_stat_database)"
         )
+        return {**super().words(amounts, window), "source": source}

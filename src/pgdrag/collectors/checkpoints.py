@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import Counters, missing, per_second, per_transaction, pick
+from pgdrag.collectors import Amounts, Metric, Unseen, Window
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 
-_SINCE_18 = "SELECT num_done, buffers_written FROM pg_stat_checkpointer"
+_SINCE_18: LiteralString = (
+    "SELECT num_done AS checkpoints, buffers_written AS buffers FROM pg_stat_checkpointer"
+)
 # Before 18 these count also the timed ones that were skipped because nothing had changed.
-_SINCE_17 = "SELECT num_timed + num_requested, buffers_written FROM pg_stat_checkpointer"
-_BEFORE_17 = "SELECT checkpoints_timed + checkpoints_req, buffers_checkpoint FROM pg_stat_bgwriter"
+_SINCE_17: LiteralString = (
+    "SELECT num_timed + num_requested AS checkpoints, buffers_written AS buffers"
+    " FROM pg_stat_checkpointer"
+)
+_BEFORE_17: LiteralString = (
+    "SELECT checkpoints_timed + checkpoints_req AS checkpoints, buffers_checkpoint AS buffers"
+    " FROM pg_stat_bgwriter"
+)
 
 _STARTING = re.compile(r"^(?:checkpoint|restartpoint) starting:(?P<flags>.*)")
 _COMPLETE = re.compile(r"^(?:checkpoint|restartpoint) complete: wrote (?P<buffers>\d+) buffers")
@@ -63,6 +69,24 @@ class Checkpoints(LogCollector):
     name: ClassVar[str] = "checkpoints"
     summary: ClassVar[str] = "how often checkpoints began and how much they wrote"
     wanted: ClassVar[Wanted] = Wanted(beginnings=("checkpoint ", "restartpoint "))
+    queries: ClassVar[Mapping[int, LiteralString]] = {
+        0: _BEFORE_17,
+        170000: _SINCE_17,
+        180000: _SINCE_18,
+    }
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("checkpoints_per_s", "checkpoints begun per second", "begun", "1/s", detail="{begun words}"),
+        # Times in the log have milliseconds.
+        Metric(
+            "seconds_between_checkpoints", "time between checkpoints", "distance_s", "s", "gaps", step=0.001,
+            detail="From the first to the last of {begun} that began.",
+        ),
+        Metric("checkpoint_time_share", "share of the window with a checkpoint running", "running_s", "ratio", "window_s", step=0.001),
+        # The counter has what a checkpoint wrote so far; the log says it only at its end.
+        Metric("checkpoint_buffers_per_transaction", "buffers written by checkpoints per transaction", "buffers"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,31 +110,49 @@ class Checkpoints(LogCollector):
         elif not self._runs:
             self._runs.append(Run(None, line.unix_s, buffers=buffers))
 
-    def read(self, observer: Observer) -> Counters:
-        """Checkpoints and the buffers that they wrote so far."""
-        version = observer.server_version_num
-        sql = _BEFORE_17 if version < 170000 else _SINCE_17 if version < 180000 else _SINCE_18
-        [(checkpoints, buffers)] = observer.query(sql)
-        return {"checkpoints": checkpoints, "buffers": buffers}
-
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Their rate and distance, the share of time they ran, and the buffers they wrote."""
-        # The counter has what a checkpoint wrote so far; the log says it only at its end.
-        buffers = per_transaction(
-            "checkpoint_buffers_per_transaction",
-            "buffers written by checkpoints per transaction",
-            pick(self.moved(), "buffers"),
-            window,
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return what the log says; without a log, counts of checkpoints and buffers."""
+        moved = self.moved()
+        counters: dict[str, float | Unseen] = (
+            dict.fromkeys(("checkpoints", "buffers"), moved)
+            if isinstance(moved, Unseen)
+            else {**moved}
         )
         if isinstance(self.reading, Unseen):
-            return (*self._without_log(self.reading), buffers)
-        starts = [start for start in self._starts if is_within(start[0], window)]
-        detail = f"{_causes(starts)}.{self._counted()}{self.reading.doubt}"
-        return (
-            per_second(*_RATE, len(starts), window.length_s, detail=detail),
-            _distance(starts, window),
-            self._time_share(window),
-            buffers,
+            unseen = dict.fromkeys(("distance_s", "running_s"), self.reading)
+            return {**counters, **unseen, "begun": counters["checkpoints"]}
+        begun = self._begun_within(window)
+        times = [moment for moment, _ in begun if moment is not None]
+        found = f"{len(times)} began in the {window.length_s:.1f} s of the window; it takes two"
+        return {
+            **counters,
+            "begun": len(begun),
+            "gaps": len(times) - 1,
+            "distance_s": times[-1] - times[0] if len(times) > 1 else Unseen(found),
+            "running_s": self._running_s(window)
+            if self._has_times
+            else Unseen("the log's times are not known here"),
+            "window_s": window.length_s,
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return what caused checkpoints, or where their number comes from."""
+        if isinstance(self.reading, Unseen):
+            return {"begun words": f"By the server's counters, since {self.reading.reason}."}
+        counted = amounts["checkpoints"]
+        counter = (
+            "" if isinstance(counted, Unseen) else f" The server's own counter says {counted}."
+        )
+        causes = _causes(self._begun_within(window))
+        return {"begun words": f"{causes}.{counter}{self.reading.doubt}"}
+
+    def _begun_within(self, window: Window) -> list[tuple[float | None, str]]:
+        return [start for start in self._starts if is_within(start[0], window)]
+
+    def _running_s(self, window: Window) -> float:
+        return sum(
+            max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
+            for start, end in (_span(run, window) for run in self._runs)
         )
 
     def recordings(self, window: Window) -> Recordings:
@@ -130,57 +172,11 @@ class Checkpoints(LogCollector):
         )
         return Recordings(in_groups(events, window))
 
-    def _time_share(self, window: Window) -> Observation:
-        if not self._has_times:
-            return missing(*_TIME_SHARE, "ratio", Unseen("the log's times are not known here"))
-        if window.length_s <= 0:
-            return missing(*_TIME_SHARE, "ratio", Unseen("the window has no length"))
-        running = sum(
-            max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
-            for start, end in (_span(run, window) for run in self._runs)
-        )
-        return Observation(
-            *_TIME_SHARE, running / window.length_s, "ratio", min(1.0, 0.001 / window.length_s)
-        )
-
-    def _counted(self) -> str:
-        counted = pick(self.moved(), "checkpoints")
-        return "" if isinstance(counted, Unseen) else f" The server's own counter says {counted}."
-
-    def _without_log(self, unseen: Unseen) -> Sequence[Observation]:
-        source = f"By the server's counters, since {unseen.reason}."
-        return (
-            per_second(*_RATE, pick(self.moved(), "checkpoints"), self.observed_s, detail=source),
-            missing(*_DISTANCE, "s", unseen),
-            missing(*_TIME_SHARE, "ratio", unseen),
-        )
-
-
-_RATE = ("checkpoints_per_s", "checkpoints begun per second")
-_DISTANCE = ("seconds_between_checkpoints", "time between checkpoints")
-_TIME_SHARE = ("checkpoint_time_share", "share of the window with a checkpoint running")
-
 
 def _causes(starts: Sequence[tuple[float | None, str]]) -> str:
     causes = Counter(cause for _, cause in starts)
     named = ", ".join(f"{count} by {cause}" for cause, count in causes.most_common())
     return f"{len(starts)} began" + (f": {named}" if named else "")
-
-
-def _distance(starts: Sequence[tuple[float | None, str]], window: Window) -> Observation:
-    times = [moment for moment, _ in starts if moment is not None]
-    if len(times) < 2:
-        found = f"{len(times)} began in the {window.length_s:.1f} s of the window; it takes two"
-        return missing(*_DISTANCE, "s", Unseen(found))
-    gaps = len(times) - 1
-    # Times in the log have milliseconds.
-    return Observation(
-        *_DISTANCE,
-        (times[-1] - times[0]) / gaps,
-        "s",
-        0.001 / gaps,
-        detail=f"From the first to the last of {len(times)} that began.",
-    )
 
 
 def _span(run: Run, window: Window) -> tuple[float, float]:

@@ -9,16 +9,12 @@ and the session from which `waits` looks: it connects only after the first readi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import CounterCollector, Counters, missing, pick
-from pgdrag.model import Observation
+from pgdrag.collectors._counters import CounterCollector, Counters
 
-_PER_TRANSACTION = ("server_cpu_s_per_transaction", "server's processor time per transaction")
-_SHARE = ("server_cpu_share", "server's share of all processors")
 # The account is read until nobody came or went meanwhile; past this many times it is taken as is.
 _READINGS = 20
 # utime and stime, then those of waited-for children: fields 14 to 17 of proc(5). The first two fields
@@ -33,6 +29,19 @@ class Cpu(CounterCollector):
     name: ClassVar[str] = "cpu"
     summary: ClassVar[str] = "processor time of the server's processes"
 
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "server_cpu_s_per_transaction", "server's processor time per transaction", "cpu_s", "s/transaction", step="step_s",
+            detail="{cpu_s:.2f} s in user and system mode, of all processes of the server.",
+        ),
+        Metric(
+            "server_cpu_share", "server's share of all processors", "cpu_s", "ratio", "all_s", step="step_s",
+            detail="{used:.2f} of {processors} processors.",
+        ),
+    )
+    # fmt: on
+
     def __init__(self) -> None:
         super().__init__()
         self._processes = 0
@@ -42,49 +51,21 @@ class Cpu(CounterCollector):
         ticks, self._processes = server_ticks(observer.postmaster(), without=observer.backend_pid)
         return {"ticks": ticks}
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Processor time per transaction, and as a share of what the machine has."""
-        ticks = pick(self.moved(), "ticks")
-        if isinstance(ticks, Unseen):
-            return (
-                missing(*_PER_TRANSACTION, "s/transaction", ticks),
-                missing(*_SHARE, "ratio", ticks),
-            )
-        per_s = os.sysconf("SC_CLK_TCK")
-        # The kernel shows whole ticks: each process may have had one more, or less.
-        doubt_s = max(self._processes, 1) / per_s
-        return (
-            _per_transaction(ticks / per_s, doubt_s, window),
-            _share(ticks / per_s, doubt_s, self.observed_s),
-        )
-
-
-def _per_transaction(cpu_s: float, doubt_s: float, window: Window) -> Observation:
-    if window.committed == 0:
-        return missing(
-            *_PER_TRANSACTION, "s/transaction", Unseen("nothing committed in the window")
-        )
-    return Observation(
-        *_PER_TRANSACTION,
-        cpu_s / window.committed,
-        "s/transaction",
-        doubt_s / window.committed,
-        detail=f"{cpu_s:.2f} s in user and system mode, of all processes of the server.",
-    )
-
-
-def _share(cpu_s: float, doubt_s: float, observed_s: float) -> Observation:
-    if observed_s <= 0:
-        return missing(*_SHARE, "ratio", Unseen("the window has no length"))
-    processors = os.cpu_count() or 1
-    whole_s = observed_s * processors
-    return Observation(
-        *_SHARE,
-        min(cpu_s / whole_s, 1.0),
-        "ratio",
-        min(doubt_s / whole_s, 1.0),
-        detail=f"{cpu_s / observed_s:.2f} of {processors} processors.",
-    )
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return seconds that the server used, and that all processors had."""
+        moved = self.moved()
+        if isinstance(moved, Unseen):
+            return moved
+        per_s, processors = os.sysconf("SC_CLK_TCK"), os.cpu_count() or 1
+        cpu_s = moved["ticks"] / per_s
+        return {
+            "cpu_s": cpu_s,
+            # The kernel shows whole ticks: each process may have had one more, or less.
+            "step_s": max(self._processes, 1) / per_s,
+            "all_s": self.observed_s * processors,
+            "used": cpu_s / self.observed_s if self.observed_s else 0.0,
+            "processors": processors,
+        }
 
 
 def server_ticks(postmaster: int, *, without: int) -> tuple[int, int]:

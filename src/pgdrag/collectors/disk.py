@@ -7,38 +7,44 @@ written back, by anybody. `reads` has the server's own calls, most of which the 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import psutil
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    Drawn,
-    attempt,
-    missing,
-    per_second,
-    per_transaction,
-    pick,
-    share,
-)
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
+from pgdrag.collectors._counters import CounterCollector, Counters, Drawn, attempt
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
-from pgdrag.model import Observation
 
 _DEVICES = Path("/sys/dev/block")
 _BLOCK_CLASS = Path("/sys/class/block")
-_MS_PER_S = 1000
-# What psutil calls it, what was done to the bytes, and what the requests were.
-_WAYS = (
-    ("read", "read from", "reads from the device"),
-    ("write", "written to", "writes to the device"),
-)
-_QUEUE = ("disk_queue_length", "requests under way at the data directory's device")
+_MS = 1 / 1000  # of a second
+
+
+def _requests(way: str, done: str, requests: str, moved: str) -> tuple[Metric, ...]:
+    """Return the metrics of reads, or of writes; psutil's counters begin with `way`."""
+    return (
+        Metric(f"disk_{way}s_per_transaction", f"{requests} per transaction", f"{way}_count"),
+        Metric(f"disk_{way}s_per_s", f"{requests} per second", f"{way}_count", "1/s"),
+        Metric(
+            f"disk_{done}_bytes_per_transaction",
+            f"bytes {moved} the device per transaction",
+            f"{way}_bytes",
+            "bytes/transaction",
+        ),
+        # From its submission on: what iostat calls r_await and w_await.
+        Metric(
+            f"disk_{way}_wait_s",
+            f"mean wait of {requests}",
+            f"{way}_time",
+            "s",
+            f"{way}_count",
+            size=_MS,
+            nothing=f"there were no {requests} in the window",
+        ),
+    )
 
 
 class Disk(CounterCollector):
@@ -52,32 +58,24 @@ class Disk(CounterCollector):
         Drawn("disk_read_bytes_per_s", "read from the device", "bytes/s", ("read_bytes",)),
         Drawn("disk_written_bytes_per_s", "written to the device", "bytes/s", ("write_bytes",)),
         # Waits in milliseconds, a second's worth of which is one request under way: Little's law.
+        Drawn("disk_queue_length", "requests under way", "count", ("read_time", "write_time"), _MS),
+        Drawn("disk_read_wait_s", "mean wait of reads", "s", ("read_time",), _MS, ("read_count",)),
         Drawn(
-            "disk_queue_length",
-            "requests under way",
-            "count",
-            ("read_time", "write_time"),
-            1 / _MS_PER_S,
+            "disk_write_wait_s", "mean wait of writes", "s", ("write_time",), _MS, ("write_count",)
         ),
-        Drawn(
-            *("disk_read_wait_s", "mean wait of reads", "s"),
-            ("read_time",),
-            1 / _MS_PER_S,
-            each=("read_count",),
-        ),
-        Drawn(
-            *("disk_write_wait_s", "mean wait of writes", "s"),
-            ("write_time",),
-            1 / _MS_PER_S,
-            each=("write_count",),
-        ),
-        Drawn(
-            *("disk_busy_share", "time with a request under way", "ratio"),
-            ("busy_time",),
-            1 / _MS_PER_S,
-        ),
+        Drawn("disk_busy_share", "time with a request under way", "ratio", ("busy_time",), _MS),
     )
     is_of_machine: ClassVar[bool] = True
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = detailed(
+        "{whose}",
+        *_requests("read", "read", "reads from the device", "read from"),
+        *_requests("write", "written", "writes to the device", "written to"),
+        # Little's law on the waits of all requests.
+        Metric("disk_queue_length", "requests under way at the data directory's device", ("read_time", "write_time"), "count", "observed_ms"),
+        Metric("disk_busy_share", "time with a request under way at the data directory's device", "busy_time", "ratio", "observed_ms"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,84 +94,16 @@ class Disk(CounterCollector):
             raise Unseen(f"this host does not account {self._device}")
         return {name: getattr(seen, name) for name in _FIELDS}
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Requests and bytes per transaction, the mean wait of each, and how busy the device was."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return the counters, and the milliseconds between the readings."""
         moved = self.moved()
-        seen = (
-            *(one for way in _WAYS for one in self._requests(*way, moved, window)),
-            self._queue(moved),
-            share(
-                "disk_busy_share",
-                "time with a request under way at the data directory's device",
-                _capped(pick(moved, "busy_time"), self._observed_ms),
-                self._observed_ms,
-                nothing="the window has no length",
-                detail=self._whose,
-            ),
-        )
-        return tuple(replace(one, is_of_machine=True) for one in seen)
+        if isinstance(moved, Unseen):
+            return moved
+        return {**moved, "observed_ms": round(self.observed_s / _MS)}
 
-    @property
-    def _observed_ms(self) -> int:
-        return round(self.observed_s * _MS_PER_S)
-
-    @property
-    def _whose(self) -> str:
-        return f"Of {self._device}{self._below}." if self._device else ""
-
-    def _requests(
-        self, way: str, done: str, requests: str, moved: Counters | Unseen, window: Window
-    ) -> Sequence[Observation]:
-        count = pick(moved, f"{way}_count")
-        return (
-            per_transaction(
-                f"disk_{way}s_per_transaction",
-                f"{requests} per transaction",
-                count,
-                window,
-                detail=self._whose,
-            ),
-            per_second(
-                f"disk_{way}s_per_s",
-                f"{requests} per second",
-                count,
-                self.observed_s,
-                detail=self._whose,
-            ),
-            per_transaction(
-                f"disk_{done.split()[0]}_bytes_per_transaction",
-                f"bytes {done} the device per transaction",
-                pick(moved, f"{way}_bytes"),
-                window,
-                unit="bytes/transaction",
-                detail=self._whose,
-            ),
-            self._wait(way, requests, count, pick(moved, f"{way}_time")),
-        )
-
-    def _wait(
-        self, way: str, requests: str, count: int | Unseen, time_ms: int | Unseen
-    ) -> Observation:
-        """Return how long a request took from its submission on: what iostat calls r_await and w_await."""
-        names = f"disk_{way}_wait_s", f"mean wait of {requests}"
-        if isinstance(count, Unseen):
-            return missing(*names, "s", count)
-        if isinstance(time_ms, Unseen):
-            return missing(*names, "s", time_ms)
-        if count == 0:
-            return missing(*names, "s", Unseen(f"there were no {requests} in the window"))
-        value, resolution_s = time_ms / count / _MS_PER_S, 1 / count / _MS_PER_S
-        return Observation(*names, value, "s", resolution_s, detail=self._whose)
-
-    def _queue(self, moved: Counters | Unseen) -> Observation:
-        """Return how many requests were under way on average: Little's law on their waits."""
-        waited = pick(moved, "read_time", "write_time")
-        if isinstance(waited, Unseen):
-            return missing(*_QUEUE, "count", waited)
-        if not self._observed_ms:
-            return missing(*_QUEUE, "count", Unseen("the window has no length"))
-        length = waited / self._observed_ms
-        return Observation(*_QUEUE, length, "count", 1 / self._observed_ms, detail=self._whose)
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return the device's name, and what is below it."""
+        return {"whose": f"Of {self._device}{self._below}." if self._device else ""}
 
 
 _FIELDS = (
@@ -230,7 +160,3 @@ def _mounted_device(directory: Path) -> int:
         kind = mount.file_system if mount is not None else "unknown"
         raise Unseen(f"the data directory's file system ({kind}) is on no block device")
     return Path(mount.source).stat().st_rdev
-
-
-def _capped(part: int | Unseen, whole: int) -> int | Unseen:
-    return part if isinstance(part, Unseen) else min(part, whole)

@@ -9,29 +9,18 @@ its end is seen there alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._log import in_groups
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.english import counted
 from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Event, Recordings, Series
 from pgdrag.units import format_duration
-
-_AGE = ("horizon_age_transactions", "transactions since the oldest row version kept")
-_LARGEST = (
-    "horizon_age_max_transactions",
-    "transactions since the oldest row version kept, at most within the window",
-)
-_HELD = ("horizon_held_s", "time for which the oldest row version has been kept")
-_HOLDERS = (
-    "horizon_holders",
-    "sessions, prepared transactions and slots that hold the horizon back",
-)
 
 _LONG_S = 2.0  # a holder is an event from here on
 _SAME_S = 0.5  # two looks at one transaction do not disagree by more on when it began
@@ -55,9 +44,23 @@ class Horizon(Collector):
 
     name: ClassVar[str] = "horizon"
     summary: ClassVar[str] = "how old the oldest row version kept is, and who holds it"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("horizon_age_transactions", "transactions since the oldest row version kept", "age", "count", detail="{oldest}"),
+        Metric(
+            "horizon_age_max_transactions",
+            "transactions since the oldest row version kept, at most within the window",
+            "largest age",
+            "count",
+            detail="{largest}",
+        ),
+        Metric("horizon_held_s", "time for which the oldest row version has been kept", "held_s", "s", step=0.001, detail="{oldest}"),
+        Metric("horizon_holders", "sessions, prepared transactions and slots that hold the horizon back", "holders", "count", detail="{oldest}"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
-        self._holders: Sequence[SeenHolder] | Unseen = Unseen("no reading was taken")
+        self._holders: Sequence[SeenHolder] | Unseen = NO_READING
         self._ages: list[tuple[float, int]] = []
         self._largest: SeenHolder | None = None
         self._holdings: list[Holding] = []
@@ -95,24 +98,37 @@ class Horizon(Collector):
         """See who holds on to what."""
         self._holders = attempt(lambda: read_holders(observer.query))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Age and duration of the oldest, and how many there are; the largest age of the window."""
-        holders = self._holders
-        if isinstance(holders, Unseen):
-            return (
-                missing(*_AGE, "count", holders),
-                missing(*_LARGEST, "count", holders),
-                missing(*_HELD, "s", holders),
-                missing(*_HOLDERS, "count", holders),
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return age and duration of the oldest, how many there are, and the largest age of the window."""
+        if isinstance(self._holders, Unseen):
+            return self._holders
+        ages = [one.age for one in self._holders[:1]]
+        known_s = [one.held_s for one in self._holders if one.held_s is not None]
+        within = [self._largest.age] if self._largest is not None else []
+        held_s: float | Unseen = max(known_s, default=0.0)
+        if self._holders and not known_s:
+            held_s = Unseen("none of those who hold it shows since when")
+        return {
+            "age": max(ages, default=0),
+            "largest age": max([*ages, *within], default=0),
+            "held_s": held_s,
+            "holders": len(self._holders),
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return who holds the horizon back at the end, and who held it back most."""
+        holders = () if isinstance(self._holders, Unseen) else self._holders
+        oldest, largest = next(iter(holders), None), self._largest
+        if largest is not None and (oldest is None or oldest.age < largest.age):
+            at_most = f"The oldest within the window: {_words(largest)}."
+        else:
+            at_most = (
+                f"At the end of the window: {_words(oldest)}." if oldest else "Nobody held it back."
             )
-        oldest = holders[0] if holders else None
-        detail = f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back."
-        return (
-            Observation(*_AGE, oldest.age if oldest else 0, "count", 1, detail=detail),
-            _largest(self._largest, oldest),
-            _held(holders, detail),
-            Observation(*_HOLDERS, len(holders), "count", 1, detail=detail),
-        )
+        return {
+            "oldest": f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back.",
+            "largest": at_most,
+        }
 
     def recordings(self, window: Window) -> Recordings:
         """Return each holder of two seconds or more, and the age of the oldest over the window."""
@@ -137,23 +153,6 @@ class Horizon(Collector):
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
                 text = f"{one.holder.words}, {counted(one.holder.age, 'transaction')} old when last seen"
                 yield Event("holder", begin_s, end_s, text)
-
-
-def _largest(within: SeenHolder | None, at_end: SeenHolder | None) -> Observation:
-    if within is None or (at_end is not None and at_end.age >= within.age):
-        detail = (
-            f"At the end of the window: {_words(at_end)}." if at_end else "Nobody held it back."
-        )
-        return Observation(*_LARGEST, at_end.age if at_end else 0, "count", 1, detail=detail)
-    detail = f"The oldest within the window: {_words(within)}."
-    return Observation(*_LARGEST, within.age, "count", 1, detail=detail)
-
-
-def _held(holders: Sequence[SeenHolder], detail: str) -> Observation:
-    known_s = [x.held_s for x in holders if x.held_s is not None]
-    if holders and not known_s:
-        return missing(*_HELD, "s", Unseen("none of those who hold it shows since when"))
-    return Observation(*_HELD, max(known_s, default=0.0), "s", 0.001, detail=detail)
 
 
 def _words(holder: SeenHolder) -> str:

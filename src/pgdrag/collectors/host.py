@@ -7,13 +7,12 @@ kernel did on everybody's behalf. In containers it is the host's account where t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import psutil
 
-from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
 from pgdrag.collectors._cgroups import (
     MemoryLimit,
     io_limits,
@@ -22,20 +21,10 @@ from pgdrag.collectors._cgroups import (
     read_kernel,
     throttling,
 )
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    Drawn,
-    attempt,
-    missing,
-    per_second,
-    per_transaction,
-    pick,
-    share,
-)
+from pgdrag.collectors._counters import CounterCollector, Counters, Drawn, attempt
+from pgdrag.collectors._metric import NO_READING, total
 from pgdrag.collectors._proc import PROC
 from pgdrag.collectors.disk import device_of, number_of_disk
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Recordings, Series
 from pgdrag.units import format_bytes
 
@@ -48,43 +37,51 @@ _MODES = {
     "steal": ("steal",),
     "idle": ("idle",),
 }
-_MODE_LABELS = {
-    "user": "processors' time in programs, of all there was",
-    "system": "processors' time in the kernel",
-    "iowait": "processors idle while I/O was under way",
-    "steal": "processors' time that the hypervisor gave to others",
-    "idle": "processors idle",
-}
-_PRESSURES = {
-    "cpu": "time in which some process waited for a processor",
-    "io": "time in which some process waited for I/O",
-    "memory": "time in which some process waited for memory",
-}
-_THROTTLED = (
-    "cpu_throttled_share",
-    "periods in which the control group had used up its processors",
-)
-_MEMORY_LIMIT = ("memory_limit_bytes", "memory that the server's control group may have")
-_MEMORY_USED = ("memory_used_share", "of that, in use at the window's end, page cache included")
-_PAGE_CACHE = ("page_cache_bytes", "of that, page cache at the window's end")
-_REFAULTS = (
-    "page_cache_refaults_per_transaction",
-    "pages of files read again soon after they were dropped from memory, per transaction",
-)
-# Series of moments: the quantity's name and label.
-_MEMORY_SERIES = (
-    ("control_group_memory_bytes", "in use"),
-    ("control_group_page_cache_bytes", "of that, page cache"),
-)
-# What a control group may limit on a device, as version 2 calls it.
+_PRESSURES = ("cpu", "io", "memory")
+# Before Linux 5.9 the second.
+_REFAULTS = ("workingset_refault_file", "workingset_refault")
+_FAULTS = ("pgmajfault", "pswpin", "pswpout")
+_PAGE_BYTES = 4096
+# What a control group may limit on a device, as version 2 calls it: name and label.
 _IO_LIMITS = {
     "rbps": ("storage_read_bytes_limit_per_s", "bytes that it may read from the device"),
     "wbps": ("storage_written_bytes_limit_per_s", "bytes that it may write to the device"),
     "riops": ("storage_reads_limit_per_s", "reads from the device that it may do"),
     "wiops": ("storage_writes_limit_per_s", "writes to the device that it may do"),
 }
-_RUNNABLE = ("runnable_processes", "processes that ran or wanted to, on average")
-_DIRTY = ("dirty_memory_bytes", "written, but not yet on storage, at the window's end")
+# Series of moments: the quantity's name and label.
+_MEMORY_SERIES = (
+    ("control_group_memory_bytes", "in use"),
+    ("control_group_page_cache_bytes", "of that, page cache"),
+)
+
+
+def _share(mode: str, label: str) -> Metric:
+    return Metric(
+        f"host_{mode}_share", label, mode, "ratio", tuple(_MODES), detail=f"{{{mode} s}} s."
+    )
+
+
+def _pressure(kind: str, what: str) -> Metric:
+    return Metric(
+        f"{kind}_pressure_share",
+        f"time in which some process waited for {what}",
+        f"{kind} pressure",
+        "ratio",
+        "observed us",
+        detail=f"{{{kind} pressure s}} s.",
+    )
+
+
+def _io_limit(kind: str, name: str, label: str) -> Metric:
+    return Metric(
+        name,
+        f"{label} per second, by the server's control group",
+        kind,
+        "1/s",
+        "one",
+        detail=f"{{{kind} words}}",
+    )
 
 
 class Host(CounterCollector):
@@ -100,13 +97,69 @@ class Host(CounterCollector):
         Drawn("context_switches_per_s", "context switches", "1/s", ("switches",)),
     )
     is_of_machine: ClassVar[bool] = True
+    absent: Mapping[str, str] = {
+        **dict.fromkeys(
+            [f"{kind} pressure" for kind in _PRESSURES], "this kernel does not account pressure"
+        ),
+        "pgmajfault": "this kernel does not account faults",
+        "pswpin": "this kernel does not account swapping",
+        "pswpout": "this kernel does not account swapping",
+        "refaults": "this kernel does not account refaults",
+        "nr_throttled": "no control group limits the server's processors",
+        **dict.fromkeys(_IO_LIMITS, "no control group limits it"),
+    }
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        _share("user", "processors' time in programs, of all there was"),
+        _share("system", "processors' time in the kernel"),
+        _share("iowait", "processors idle while I/O was under way"),
+        _share("steal", "processors' time that the hypervisor gave to others"),
+        _share("idle", "processors idle"),
+        Metric("context_switches_per_transaction", "context switches of the machine per transaction", "switches"),
+        Metric("context_switches_per_s", "context switches of the machine per second", "switches", "1/s"),
+        Metric(
+            "runnable_processes", "processes that ran or wanted to, on average", "runnable", "count", "runnable moments", detail="{runnable words}",
+        ),
+        _pressure("cpu", "a processor"),
+        _pressure("io", "I/O"),
+        _pressure("memory", "memory"),
+        Metric("major_faults_per_transaction", "page faults that read from storage per transaction", "pgmajfault"),
+        Metric("swapped_pages_per_transaction", "pages swapped in and out per transaction", ("pswpin", "pswpout")),
+        # The whole machine's, as all arms can be compared by it.
+        Metric(
+            "page_cache_refaults_per_transaction", "pages of files read again soon after they were dropped from memory, per transaction", "refaults",
+            detail="{group refaults words}",
+        ),
+        Metric(
+            "cpu_throttled_share", "periods in which the control group had used up its processors", "nr_throttled", "ratio", "nr_periods",
+            nothing="the server's control group was idle", detail="{throttled_us s} s of all processors.",
+        ),
+        Metric(
+            "memory_limit_bytes", "memory that the server's control group may have", "memory limit", "bytes", step=_PAGE_BYTES,
+            detail="{memory words}",
+        ),
+        Metric(
+            "memory_used_share", "of that, in use at the window's end, page cache included", "memory used", "ratio", "memory limit",
+            nothing="the limit is 0", detail="{memory words}",
+        ),
+        Metric(
+            "page_cache_bytes",
+            "of that, page cache at the window's end",
+            "page cache",
+            "bytes",
+            step=_PAGE_BYTES,
+        ),
+        *(_io_limit(kind, *words) for kind, words in _IO_LIMITS.items()),
+        Metric("dirty_memory_bytes", "written, but not yet on storage, at the window's end", "dirty", "bytes", step=_PAGE_BYTES),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
         self._last_us: dict[str, int] = {}
-        self._dirty: int | Unseen = Unseen("no reading was taken")
-        self._memory: MemoryLimit | Unseen = Unseen("no reading was taken")
-        self._io_limits: Mapping[str, int] | Unseen = Unseen("no reading was taken")
+        self._dirty: int | Unseen = NO_READING
+        self._memory: MemoryLimit | Unseen = NO_READING
+        self._io_limits: Mapping[str, int] | Unseen = NO_READING
         self._runnable: list[tuple[float, int]] = []
         self._memory_samples: list[tuple[float, MemoryLimit]] = []
         self._why_not_runnable = Unseen("nobody looked within the window")
@@ -130,6 +183,8 @@ class Host(CounterCollector):
                 counters[f"{kind} pressure"] = total
         if not isinstance(vmstat, Unseen):
             counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
+            if again := [vmstat[name] for name in _REFAULTS if name in vmstat]:
+                counters["refaults"] = again[0]
         if isinstance(self._memory, MemoryLimit) and self._memory.refaults is not None:
             counters["group refaults"] = self._memory.refaults
         held_back = attempt(lambda: throttling(postmaster))
@@ -165,7 +220,7 @@ class Host(CounterCollector):
             moments, values = zip(*self._runnable, strict=True)
             times_s = tuple(moment - window.started_unix_s for moment in moments)
             label = "processes that run or want to"
-            yield Series(_RUNNABLE[0], label, "count", times_s, values, is_of_machine=True)
+            yield Series("runnable_processes", label, "count", times_s, values, is_of_machine=True)
 
     def _memory_series(self, window: Window) -> Iterator[Series]:
         times_s = tuple(moment - window.started_unix_s for moment, _ in self._memory_samples)
@@ -183,154 +238,67 @@ class Host(CounterCollector):
             self._last_us[mode] = max(now, self._last_us.get(mode, 0))
         return dict(self._last_us)
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Modes as shares of all processor time, then switches, pressure, and memory."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return the counters, and what the last reading showed."""
         moved = self.moved()
-        whole = pick(moved, *_MODES)
-        seen = (
-            *(
-                share(
-                    f"host_{mode}_share",
-                    label,
-                    pick(moved, mode),
-                    whole,
-                    nothing="the window has no length",
-                    detail=_seconds(pick(moved, mode)),
-                )
-                for mode, label in _MODE_LABELS.items()
-            ),
-            per_transaction(
-                "context_switches_per_transaction",
-                "context switches of the machine per transaction",
-                pick(moved, "switches"),
-                window,
-            ),
-            per_second(
-                "context_switches_per_s",
-                "context switches of the machine per second",
-                pick(moved, "switches"),
-                self.observed_s,
-            ),
-            self._run_queue(),
-            *(self._pressure(kind, label, moved) for kind, label in _PRESSURES.items()),
-            per_transaction(
-                "major_faults_per_transaction",
-                "page faults that read from storage per transaction",
-                _kernels(moved, "faults", "pgmajfault"),
-                window,
-            ),
-            per_transaction(
-                "swapped_pages_per_transaction",
-                "pages swapped in and out per transaction",
-                _kernels(moved, "swapping", "pswpin", "pswpout"),
-                window,
-            ),
-            self._refaults(moved, window),
-            self._throttled(moved),
-            *self._memory_limits(),
-            *self._limits_of_io(),
-            self._dirty_memory(),
-        )
-        return tuple(replace(one, is_of_machine=True) for one in seen)
+        counts = [count for _, count in self._runnable]
+        now: dict[str, float | Unseen] = {
+            "runnable": sum(counts) if counts else self._why_not_runnable,
+            "runnable moments": len(counts),
+            "dirty": self._dirty,
+            "one": 1,
+            **self._memory_amounts(),
+        }
+        if isinstance(self._io_limits, Unseen):
+            now |= dict.fromkeys(_IO_LIMITS, self._io_limits)
+        else:
+            now |= self._io_limits
+        if isinstance(moved, Unseen):
+            return now | dict.fromkeys(_COUNTERS, moved)
+        return {**moved, **now, "observed us": round(self.observed_s * _PER_S)}
 
-    def _run_queue(self) -> Observation:
-        seen = [count for _, count in self._runnable]
-        if not seen:
-            return missing(*_RUNNABLE, "count", self._why_not_runnable)
-        detail = (
-            f"Between {min(seen)} and {max(seen)} at {len(seen)} moments,"
-            f" on {psutil.cpu_count() or 1} processors."
-        )
-        return Observation(*_RUNNABLE, sum(seen) / len(seen), "count", 1 / len(seen), detail=detail)
-
-    def _pressure(self, kind: str, label: str, moved: Counters | Unseen) -> Observation:
-        name = f"{kind}_pressure_share"
-        waited = _kernels(moved, "pressure", f"{kind} pressure")
-        if isinstance(waited, Unseen):
-            return missing(name, label, "ratio", waited)
-        observed_us = round(self.observed_s * _PER_S)
-        detail = _seconds(waited)
-        nothing = "the window has no length"
-        return share(
-            name, label, min(waited, observed_us), observed_us, nothing=nothing, detail=detail
-        )
-
-    def _throttled(self, moved: Counters | Unseen) -> Observation:
-        throttled, periods = pick(moved, "nr_throttled"), pick(moved, "nr_periods")
-        if isinstance(throttled, Unseen) and not isinstance(moved, Unseen):
-            throttled = Unseen("no control group limits the server's processors")
-        nothing = "the server's control group was idle"
-        held_us = pick(moved, "throttled_us")
-        detail = (
-            "" if isinstance(held_us, Unseen) else f"{_seconds(held_us)[:-1]} of all processors."
-        )
-        return share(*_THROTTLED, throttled, periods, nothing=nothing, detail=detail)
-
-    def _refaults(self, moved: Counters | Unseen, window: Window) -> Observation:
-        """Return what the page cache lost too soon: the whole machine's, as all arms can be compared by it."""
-        name = next((x for x in _REFAULT_NAMES if not isinstance(moved, Unseen) and x in moved), "")
-        again = _kernels(moved, "refaults", name)
-        groups = pick(moved, "group refaults")
-        detail = "" if isinstance(groups, Unseen) else f"{groups:,} of the server's control group."
-        return per_transaction(*_REFAULTS, again, window, detail=detail)
-
-    def _memory_limits(self) -> tuple[Observation, Observation, Observation]:
+    def _memory_amounts(self) -> dict[str, float | Unseen]:
         found = self._memory
         if isinstance(found, Unseen):
-            return (
-                missing(*_MEMORY_LIMIT, "bytes", found),
-                missing(*_MEMORY_USED, "ratio", found),
-                missing(*_PAGE_CACHE, "bytes", found),
-            )
+            return dict.fromkeys(("memory limit", "memory used", "page cache"), found)
+        cache: float | Unseen | None = found.page_cache_bytes
+        if cache is None:
+            cache = Unseen("this kernel does not account page cache by control group")
         used = min(found.used_bytes, found.limit_bytes)
-        detail = f"{format_bytes(found.used_bytes)} of {format_bytes(found.limit_bytes)}."
-        nothing = "the limit is 0"
-        return (
-            Observation(*_MEMORY_LIMIT, found.limit_bytes, "bytes", _PAGE_BYTES, detail=detail),
-            share(*_MEMORY_USED, used, found.limit_bytes, nothing=nothing, detail=detail),
-            _page_cache(found),
-        )
+        return {"memory limit": found.limit_bytes, "memory used": used, "page cache": cache}
 
-    def _limits_of_io(self) -> Iterator[Observation]:
-        for kind, (name, what) in _IO_LIMITS.items():
-            label = f"{what} per second, by the server's control group"
-            found = self._io_limits
-            if isinstance(found, Unseen):
-                yield missing(name, label, "1/s", found)
-            elif kind not in found:
-                yield missing(name, label, "1/s", Unseen("no control group limits it"))
-            else:
-                detail = f"{format_bytes(found[kind])}/s." if kind.endswith("bps") else ""
-                yield Observation(name, label, found[kind], "1/s", 1, detail=detail)
-
-    def _dirty_memory(self) -> Observation:
-        if isinstance(self._dirty, Unseen):
-            return missing(*_DIRTY, "bytes", self._dirty)
-        return Observation(*_DIRTY, self._dirty, "bytes", _PAGE_BYTES)
-
-
-# Before Linux 5.9 the second.
-_REFAULT_NAMES = ("workingset_refault_file", "workingset_refault")
-_PAGE_BYTES = 4096
-_FAULTS = ("pgmajfault", "pswpin", "pswpout", *_REFAULT_NAMES)
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return times in seconds, and sizes."""
+        found = {
+            f"{name} s": f"{amount / _PER_S:.2f}"
+            for name, amount in amounts.items()
+            if not isinstance(amount, Unseen)
+        }
+        counts = [count for _, count in self._runnable]
+        if counts:
+            found["runnable words"] = (
+                f"Between {min(counts)} and {max(counts)} at {len(counts)} moments,"
+                f" on {psutil.cpu_count() or 1} processors."
+            )
+        again = amounts.get("group refaults")
+        known = isinstance(again, int)
+        found["group refaults words"] = f"{again:,} of the server's control group." if known else ""
+        memory = self._memory
+        if not isinstance(memory, Unseen):
+            used, limit = format_bytes(memory.used_bytes), format_bytes(memory.limit_bytes)
+            found["memory words"] = f"{used} of {limit}."
+        for kind in _IO_LIMITS:
+            is_bytes = isinstance(amounts.get(kind), int) and kind.endswith("bps")
+            found[f"{kind} words"] = f"{format_bytes(total(amounts, kind))}/s." if is_bytes else ""
+        return found
 
 
-def _page_cache(found: MemoryLimit) -> Observation:
-    if found.page_cache_bytes is None:
-        why = Unseen("this kernel does not account page cache by control group")
-        return missing(*_PAGE_CACHE, "bytes", why)
-    return Observation(*_PAGE_CACHE, found.page_cache_bytes, "bytes", _PAGE_BYTES)
-
-
-def _kernels(moved: Counters | Unseen, what: str, *names: str) -> int | Unseen:
-    """Return the sum of counters that not every kernel has."""
-    if not isinstance(moved, Unseen) and not moved.keys() >= set(names):
-        return Unseen(f"this kernel does not account {what}")
-    return pick(moved, *names)
-
-
-def _seconds(us: int | Unseen) -> str:
-    return "" if isinstance(us, Unseen) else f"{us / _PER_S:.2f} s."
+# Everything in `Host.absent` and more that a reading has.
+_COUNTERS = (
+    *_MODES,
+    *("switches", *_FAULTS, "refaults", "nr_throttled", "nr_periods"),
+    *(f"{kind} pressure" for kind in _PRESSURES),
+)
 
 
 def _pressure_us(kind: str) -> int:

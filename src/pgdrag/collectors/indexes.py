@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    missing,
-    most_named,
-    of_kind,
-    per_transaction,
-    require_track_counts,
-    total_of_kind,
-)
-from pgdrag.model import Observation
+from pgdrag.collectors import Amounts, Metric, Unseen, Window
+from pgdrag.collectors._counters import ANY_VERSION, CounterCollector
+from pgdrag.collectors._metric import most_named, of_kind
 
 _INDEXES = """
-SELECT indexrelid::text, schemaname || '.' || indexrelname, idx_scan, idx_tup_read
+SELECT indexrelid::text AS key, schemaname || '.' || indexrelname AS title, idx_scan AS scans,
+       idx_tup_read AS entries
   FROM pg_stat_user_indexes
 """
-_USED = ("indexes_used", "indexes that were scanned in the window")
 _NAMED_UNUSED = 5
 
 
@@ -31,48 +22,30 @@ class Indexes(CounterCollector):
 
     name: ClassVar[str] = "indexes"
     summary: ClassVar[str] = "which of the workload's indexes were used, and which were not"
+    queries: ClassVar[Mapping[int, LiteralString]] = {0: _INDEXES}
+    track_counts_before: ClassVar[int] = ANY_VERSION
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("indexes_used", "indexes that were scanned in the window", "used", "count", detail="{used most} {unused}{doubt}"),
+        Metric("index_entries_read_per_transaction", "entries read from indexes per transaction", "entries *", detail="{read most}"),
+    )
+    # fmt: on
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._names: dict[str, str] = {}
-
-    def read(self, observer: Observer) -> Counters:
-        """Counters named "KIND OID", two for each index that exists now."""
-        require_track_counts(observer)
-        counters: dict[str, int] = {}
-        for oid, name, scans, tuples in observer.query(_INDEXES):
-            self._names[oid] = name
-            counters[f"scans {oid}"] = scans
-            counters[f"tuples {oid}"] = tuples
-        return counters
-
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """How many were used, with those used most and those not at all; and entries read from them."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return scans of and entries read from each index, and how many indexes were scanned."""
         moved = self.moved()
-        return (
-            self._used(moved),
-            per_transaction(
-                "index_entries_read_per_transaction",
-                "entries read from indexes per transaction",
-                total_of_kind(moved, "tuples"),
-                window,
-                detail=most_named("Entries by index", self._by_name(moved, "tuples")),
-            ),
-        )
-
-    def _used(self, moved: Counters | Unseen) -> Observation:
         if isinstance(moved, Unseen):
-            return missing(*_USED, "count", moved)
-        scans = self._by_name(moved, "scans")
+            return moved
+        return {**moved, "used": sum(map(bool, of_kind(moved, "scans").values()))}
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return which indexes were used most, and which not at all."""
+        scans = self.titled(amounts, "scans")
         unused = sorted(name for name, count in scans.items() if not count)
         more = f" and {len(unused) - _NAMED_UNUSED} more" if len(unused) > _NAMED_UNUSED else ""
-        parts = (
-            most_named("Scans by index", scans),
-            f"Not scanned: {', '.join(unused[:_NAMED_UNUSED])}{more}." if unused else "",
-            self.doubt.strip(),
-        )
-        used = len(scans) - len(unused)
-        return Observation(*_USED, used, "count", 1, detail=" ".join(filter(None, parts)))
-
-    def _by_name(self, moved: Counters | Unseen, kind: str) -> dict[str, int]:
-        return {self._names[oid]: count for oid, count in of_kind(moved, kind).items()}
+        return {
+            **super().words(amounts, window),
+            "used most": most_named("Scans by index", scans),
+            "unused": f"Not scanned: {', '.join(unused[:_NAMED_UNUSED])}{more}." if unused else "",
+            "read most": most_named("Entries by index", self.titled(amounts, "entries")),
+        }

@@ -6,20 +6,14 @@ import math
 import re
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    Counters,
-    Drawn,
-    attempt,
-    most_named,
-    per_transaction,
-)
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
+from pgdrag.collectors._counters import Counters, Drawn, attempt
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
-from pgdrag.model import Observation
+from pgdrag.collectors._metric import NO_READING, most_named
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes, format_duration
@@ -93,9 +87,25 @@ class Messages(LogCollector):
         Drawn("log_bytes_per_s", "server's log", "bytes/s", ("log_bytes",)),
     )
 
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("log_bytes_per_transaction", "bytes written to the server's log per transaction", "bytes", "bytes/transaction", step=_MARK_BYTES),
+        Metric("log_lines_per_transaction", "messages written to the server's log per transaction", "messages", detail="{doubt}"),
+        Metric("errors_per_transaction", "errors in the server's log per transaction", "errors", detail="{states}{doubt}"),
+        Metric(
+            "long_lock_waits_per_transaction", "waits for a lock that outlasted deadlock_timeout per transaction", "waits", detail="{waited}{doubt}",
+        ),
+        *detailed(
+            "{files} files of {least} or more.{doubt}",
+            Metric("large_temp_files_per_transaction", "large temporary files per transaction", "files"),
+            Metric("large_temp_file_bytes_per_transaction", "bytes of large temporary files per transaction", "file bytes", "bytes/transaction"),
+        ),
+    )
+    # fmt: on
+
     def __init__(self) -> None:
         super().__init__()
-        self.settings: Settings | Unseen = Unseen("no reading was taken")
+        self.settings: Settings | Unseen = NO_READING
         self._sizes: list[tuple[float, int]] = []
         self._errors: dict[str, Errors] = {}
         self._waits: list[LockWait] = []
@@ -147,28 +157,37 @@ class Messages(LogCollector):
         else:  # it was told before the log was marked
             self._waits.append(LockWait(unix_s, began_unix_s, waited_s, lock))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Log volume, errors, lock waits and temporary files per transaction."""
-        return (
-            per_transaction(
-                "log_bytes_per_transaction",
-                "bytes written to the server's log per transaction",
-                self._bytes(window),
-                window,
-                unit="bytes/transaction",
-                step=_MARK_BYTES,
-            ),
-            per_transaction(
-                "log_lines_per_transaction",
-                "messages written to the server's log per transaction",
-                self._unless(None) or self._messages(window),
-                window,
-                detail=self._doubt(),
-            ),
-            self._error_rate(window),
-            self._wait_rate(window),
-            *self._file_rates(window),
-        )
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return bytes and messages of the log, errors, lock waits and temporary files."""
+        waits, sizes = self._waits_within(window), self._file_sizes(window)
+        found: dict[str, float | Unseen] = {
+            "errors": sum(self._errors_within(window).values()),
+            "waits": len(waits),
+            "files": len(sizes),
+            "file bytes": sum(sizes),
+        }
+        for kind in found:
+            found[kind] = self._unless(kind) or found[kind]
+        messages = self.reading
+        if not isinstance(messages, Unseen):
+            found["messages"] = self._unless("messages") or messages.messages_within(window)
+        else:
+            found["messages"] = messages
+        return {**found, "bytes": self._bytes(window)}
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return errors by SQLSTATE, how long waits lasted, and which files are counted."""
+        doubt = "" if isinstance(self.reading, Unseen) else self.reading.doubt
+        settings = self.settings
+        if isinstance(settings, Unseen):
+            return {}
+        least = format_bytes(settings.least_file_bytes)
+        return {
+            "doubt": doubt,
+            "states": most_named("By SQLSTATE", self._errors_within(window)),
+            "waited": _wait_words(self._waits_within(window), settings),
+            "least": least,
+        }
 
     def recordings(self, window: Window) -> Recordings:
         """Return deadlocks, other errors, lock waits and temporary files; those alike in groups."""
@@ -194,65 +213,17 @@ class Messages(LogCollector):
         _, first = min(earlier, key=lambda size: abs(size[0] - window.started_unix_s))
         return max(0, last - first)
 
-    def _messages(self, window: Window) -> int | Unseen:
-        found = self.reading
-        return found if isinstance(found, Unseen) else found.messages_within(window)
+    def _errors_within(self, window: Window) -> dict[str, int]:
+        return {state: errors.within(window) for state, errors in self._errors.items()}
 
-    def _error_rate(self, window: Window) -> Observation:
-        found = {state: errors.within(window) for state, errors in self._errors.items()}
-        named = most_named("By SQLSTATE", found)
-        return per_transaction(
-            "errors_per_transaction",
-            "errors in the server's log per transaction",
-            self._unless("errors") or sum(found.values()),
-            window,
-            detail=f"{named}{self._doubt()}".strip(),
-        )
+    def _waits_within(self, window: Window) -> list[LockWait]:
+        return [wait for wait in self._waits if is_within(wait.told_unix_s, window)]
 
-    def _wait_rate(self, window: Window) -> Observation:
-        waits = [wait for wait in self._waits if is_within(wait.told_unix_s, window)]
-        return per_transaction(
-            "long_lock_waits_per_transaction",
-            "waits for a lock that outlasted deadlock_timeout per transaction",
-            self._unless("waits") or len(waits),
-            window,
-            detail=f"{self._wait_words(waits)}{self._doubt()}",
-        )
+    def _file_sizes(self, window: Window) -> list[int]:
+        return [size for moment, size in self._files if is_within(moment, window)]
 
-    def _wait_words(self, waits: Sequence[LockWait]) -> str:
-        settings = self.settings
-        if isinstance(settings, Unseen):
-            return ""
-        words = f"{len(waits)} lasted longer than {settings.deadlock_timeout}"
-        ended = [wait.waited_s for wait in waits if wait.waited_s is not None]
-        if ended:
-            words += f"; the longest that ended took {format_duration(max(ended))}"
-        return f"{words}."
-
-    def _file_rates(self, window: Window) -> Iterator[Observation]:
-        sizes = [size for moment, size in self._files if is_within(moment, window)]
-        settings = self.settings
-        least = "" if isinstance(settings, Unseen) else format_bytes(settings.least_file_bytes)
-        found = f"{len(sizes)} files of {least} or more.{self._doubt()}" if least else ""
-        unseen = self._unless("files")
-        yield per_transaction(
-            "large_temp_files_per_transaction",
-            "large temporary files per transaction",
-            unseen or len(sizes),
-            window,
-            detail=found,
-        )
-        yield per_transaction(
-            "large_temp_file_bytes_per_transaction",
-            "bytes of large temporary files per transaction",
-            unseen or sum(sizes),
-            window,
-            unit="bytes/transaction",
-            detail=found,
-        )
-
-    def _unless(self, kind: str | None) -> Unseen | None:
-        """Why messages of a kind (None: any) are not seen, if they are not."""
+    def _unless(self, kind: str) -> Unseen | None:
+        """Return why messages of a kind are not seen, if they are not."""
         settings = self.settings
         if isinstance(self.reading, Unseen):
             return self.reading
@@ -262,12 +233,17 @@ class Messages(LogCollector):
             return Unseen(f"log_min_messages is {settings.least_level}, which hides errors")
         if kind == "waits" and not settings.tells_lock_waits:
             return Unseen("log_lock_waits is off")
-        if kind == "files" and settings.least_file_bytes < 0:
+        if kind.startswith("file") and settings.least_file_bytes < 0:
             return Unseen("log_temp_files is -1, which tells of none")
         return None
 
-    def _doubt(self) -> str:
-        return "" if isinstance(self.reading, Unseen) else self.reading.doubt
+
+def _wait_words(waits: Sequence[LockWait], settings: Settings) -> str:
+    words = f"{len(waits)} lasted longer than {settings.deadlock_timeout}"
+    ended = [wait.waited_s for wait in waits if wait.waited_s is not None]
+    if ended:
+        words += f"; the longest that ended took {format_duration(max(ended))}"
+    return f"{words}."
 
 
 def _settings(observer: Observer) -> Settings:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt, missing
-from pgdrag.model import Observation
+from pgdrag.collectors._counters import attempt
+from pgdrag.collectors._metric import NO_READING
 
-_SHARE = ("collectors_cpu_share", "processors' time that looking took, of all there was")
 _NS = 1e-9
 _OWN, _PROGRAMS, _SESSIONS = "pgdrag itself", "its programs", "their sessions"
 
@@ -37,6 +36,15 @@ class Overhead(Collector):
 
     name: ClassVar[str] = "overhead"
     summary: ClassVar[str] = "what the collectors themselves take of the processors"
+    is_of_machine: ClassVar[bool] = True
+    # Of all collectors together: it holds for no single one of them.
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "collectors_cpu_share", "processors' time that looking took, of all there was", "used_s", "ratio", "all_s", step=1e-3, detail="{parts}",
+        ),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         self._ends: list[_Look | Unseen] = []
@@ -56,32 +64,34 @@ class Overhead(Collector):
         """Look once more, where there was no time for it in the window."""
         self._ends.append(attempt(lambda: self._look(observer)))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return the share, which holds for no single collector but for all of them together."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return processor time used, and what all processors had."""
+        found = self._used()
+        if isinstance(found, Unseen):
+            return found
+        used_s, length_s = found
+        return {"used_s": sum(used_s.values()), "all_s": length_s * (os.cpu_count() or 1)}
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return whose time it was."""
+        found = self._used()
+        if isinstance(found, Unseen) or not found[1]:
+            return {}
+        return {"parts": _words(*found, os.cpu_count() or 1)}
+
+    def _used(self) -> tuple[Mapping[tuple[str, int], float], float] | Unseen:
+        """Return processor time by process, and the seconds in which it was used."""
         looks = self._within if len(self._within) > 1 else self._ends
         unseen = next((x for x in looks if isinstance(x, Unseen)), None)
         if unseen is not None or len(looks) < 2:
-            return (missing(*_SHARE, "ratio", unseen or Unseen("no reading was taken")),)
+            return unseen or NO_READING
         first, last = (x for x in looks if isinstance(x, _Look))
-        length_s = last.moment_s - first.moment_s
-        if length_s <= 0:
-            return (missing(*_SHARE, "ratio", Unseen("the window has no length")),)
         used_s = {
-            # One that was not there at first has begun meanwhile.
+            # A process that was not there at first has begun meanwhile.
             process: max(0.0, now_s - first.used_s.get(process, 0.0))
             for process, now_s in last.used_s.items()
         }
-        processors = os.cpu_count() or 1
-        return (
-            Observation(
-                *_SHARE,
-                min(1.0, sum(used_s.values()) / length_s / processors),
-                "ratio",
-                min(1.0, 1e-3 / length_s / processors),
-                detail=_words(used_s, length_s, processors),
-                is_of_machine=True,
-            ),
-        )
+        return used_s, last.moment_s - first.moment_s
 
     def _look(self, observer: Observer) -> _Look:
         observer.postmaster()  # refuses a server that does not run here

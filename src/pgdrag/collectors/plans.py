@@ -9,15 +9,15 @@ many rows come where how many were expected.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
 import psycopg
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._explaining import (
     SESSION,
     explain,
@@ -26,9 +26,9 @@ from pgdrag.collectors._explaining import (
     refusal,
     tidy,
 )
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, scanned, text_of
-from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, StatementPlan
 from pgdrag.servers.abort_connection import hanging_up
@@ -39,7 +39,6 @@ _PATIENCE_S = 5.0  # for a server that does not even end a statement
 
 _WRITING = frozenset({"LockRows", "ModifyTable"})
 _NAME = "pgdrag_statement"
-_NAMES = ("sequentially_planned_statements", "statements planned with a sequential scan of a table")
 
 
 class Plans(Collector):
@@ -48,9 +47,14 @@ class Plans(Collector):
     name: ClassVar[str] = "plans"
     summary: ClassVar[str] = "how the server plans the workload's statements, and rows it expected"
     needs: ClassVar[str] = "a workload that says what it sends"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("sequentially_planned_statements", "statements planned with a sequential scan of a table", "statements", "count", detail="{tables}"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
-        self._plans: Sequence[StatementPlan] | Unseen = Unseen("no reading was taken")
+        self._plans: Sequence[StatementPlan] | Unseen = NO_READING
 
     def before(self, observer: Observer) -> None:
         """Do nothing: within the window this costs nothing."""
@@ -62,19 +66,21 @@ class Plans(Collector):
         """Explain each statement."""
         self._plans = attempt(lambda: _look(observer))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
+    def amounts(self, window: Window) -> Amounts | Unseen:
         """Return how many statements' plans read a whole table."""
-        plans = self._plans
-        if isinstance(plans, Unseen):
-            return (missing(*_NAMES, "count", plans),)
-        known = [plan.custom or plan.generic for plan in plans]
-        tables = [_read_whole(plan) for plan in known if plan is not None]
+        if isinstance(self._plans, Unseen):
+            return self._plans
+        tables = _tables_read_whole(self._plans)
         if not tables:
-            reason = next((plan.missing for plan in plans if plan.missing), "none has a plan")
-            return (missing(*_NAMES, "count", Unseen(f"no plan could be had: {reason}")),)
+            reasons = (plan.missing for plan in self._plans if plan.missing)
+            return Unseen(f"no plan could be had: {next(reasons, 'none has a plan')}")
+        return {"statements": sum(map(bool, tables))}
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return the tables."""
+        tables = [] if isinstance(self._plans, Unseen) else _tables_read_whole(self._plans)
         named = ", ".join(sorted(set().union(*tables)))
-        detail = f"Of {named}; {len(tables)} statements have plans." if named else ""
-        return (Observation(*_NAMES, sum(map(bool, tables)), "count", 1.0, detail=detail),)
+        return {"tables": f"Of {named}; {len(tables)} statements have plans." if named else ""}
 
     def recordings(self, window: Window) -> Recordings:
         """Return the plans."""
@@ -157,5 +163,11 @@ def _only_reads(plan: Plan) -> bool:
     return not any(text_of(node, "Node Type") in _WRITING for node in nodes(plan))
 
 
-def _read_whole(plan: Plan) -> set[str]:
-    return {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
+def _tables_read_whole(plans: Sequence[StatementPlan]) -> list[set[str]]:
+    """Return the tables that each statement with a plan reads whole."""
+    known = [plan.custom or plan.generic for plan in plans]
+    return [
+        {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
+        for plan in known
+        if plan is not None
+    ]

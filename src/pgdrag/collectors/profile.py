@@ -18,11 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, ClassVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt, missing
+from pgdrag.collectors._counters import attempt
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Recordings
 
 PERF = "perf"
@@ -36,10 +36,7 @@ _BEGIN_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 120.0
 
-_KERNEL_SHARE = (
-    "profile_kernel_share",
-    "kernel's share of the server's processor time in the profile",
-)
+_NO_SAMPLE = Unseen("no process of the server was seen on a processor")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 # What says why in the recordings that the profile is not all that it could be.
 WITHOUT_KERNEL = "profile of the kernel"
@@ -53,11 +50,19 @@ class Profile(Collector):
     summary: ClassVar[str] = "functions that the server's processors run (perf); if asked for"
     needs: ClassVar[str] = "perf and the right to use it"
     is_optional: ClassVar[bool] = True
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "profile_kernel_share", "kernel's share of the server's processor time in the profile", "in kernel", "ratio", "samples",
+            detail="{samples:,} samples, {rate} a second of each processor in use.",
+        ),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         self._types: dict[int, str] = {}
         self._postmaster: int | None = None
-        self._recording: _Recording | Unseen = Unseen("no reading was taken")
+        self._recording: _Recording | Unseen = NO_READING
         self._samples: tuple[Sample, ...] | Unseen = self._recording
         self._doubts: dict[str, str] = {}
 
@@ -84,29 +89,21 @@ class Profile(Collector):
             recording if isinstance(recording, Unseen) else attempt(lambda: self._read(recording))
         )
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return how much of the processor time was the kernel's."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return samples, and those in the kernel."""
         samples = self._within(window)
         if isinstance(samples, Unseen):
-            return (missing(*_KERNEL_SHARE, "ratio", samples),)
-        if not samples:
-            why = Unseen("no process of the server was seen on a processor")
-            return (missing(*_KERNEL_SHARE, "ratio", why),)
+            return samples
         if WITHOUT_KERNEL in self._doubts:
-            return (missing(*_KERNEL_SHARE, "ratio", Unseen(self._doubts[WITHOUT_KERNEL])),)
-        kernels = sum(_is_in_kernel(one) for one in samples)
-        detail = f"{len(samples):,} samples, {_rate()} a second of each processor in use."
-        share = kernels / len(samples)
-        return (Observation(*_KERNEL_SHARE, share, "ratio", 1 / len(samples), detail=detail),)
+            return Unseen(self._doubts[WITHOUT_KERNEL])
+        in_kernel = sum(_is_in_kernel(one) for one in samples)
+        return {"in kernel": in_kernel, "samples": len(samples), "rate": _rate()}
 
     def recordings(self, window: Window) -> Recordings:
         """Return the stacks seen within the window."""
         samples = self._within(window)
         if isinstance(samples, Unseen):
             return Recordings(missing={self.name: samples.reason})
-        if not samples:
-            why = "no process of the server was seen on a processor"
-            return Recordings(missing={self.name: why})
         return Recordings(fold(samples, self._types), missing=self._doubts)
 
     def _begin(self, observer: Observer) -> _Recording:
@@ -135,7 +132,7 @@ class Profile(Collector):
         if isinstance(self._samples, Unseen):
             return self._samples
         begin, end = window.started_unix_s, window.finished_unix_s
-        return tuple(one for one in self._samples if begin <= one.unix_s <= end)
+        return tuple(x for x in self._samples if begin <= x.unix_s <= end) or _NO_SAMPLE
 
     def _note_types(self, postmaster: int) -> None:
         self._types[postmaster] = "postmaster"

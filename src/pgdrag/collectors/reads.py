@@ -6,26 +6,19 @@ and the session from which `waits` looks: it connects only after the first readi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import ClassVar
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    attempt,
-    per_second,
-    per_transaction,
-    pick,
-)
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
+from pgdrag.collectors._counters import CounterCollector, Counters, attempt
+from pgdrag.collectors._metric import NO_READING, total
 from pgdrag.collectors._proc import (
     SAMPLE_INTERVAL_S,
     ProcessIo,
     ShareSampler,
     read_server_io,
 )
-from pgdrag.model import Observation
 from pgdrag.model.recordings import ProcessIoUse, Recordings
 
 
@@ -34,10 +27,36 @@ class Reads(CounterCollector):
 
     name: ClassVar[str] = "reads"
     summary: ClassVar[str] = "read and write system calls and bytes of the server's processes"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *detailed(
+            "{split}",
+            Metric("read_syscalls_per_transaction", "read system calls per transaction", "read_calls"),
+            Metric("read_syscalls_per_s", "read system calls per second", "read_calls", "1/s"),
+        ),
+        Metric("write_syscalls_per_transaction", "write system calls per transaction", "write_calls"),
+        Metric(
+            "read_bytes_per_transaction", "bytes read by system calls per transaction", "read_bytes", "bytes/transaction",
+            detail="From the kernel's page cache or a device.",
+        ),
+        Metric(
+            "storage_read_bytes_per_transaction", "bytes read from storage per transaction", "storage_read_bytes", "bytes/transaction",
+            detail="Only what a device had to deliver.",
+        ),
+        Metric(
+            "written_bytes_per_transaction", "bytes written by system calls per transaction", "written_bytes", "bytes/transaction",
+            detail="Into the kernel's page cache or to a device; the server's log is among them.",
+        ),
+        Metric(
+            "storage_written_bytes_per_transaction", "bytes to be written to storage per transaction", "storage_written_bytes", "bytes/transaction",
+            detail="Counted when a page becomes dirty, not when a device has it.",
+        ),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
-        self._sampler: ShareSampler | Unseen = Unseen("no reading was taken")
+        self._sampler: ShareSampler | Unseen = NO_READING
         self._by_kind: Mapping[str, ProcessIo] = {}
         self._io_method = ""
 
@@ -71,45 +90,9 @@ class Reads(CounterCollector):
             self._by_kind = self._sampler.stop()
         super().after(observer)
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Read calls and bytes, then write calls and bytes."""
-        moved = self.moved()
-        read_calls = pick(moved, "read_calls")
-        detail = "" if isinstance(read_calls, Unseen) else self._split(read_calls)
-        moved_bytes = [
-            per_transaction(
-                f"{name}_per_transaction",
-                label,
-                pick(moved, counter),
-                window,
-                unit="bytes/transaction",
-                detail=explanation,
-            )
-            for name, label, counter, explanation in _BYTES
-        ]
-        return (
-            per_transaction(
-                "read_syscalls_per_transaction",
-                "read system calls per transaction",
-                read_calls,
-                window,
-                detail=detail,
-            ),
-            per_second(
-                "read_syscalls_per_s",
-                "read system calls per second",
-                read_calls,
-                self.observed_s,
-                detail=detail,
-            ),
-            per_transaction(
-                "write_syscalls_per_transaction",
-                "write system calls per transaction",
-                pick(moved, "write_calls"),
-                window,
-            ),
-            *moved_bytes,
-        )
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return which kinds of processes made the read calls."""
+        return {"split": self._split(total(amounts, "read_calls"))}
 
     def recordings(self, window: Window) -> Recordings:
         """Return the calls and bytes of each kind of process, the busiest first, and what is nobody's.
@@ -125,7 +108,7 @@ class Reads(CounterCollector):
         uses = [_use(kind, io) for kind, io in (*kinds, ("not attributed", ProcessIo(**left)))]
         return Recordings(use for use in uses if use.read_calls or use.write_calls)
 
-    def _split(self, read_calls: int) -> str:
+    def _split(self, read_calls: float) -> str:
         """Who made the calls: the total is exact, the split misses the end of each short life."""
         if read_calls == 0:
             return "No read calls."
@@ -151,31 +134,3 @@ def _calls(io: ProcessIo) -> int:
 
 def _use(kind: str, io: ProcessIo) -> ProcessIoUse:
     return ProcessIoUse(kind, io.read_calls, io.write_calls, io.read_bytes, io.written_bytes)
-
-
-_BYTES = (
-    (
-        "read_bytes",
-        "bytes read by system calls per transaction",
-        "read_bytes",
-        "From the kernel's page cache or a device.",
-    ),
-    (
-        "storage_read_bytes",
-        "bytes read from storage per transaction",
-        "storage_read_bytes",
-        "Only what a device had to deliver.",
-    ),
-    (
-        "written_bytes",
-        "bytes written by system calls per transaction",
-        "written_bytes",
-        "Into the kernel's page cache or to a device; the server's log is among them.",
-    ),
-    (
-        "storage_written_bytes",
-        "bytes to be written to storage per transaction",
-        "storage_written_bytes",
-        "Counted when a page becomes dirty, not when a device has it.",
-    ),
-)

@@ -6,21 +6,14 @@ and so waits for whoever holds it in ACCESS EXCLUSIVE mode; pg_relation_filepath
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
-from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import (
-    CounterCollector,
-    Counters,
-    missing,
-    of_kind,
-    per_transaction,
-    total_of_kind,
-)
-from pgdrag.model import Observation
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
+from pgdrag.collectors._counters import CounterCollector, Counters
+from pgdrag.collectors._metric import of_kind, total
 from pgdrag.units import format_bytes
 
 # A table's overflow table and its index are stored for the table, and go under its name. What only
@@ -42,7 +35,7 @@ SELECT CASE WHEN relation.relkind = 'i' AND owner.oid IS NULL THEN 'index' ELSE 
 """
 _FORKS = ("_fsm", "_vm")
 _NAMED = 3
-_KINDS = (("table", "tables", "with what is stored outside of rows"), ("index", "indexes", ""))
+_KINDS = {"table": "tables", "index": "indexes"}
 
 
 class Relations(CounterCollector):
@@ -50,10 +43,29 @@ class Relations(CounterCollector):
 
     name: ClassVar[str] = "relations"
     summary: ClassVar[str] = "sizes of the workload's tables and indexes, and what grew most"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "table_growth_bytes_per_transaction", "growth of the workload's tables per transaction", "table *", "bytes/transaction",
+            detail="{grown tables}",
+        ),
+        Metric(
+            "tables_bytes", "size of the workload's tables at the window's end", "table_bytes", "bytes", step=8192,
+            detail="Of {tables}, with what is stored outside of rows. {largest tables}",
+        ),
+        Metric(
+            "index_growth_bytes_per_transaction", "growth of the workload's indexes per transaction", "index *", "bytes/transaction",
+            detail="{grown indexes}",
+        ),
+        Metric(
+            "indexes_bytes", "size of the workload's indexes at the window's end", "index_bytes", "bytes", step=8192,
+            detail="Of {indexes}. {largest indexes}",
+        ),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         super().__init__()
-        self._names: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
         self._most: dict[str, int] = {}
 
@@ -62,7 +74,7 @@ class Relations(CounterCollector):
         observer.postmaster()  # without it the files are not on this host
         sizes: dict[str, int] = {}
         for kind, oid, name, path in observer.query(_FILES):
-            self._names[oid] = name
+            self.titles[oid] = name
             size = stored_bytes(observer.cluster.data_directory / path) if path else 0
             sizes[f"{kind} {oid}"] = sizes.get(f"{kind} {oid}", 0) + size
         self._sizes = sizes
@@ -70,38 +82,28 @@ class Relations(CounterCollector):
         self._most = {name: max(size, self._most.get(name, 0)) for name, size in sizes.items()}
         return self._most
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Growth per transaction and size at the end, of tables and of indexes."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return the growth of each relation, and the size of all tables and of all indexes."""
         moved = self.moved()
-        return tuple(
-            one
-            for kind, kinds, note in _KINDS
-            for one in (
-                per_transaction(
-                    f"{kind}_growth_bytes_per_transaction",
-                    f"growth of the workload's {kinds} per transaction",
-                    total_of_kind(moved, kind),
-                    window,
-                    unit="bytes/transaction",
-                    detail=self._largest("Grew most", of_kind(moved, kind)),
-                ),
-                self._size(kind, kinds, note, moved),
-            )
-        )
-
-    def _size(self, kind: str, kinds: str, note: str, moved: Counters | Unseen) -> Observation:
-        words = f"{kinds}_bytes", f"size of the workload's {kinds} at the window's end"
         if isinstance(moved, Unseen):
-            return missing(*words, "bytes", moved)
-        sizes = of_kind(self._sizes, kind)
-        of_all = f"Of {len(sizes):,}{f', {note}' if note else ''}."
-        detail = " ".join(filter(None, (of_all, self._largest("The largest", sizes))))
-        return Observation(*words, sum(sizes.values()), "bytes", 8192, detail=detail)
+            return moved
+        sizes = {f"{kind}_bytes": total(self._sizes, f"{kind} *") for kind in _KINDS}
+        return {**moved, **sizes}
 
-    def _largest(self, heading: str, sizes: Counters) -> str:
-        ranked = sorted(sizes.items(), key=lambda each: (-each[1], self._names[each[0]]))
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return how many relations there are, and which are largest and grew most."""
+        found: dict[str, str] = {}
+        for kind, kinds in _KINDS.items():
+            sizes = of_kind(self._sizes, kind)
+            found[kinds] = f"{len(sizes):,}"
+            found[f"largest {kinds}"] = self._largest("The largest", sizes)
+            found[f"grown {kinds}"] = self._largest("Grew most", of_kind(amounts, kind))
+        return found
+
+    def _largest(self, heading: str, sizes: Mapping[str, float]) -> str:
+        ranked = sorted(sizes.items(), key=lambda each: (-each[1], self.titles[each[0]]))
         named = [
-            f"{self._names[oid]} {format_bytes(size)}" for oid, size in ranked[:_NAMED] if size
+            f"{self.titles[oid]} {format_bytes(size)}" for oid, size in ranked[:_NAMED] if size
         ]
         return f"{heading}: {', '.join(named)}." if named else ""
 

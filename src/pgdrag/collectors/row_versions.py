@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import ClassVar
 
 import psycopg
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing, require_track_counts
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, detailed
+from pgdrag.collectors._counters import attempt, require_track_counts
 from pgdrag.collectors._extensions import extension_schemas
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._pace import Pace
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors._table_strips import Strips
 from pgdrag.errors import PgdragError
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Recordings, Series, SeriesUnit
 
-_NO_READING = Unseen("no reading was taken")
+_NO_ROWS = "the tables have no rows"
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")
 _CHAIN = ("hot_chain_length", "row versions in the HOT chain that an index entry points to")
 _LONGEST = ("hot_chain_length_max", "row versions in the longest HOT chain of one page")
@@ -43,14 +43,31 @@ class RowVersions(Collector):
     summary: ClassVar[str] = "row versions, HOT chains and bloat, page by page; if asked for"
     needs: ClassVar[str] = "pageinspect, a superuser, and a table"
     is_optional: ClassVar[bool] = True
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *detailed(
+            "{looked}",
+            Metric(*_DEAD, "dead", "count", step="per row"),
+            Metric(*_CHAIN, "chain", "count", step="per chain"),
+            Metric(*_LONGEST, "longest", "count"),
+            Metric(*_BLOAT, "bloat", "count", step=0.01),
+        ),
+        Metric(
+            *_ENTRIES, "entries", "count", step="per update", detail=(
+            "Entries that scans of these tables' indexes returned (idx_tup_read), those of other"
+            " statements, too; not those that a unique index is searched for when one is added." ),
+        ),
+        Metric(*_DENSITY, "density", "ratio", step=0.001, detail="{first density} when the window began."),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
-        self._looker: Looker | Unseen = _NO_READING
+        self._looker: Looker | Unseen = NO_READING
         self._looks: list[Look] = []
         self._strips = Strips()
         self._densities: list[tuple[float, float]] = []
-        self._density_unseen = _NO_READING
-        self._last: Look | Unseen = _NO_READING
+        self._density_unseen = NO_READING
+        self._last: Look | Unseen = NO_READING
         self._pace = Pace()
 
     def before(self, observer: Observer) -> None:
@@ -101,30 +118,33 @@ class RowVersions(Collector):
         else:
             self._densities.append((time.time(), found))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
+    def amounts(self, window: Window) -> Amounts | Unseen:
         """Return what there was at the last look, and index entries visited within the window."""
         last = self._last
         if isinstance(last, Unseen):
-            numbers = (_DEAD, _CHAIN, _LONGEST, _BLOAT, _ENTRIES)
-            return (
-                *(missing(*one, "count", last) for one in numbers),
-                missing(*_DENSITY, "ratio", last),
-            )
-        told = self._told(last)
+            return last
+        first = self._looks[0]
 
-        def seen(names: tuple[str, str], value: float | None, step: float) -> Observation:
-            if value is None:
-                return missing(*names, "count", Unseen("the tables have no rows"))
-            return Observation(*names, value, "count", step, detail=told)
+        def known(value: float | None, reason: str) -> float | Unseen:
+            return Unseen(reason) if value is None else value
 
-        return (
-            seen(_DEAD, last.dead_per_row, 1 / max(last.rows, 1)),
-            seen(_CHAIN, last.chain_length, 1 / max(last.chains, 1)),
-            seen(_LONGEST, float(last.longest), 1.0),
-            seen(_BLOAT, last.bloat_ratio, 0.01),
-            self._entries(),
-            self._density(),
-        )
+        return {
+            "dead": known(last.dead_per_row, _NO_ROWS),
+            "per row": 1 / max(last.rows, 1),
+            "chain": known(last.chain_length, _NO_ROWS),
+            "per chain": 1 / max(last.chains, 1),
+            "longest": float(last.longest),
+            "bloat": known(last.bloat_ratio, _NO_ROWS),
+            "entries": known(last.entries_since(first), "no row was updated between two looks"),
+            "per update": 1 / max(last.updates - first.updates, 1),
+            "density": self._densities[-1][1] if len(self._densities) > 1 else self._density_unseen,
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return what was looked at, and the first density of the indexes."""
+        first = f"{self._densities[0][1]:.0%}" if self._densities else ""
+        looked = "" if isinstance(self._last, Unseen) else self._looked(self._last)
+        return {"looked": looked, "first density": first}
 
     def recordings(self, window: Window) -> Recordings:
         """Return everything over time, of all tables together and of each, and the strips of pages."""
@@ -139,26 +159,7 @@ class RowVersions(Collector):
             (*(one for one in series if one.values), *self._strips.chosen(window.started_unix_s))
         )
 
-    def _entries(self) -> Observation:
-        first, last = self._looks[0], self._looks[-1]
-        found = last.entries_since(first)
-        if found is None:
-            return missing(*_ENTRIES, "count", Unseen("no row was updated between two looks"))
-        step = 1 / max(last.updates - first.updates, 1)
-        detail = (
-            "Entries that scans of these tables' indexes returned (idx_tup_read), those of other"
-            " statements, too; not those that a unique index is searched for when one is added."
-        )
-        return Observation(*_ENTRIES, found, "count", step, detail=detail)
-
-    def _density(self) -> Observation:
-        if len(self._densities) < 2:
-            return missing(*_DENSITY, "ratio", self._density_unseen)
-        (_, first), (_, last) = self._densities[0], self._densities[-1]
-        detail = f"{first:.0%} when the window began."
-        return Observation(*_DENSITY, last, "ratio", 0.001, detail=detail)
-
-    def _told(self, last: Look) -> str:
+    def _looked(self, last: Look) -> str:
         """Say what was looked at, and what looking cost."""
         names = ", ".join(table.name for table in last.tables)
         read, pages = (

@@ -12,26 +12,17 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt, missing, per_transaction
+from pgdrag.collectors._counters import attempt
 from pgdrag.collectors.cpu import ended_ticks
-from pgdrag.model import Observation
 from pgdrag.model.recordings import SESSION_TYPES
 
 _AUTOVACUUM = ("autovacuum worker", "autovacuum launcher")
-_CPU = ("session_cpu_s_per_transaction", "sessions' processor time per transaction")
-_QUEUE = (
-    "session_cpu_wait_s_per_transaction",
-    "sessions' time ready to run, but waiting for a processor, per transaction",
-)
-_SESSIONS_SHARE = ("session_cpu_share", "sessions' share of all processors")
-_VACUUM = ("autovacuum_cpu_share", "autovacuum's share of all processors")
-_OTHERS = ("background_cpu_share", "the server's other processes' share of all processors")
 _NS = 1e-9
 _LOOKS_MIN = 2
 _TOO_SHORT = Unseen("the window was too short for two looks")
@@ -60,7 +51,7 @@ class Looks:
         self._cpu_ns: Counter[str] = Counter()
         self._queue_ns: Counter[str] = Counter()
         self._ended_before_s = self._ended_s = 0.0
-        # Whole lives of those that ended, as last seen: as much of them is no news to the postmaster.
+        # Whole lives of those that ended, as last seen: the postmaster's account has them, too.
         self._seen_of_ended_ns: Counter[str] = Counter()
 
     def add(self, at_s: float, accounts: Mapping[int, Account], ended_s: float) -> None:
@@ -104,11 +95,43 @@ class Looks:
         return max(unseen_s, 0.0) * self._seen_of_ended_ns[kind] / whole_ns if whole_ns else 0.0
 
 
+def _time(kind: str, label: str) -> Metric:
+    return Metric(
+        f"{kind}_s_per_transaction",
+        label,
+        f"{kind}_s in window",
+        "s/transaction",
+        step=_NS,
+        detail=f"{{{kind}_s:.2f}} s in {{observed_s:.1f}} s, by {{looks}} looks.",
+    )
+
+
+def _share(kind: str, label: str) -> Metric:
+    return Metric(
+        f"{kind}_cpu_share",
+        label,
+        f"{kind}_cpu_s",
+        "ratio",
+        "all_s",
+        step=0.01,
+        detail=f"{{{kind}_cpu_s:.2f}} s.",
+    )
+
+
 class Schedule(Collector):
     """The kernel's scheduler on the server's processes, by kind."""
 
     name: ClassVar[str] = "schedule"
     summary: ClassVar[str] = "who ran on the processors, and how long sessions waited for one"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        _time("session_cpu", "sessions' processor time per transaction"),
+        _time("session_cpu_wait", "sessions' time ready to run, but waiting for a processor, per transaction"),
+        _share("session", "sessions' share of all processors"),
+        _share("autovacuum", "autovacuum's share of all processors"),
+        _share("background", "the server's other processes' share of all processors"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         self._looks = Looks()
@@ -130,25 +153,25 @@ class Schedule(Collector):
         if self._looks.count < _LOOKS_MIN:
             self.sample(observer)
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return sessions' time on and before a processor, and what others took."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return sessions' time on a processor and waiting for one, and what others took."""
         looks = self._looks
-        unseen = self._unseen or (_TOO_SHORT if looks.observed_s <= 0 else None)
-        if unseen is not None:
-            return (
-                missing(*_CPU, "s/transaction", unseen),
-                missing(*_QUEUE, "s/transaction", unseen),
-                missing(*_SESSIONS_SHARE, "ratio", unseen),
-                missing(*_VACUUM, "ratio", unseen),
-                missing(*_OTHERS, "ratio", unseen),
-            )
-        return (
-            self._time(_CPU, looks.cpu_s(*SESSION_TYPES), window),
-            self._time(_QUEUE, looks.queue_s(*SESSION_TYPES), window),
-            self._share(_SESSIONS_SHARE, looks.cpu_s(*SESSION_TYPES)),
-            self._share(_VACUUM, looks.cpu_s(*_AUTOVACUUM)),
-            self._share(_OTHERS, looks.cpu_s_without(*SESSION_TYPES, *_AUTOVACUUM)),
-        )
+        if self._unseen is not None or looks.observed_s <= 0:
+            return self._unseen or _TOO_SHORT
+        cpu_s, wait_s = looks.cpu_s(*SESSION_TYPES), looks.queue_s(*SESSION_TYPES)
+        # The window's part of the seconds between the first look and the last.
+        scale = window.elapsed_s / looks.observed_s
+        return {
+            "session_cpu_s": cpu_s,
+            "session_cpu_s in window": cpu_s * scale,
+            "session_cpu_wait_s": wait_s,
+            "session_cpu_wait_s in window": wait_s * scale,
+            "autovacuum_cpu_s": looks.cpu_s(*_AUTOVACUUM),
+            "background_cpu_s": looks.cpu_s_without(*SESSION_TYPES, *_AUTOVACUUM),
+            "all_s": looks.observed_s * (os.cpu_count() or 1),
+            "observed_s": looks.observed_s,
+            "looks": looks.count,
+        }
 
     def _look(self, observer: Observer) -> None:
         postmaster = observer.postmaster()
@@ -167,16 +190,3 @@ class Schedule(Collector):
         # Just forked, it may not have said yet what it is: it is asked again.
         self._kinds[pid] = known or ""
         return self._kinds[pid]
-
-    def _time(self, names: tuple[str, str], time_s: float, window: Window) -> Observation:
-        # Of the seconds between the first look and the last, to those of the window.
-        whole_s = time_s * window.elapsed_s / self._looks.observed_s
-        detail = f"{time_s:.2f} s in {self._looks.observed_s:.1f} s, by {self._looks.count} looks."
-        return per_transaction(
-            *names, whole_s, window, unit="s/transaction", step=_NS, detail=detail
-        )
-
-    def _share(self, names: tuple[str, str], cpu_s: float) -> Observation:
-        whole_s = self._looks.observed_s * (os.cpu_count() or 1)
-        share = min(cpu_s / whole_s, 1.0)
-        return Observation(*names, share, "ratio", 0.01 / whole_s, detail=f"{cpu_s:.2f} s.")

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import psycopg
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, per_transaction, require_sight_of_others
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt, require_sight_of_others
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.errors import ServerLost
-from pgdrag.model import Observation
 from pgdrag.model.recordings import Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 
@@ -61,15 +61,32 @@ class _Reading:
     evicted: int
 
 
+def _time(amount: str, name: str, what: str, detail: str = "") -> Metric:
+    label = f"time in {what} per transaction"
+    return Metric(name, label, amount, "s/transaction", step=1e-6, detail=detail)
+
+
 class Statements(Collector):
     """What each statement of the workload's database came to."""
 
     name: ClassVar[str] = "statements"
     summary: ClassVar[str] = "time, blocks and WAL of each statement (pg_stat_statements)"
     needs: ClassVar[str] = "pg_stat_statements in shared_preload_libraries"
+    absent: Mapping[str, str] = {
+        "jit_s": "pg_stat_statements counts JIT compilation since PostgreSQL 15",
+        "plan_s": "pg_stat_statements.track_planning is off",
+    }
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        _time("jit_s", "jit_s_per_transaction", "JIT compilation of statements"),
+        _time("plan_s", "planning_s_per_transaction", "planning statements"),
+        _time("exec_s", "execution_s_per_transaction", "executing statements", "{evicted}"),
+        Metric("statements_per_transaction", "statements per transaction", "calls"),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
-        self._before: _Reading | Unseen = Unseen("no reading was taken")
+        self._before: _Reading | Unseen = NO_READING
         self._after: _Reading | Unseen = self._before
         self._is_planning_tracked = False
 
@@ -84,51 +101,17 @@ class Statements(Collector):
             before if isinstance(before, Unseen) else attempt(lambda: self._read(observer))
         )
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return time in planning and in execution, and statements, for each transaction."""
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return calls, and time in planning, compiling and executing, of all statements."""
         uses = self._moved()
-        exec_s = _total(uses, lambda use: use.exec_s)
-        plan_s = _total(uses, lambda use: use.plan_s or 0.0)
-        if not isinstance(uses, Unseen) and not self._is_planning_tracked and window.committed:
-            plan_s = Unseen("pg_stat_statements.track_planning is off")
-        jit_s = _total(uses, lambda use: use.jit_s or 0.0)
-        is_jit_counted = isinstance(uses, Unseen) or all(use.jit_s is not None for use in uses)
-        if not is_jit_counted and window.committed:
-            jit_s = Unseen("pg_stat_statements counts JIT compilation since PostgreSQL 15")
-        step_s = 1e-6
-        return (
-            per_transaction(
-                "jit_s_per_transaction",
-                "time in JIT compilation of statements per transaction",
-                jit_s,
-                window,
-                unit="s/transaction",
-                step=step_s,
-            ),
-            per_transaction(
-                "planning_s_per_transaction",
-                "time in planning statements per transaction",
-                plan_s,
-                window,
-                unit="s/transaction",
-                step=step_s,
-            ),
-            per_transaction(
-                "execution_s_per_transaction",
-                "time in executing statements per transaction",
-                exec_s,
-                window,
-                unit="s/transaction",
-                step=step_s,
-                detail=self._doubt(),
-            ),
-            per_transaction(
-                "statements_per_transaction",
-                "statements per transaction",
-                _total(uses, lambda use: use.calls),
-                window,
-            ),
-        )
+        if isinstance(uses, Unseen):
+            return uses
+        found = {"exec_s": sum(x.exec_s for x in uses), "calls": sum(x.calls for x in uses)}
+        if self._is_planning_tracked:
+            found["plan_s"] = sum(use.plan_s or 0.0 for use in uses)
+        if all(use.jit_s is not None for use in uses):
+            found["jit_s"] = sum(use.jit_s or 0.0 for use in uses)
+        return found
 
     def recordings(self, window: Window) -> Recordings:
         """Return the statements that took most time."""
@@ -153,7 +136,11 @@ class Statements(Collector):
                 by_text[use.query] = moved if known is None else _combined(known, moved, add)
         return tuple(by_text.values())
 
-    def _doubt(self) -> str:
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return a warning where statements were evicted."""
+        return {"evicted": self._evicted()}
+
+    def _evicted(self) -> str:
         before, after = self._before, self._after
         if isinstance(before, Unseen) or isinstance(after, Unseen):
             return ""
@@ -282,12 +269,6 @@ _JIT = {
     *("jit_optimization_time", "jit_emission_time"),
 }
 _COUNTED = tuple(one.name for one in fields(StatementUse) if one.name != "query")
-
-
-def _total(
-    uses: Sequence[StatementUse] | Unseen, of: Callable[[StatementUse], float]
-) -> float | Unseen:
-    return uses if isinstance(uses, Unseen) else sum(of(use) for use in uses)
 
 
 def _difference(before: StatementUse | None, after: StatementUse) -> StatementUse:

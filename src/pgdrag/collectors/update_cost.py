@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +19,8 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, detailed
+from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._explaining import (
     QUIET,
     SESSION,
@@ -31,10 +31,10 @@ from pgdrag.collectors._explaining import (
     refusal,
     tidy,
 )
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._pace import Pace
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
-from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, Series, UpdateLook
 from pgdrag.servers.abort_connection import hanging_up
@@ -57,9 +57,7 @@ _BEGIN, _ROLLBACK = "BEGIN ISOLATION LEVEL READ COMMITTED; ", "; ROLLBACK"
 # A lock that outlasts its transaction would not go with the rollback.
 _LOCKING = "advisory"
 _UPDATE = re.compile(r"\bupdate\b", re.IGNORECASE)
-_NO_READING = Unseen("no reading was taken")
 _BUFFERS = ("buffers_per_update", "blocks of tables and indexes that an update looks at")
-_TIME = ("update_s", "time that an update takes, measured by the server")
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,19 @@ class UpdateCost(Collector):
     )
     needs: ClassVar[str] = "a workload that says what it sends, and sends updates"
     is_optional: ClassVar[bool] = True
+    # Means over all looks, from the first to the last.
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = detailed(
+        "{looked}",
+        Metric(*_BUFFERS, "buffers", "count", "looks"),
+        Metric("update_s", "time that an update takes, measured by the server", "took_s", "s", step=1e-6),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
-        self._session: _Session | Unseen = _NO_READING
+        self._session: _Session | Unseen = NO_READING
         self._rounds: list[_Round] = []
-        self._unseen = _NO_READING
+        self._unseen = NO_READING
         self._pace = Pace()
 
     def before(self, observer: Observer) -> None:
@@ -104,9 +110,6 @@ class UpdateCost(Collector):
             observer.own_sessions.discard(self._session.backend_pid)
             self._session.close()
 
-    def afterwards(self, observer: Observer) -> None:
-        """Do nothing: the last look was taken."""
-
     def _look(self) -> None:
         session = self._session
         if isinstance(session, Unseen):
@@ -121,20 +124,20 @@ class UpdateCost(Collector):
             self._rounds.append(_Round(at_unix_s, took_s, looks))
         self._unseen = next((one for one in found if isinstance(one, Unseen)), self._unseen)
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return what an update took on average over all looks, from the first to the last."""
-        if not self._rounds:
-            return (
-                missing(*_BUFFERS, "count", self._unseen),
-                missing(*_TIME, "s", self._unseen),
-            )
-        told, looks = self._told(), [look for one in self._rounds for look in one.looks]
-        buffers = sum(look.buffers for look in looks) / len(looks)
-        took_s = sum(look.took_s for look in looks) / len(looks)
-        return (
-            Observation(*_BUFFERS, buffers, "count", 1 / len(looks), detail=told),
-            Observation(*_TIME, took_s, "s", 1e-6, detail=told),
-        )
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return the buffers of all looks, and the mean time of one."""
+        looks = [look for one in self._rounds for look in one.looks]
+        if not looks:
+            return self._unseen
+        return {
+            "buffers": sum(look.buffers for look in looks),
+            "looks": len(looks),
+            "took_s": sum(look.took_s for look in looks) / len(looks),
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return how often was looked, and what that took."""
+        return {"looked": self._looked()}
 
     def recordings(self, window: Window) -> Recordings:
         """Return buffers over time, and some of the looks with their plans."""
@@ -159,7 +162,7 @@ class UpdateCost(Collector):
             tuple(sum(look.buffers for look in one.looks) / most for one in whole),
         )
 
-    def _told(self) -> str:
+    def _looked(self) -> str:
         session = self._session
         assert isinstance(session, _Session), "looks are of a session"
         looks = [look for one in self._rounds for look in one.looks]

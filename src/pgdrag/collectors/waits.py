@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import ClassVar
 
-from pgdrag.collectors import Collector, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, missing, per_transaction, require_sight_of_others
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors._counters import attempt, require_sight_of_others
+from pgdrag.collectors._metric import NO_READING
 from pgdrag.driver.process import Driver, Waits, Watching, find_driver
 from pgdrag.english import percent_words
 from pgdrag.errors import DriverError
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.spent_time import PLACES
-from pgdrag.model import Observation
 from pgdrag.model.recordings import SESSION_TYPES, Recordings, Series, WaitTime
 
 EVERY_S = 0.05
@@ -32,9 +32,7 @@ _KINDS = {
     "client_wait": ("Client", "sessions' time waiting for their clients per transaction"),
     "other_wait": (None, "sessions' time in other waits per transaction"),
 }
-_BACKGROUND = ("busy_background_processes", "the server's own processes at work, on average")
 IO_WORKER = "io worker"
-_BUSY_WORKERS = ("io_workers_busy_share", "I/O workers at work, of all that there are")
 _NAMED_WAITS = 3
 
 
@@ -43,10 +41,33 @@ class WaitProfile(Collector):
 
     name: ClassVar[str] = "waits"
     summary: ClassVar[str] = "where sessions' time goes: processors, I/O, locks, clients"
+    # fmt: off
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *(
+            Metric(
+                f"{name}_s_per_transaction",
+                label,
+                f"{name}_s",
+                "s/transaction",
+                step="look_s",
+                detail=f"{{{name} words}}{{looks:,}} looks.",
+            )
+            for name, (_, label) in _KINDS.items()
+        ),
+        Metric(
+            "busy_background_processes", "the server's own processes at work, on average", "background", "count", "looks",
+            detail="{background words}",
+        ),
+        Metric(
+            "io_workers_busy_share", "I/O workers at work, of all that there are", "busy workers", "ratio", "workers seen",
+            detail="{workers} I/O workers.",
+        ),
+    )
+    # fmt: on
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._watching: Watching | Unseen = Unseen("no reading was taken")
+        self._watching: Watching | Unseen = NO_READING
         self._watched: tuple[Waits, ...] | Unseen = self._watching
         self._io_workers: int | Unseen = self._watching
 
@@ -73,39 +94,52 @@ class WaitProfile(Collector):
             )
         self._io_workers = attempt(lambda: _io_workers(observer))
 
-    def observations(self, window: Window) -> Sequence[Observation]:
-        """Return sessions' time per transaction by what it went into, and what else was at work."""
-        seen = (
-            self._watched if isinstance(self._watched, Unseen) else _within(self._watched, window)
-        )
+    def amounts(self, window: Window) -> Amounts | Unseen:
+        """Return sessions' time by what it went into, and what else was at work."""
+        seen = self._within(window)
+        if isinstance(seen, Unseen):
+            return seen
+        looks, sessions = sum(x.looks for x in seen), _sessions(seen)
+        look_s = window.elapsed_s / looks
+        spent = {
+            f"{name}_s": look_s * sum(n for wait, n in sessions.items() if _kind(wait) == kind)
+            for name, (kind, _) in _KINDS.items()
+        }
+        workers = self._io_workers
+        return {
+            **spent,
+            "look_s": look_s or 1.0,
+            "looks": looks,
+            "background": _background(seen).total(),
+            "busy workers": sum(sum(x.processes.get(IO_WORKER, {}).values()) for x in seen),
+            "workers": workers,
+            "workers seen": workers if isinstance(workers, Unseen) else workers * looks,
+        }
+
+    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
+        """Return the waits of each kind that took most, and which processes were at work."""
+        seen = self._within(window)
+        if isinstance(seen, Unseen):
+            return {}
+        looks, sessions = sum(x.looks for x in seen), _sessions(seen)
+        ranked = [f"{name} {count / looks:.2f}" for name, count in _background(seen).most_common()]
+        found = {"background words": f"{', '.join(ranked[:_NAMED_WAITS])}." if ranked else ""}
+        for name, (kind, _) in _KINDS.items():
+            of_kind = {wait: count for wait, count in sessions.items() if _kind(wait) == kind}
+            found[f"{name} words"] = _most(of_kind, sessions.total())
+        return found
+
+    def _within(self, window: Window) -> Sequence[Waits] | Unseen:
         return (
-            *(_time(name, *kind, seen, window) for name, kind in _KINDS.items()),
-            _background(seen),
-            self._busy_workers(seen),
+            self._watched if isinstance(self._watched, Unseen) else _within(self._watched, window)
         )
 
     def recordings(self, window: Window) -> Recordings:
         """Return every wait of every type of process, and how many sessions were in which over time."""
-        watched = self._watched
-        if isinstance(watched, Unseen):
-            return Recordings(missing={self.name: watched.reason})
-        seen = _within(watched, window)
+        seen = self._within(window)
         if isinstance(seen, Unseen):
             return Recordings(missing={self.name: seen.reason})
         return Recordings((*_profile(seen, window), *_series(seen, window)))
-
-    def _busy_workers(self, seen: Sequence[Waits] | Unseen) -> Observation:
-        """Return how many of the I/O workers were at work, of all that there are."""
-        if isinstance(seen, Unseen):
-            return missing(*_BUSY_WORKERS, "ratio", seen)
-        if isinstance(self._io_workers, Unseen):
-            return missing(*_BUSY_WORKERS, "ratio", self._io_workers)
-        whole = self._io_workers * sum(x.looks for x in seen)
-        busy = sum(sum(x.processes.get(IO_WORKER, {}).values()) for x in seen)
-        detail = f"{self._io_workers} I/O workers."
-        return Observation(
-            *_BUSY_WORKERS, min(busy / whole, 1.0), "ratio", 1 / whole, detail=detail
-        )
 
     def _begin(self, observer: Observer) -> Watching:
         observer.postmaster()  # refuses a server that does not run here
@@ -149,30 +183,6 @@ def _within(watched: tuple[Waits, ...], window: Window) -> Sequence[Waits] | Uns
         if window.started_unix_s <= x.started_unix_s and x.finished_unix_s <= window.finished_unix_s
     ]
     return inside or watched or Unseen("the window was too short for a look")
-
-
-def _time(
-    name: str, kind: str | None, label: str, seen: Sequence[Waits] | Unseen, window: Window
-) -> Observation:
-    time_s: float | Unseen
-    step_s, detail = 1.0, ""
-    if isinstance(seen, Unseen):
-        time_s = seen
-    else:
-        looks, waits = sum(x.looks for x in seen), _sessions(seen)
-        of_kind = {wait: count for wait, count in waits.items() if _kind(wait) == kind}
-        step_s = window.elapsed_s / looks
-        time_s = sum(of_kind.values()) * step_s
-        detail = f"{_most(of_kind, sum(waits.values()))}{looks:,} looks."
-    return per_transaction(
-        f"{name}_s_per_transaction",
-        label,
-        time_s,
-        window,
-        unit="s/transaction",
-        step=step_s or 1.0,
-        detail=detail,
-    )
 
 
 def _profile(seen: Sequence[Waits], window: Window) -> tuple[WaitTime, ...]:
@@ -238,14 +248,11 @@ def _most(waits: Mapping[str, int], whole: int) -> str:
     return f"Of all sessions' time: {', '.join(named)}. " if named else ""
 
 
-def _background(seen: Sequence[Waits] | Unseen) -> Observation:
-    if isinstance(seen, Unseen):
-        return missing(*_BACKGROUND, "count", seen)
-    looks, by_type = sum(x.looks for x in seen), Counter[str]()
+def _background(seen: Sequence[Waits]) -> Counter[str]:
+    """Count how often each type of the server's own processes was seen at work."""
+    by_type = Counter[str]()
     for interval in seen:
         for backend, waits in interval.processes.items():
             if backend not in SESSION_TYPES:
                 by_type[backend] += sum(waits.values())
-    ranked = [f"{backend} {count / looks:.2f}" for backend, count in by_type.most_common()]
-    detail = f"{', '.join(ranked[:_NAMED_WAITS])}." if ranked else ""
-    return Observation(*_BACKGROUND, by_type.total() / looks, "count", 1 / looks, detail=detail)
+    return by_type
