@@ -10,17 +10,23 @@ from hypothesis import strategies as st
 
 from pgdrag.findings.values import Interval
 from pgdrag.report import svg
-from pgdrag.report.charts import StepRow, TraceRow, steps_chart, steps_text, timeline_chart
+from pgdrag.report.panels_chart import Line, Panel, panels_chart
+from pgdrag.report.rows_chart import Row, RowsChart
 
-ROW = StepRow(
+ROW = Row(
     name="A1",
-    title="a small cache",
-    speed="165/s",
-    slowdown=Interval(8.0, 10.0, 12.0, 0.95, "by hand"),
+    aside="a small cache",
+    before_words="165/s",
+    found=Interval(8.0, 10.0, 12.0, 0.95, "by hand"),
     words="10× slower",
-    reference=1.0,
     published=100.0,
 )
+
+
+def drawn(*rows: Row) -> str:
+    return RowsChart("chart", rows).svg("title", "description")
+
+
 ratios = st.floats(1e-6, 1e6)
 
 
@@ -57,7 +63,7 @@ def test_a_scale_around_a_single_value_is_not_empty():
 
 
 def test_a_step_from_one_to_ten_fills_half_of_the_way_to_a_hundred():
-    chart = steps_chart([ROW], "title", "description")
+    chart = drawn(ROW)
     bars = re.findall(r'<rect x="([\d.]+)%" y="[\d.]+" width="([\d.]+)%"[^>]*class="(\w+)"', chart)
     [(_, nothing, _), (start, width, kind)] = bars
     published = re.findall(r'<svg x="([\d.]+)%"[^>]*><path [^>]*class="published"', chart)[-1]
@@ -66,42 +72,49 @@ def test_a_step_from_one_to_ten_fills_half_of_the_way_to_a_hundred():
 
 
 def test_a_rung_faster_than_the_one_before_takes_a_part_of_the_way_back():
-    chart = steps_chart([replace(ROW, reference=50.0)], "title", "description")
+    chart = drawn(replace(ROW, start=50.0))
     assert 'class="undone"' in chart
     assert 'class="step"' not in chart
 
 
 def test_a_bound_is_drawn_as_an_arrow_to_the_edge():
     bound = Interval(2_000.0, math.inf, math.inf, 0.95, "exact conditional")
-    chart = steps_chart([replace(ROW, slowdown=bound, words="at least")], "title", "description")
+    chart = drawn(replace(ROW, found=bound, words="at least"))
     assert 'x2="100%"' in chart
     assert "inf" not in chart
     assert "nan" not in chart
 
 
 def test_text_in_a_picture_is_escaped():
-    chart = steps_chart([replace(ROW, title="</text><script>")], "<b>", "a & b")
+    chart = RowsChart("c", (replace(ROW, aside="</text><script>"),)).svg("<b>", "a & b")
     assert "<script>" not in chart
     assert "&lt;b&gt;" in chart
     assert "a &amp; b" in chart
 
 
-def test_the_picture_in_characters_shows_bar_and_published_value():
-    base = StepRow("A0", "", "1,000/s", None, "", 1.0, None, is_baseline=True)
-    later = replace(ROW, name="A2", reference=10.0, slowdown=Interval(90, 100, 110, 0.95, ""))
-    lines = steps_text([base, ROW, later], width=20).splitlines()
-    assert lines[:3] == [
-        "A0   │                    1,000/s",
-        "A1   █████████        ◇   165/s, 10× slower (◇ 100×)",
-        "A2   ▒▒▒▒▒▒▒▒█████████◇   165/s, 10× slower (◇ 100×)",
+def test_the_picture_in_characters_shows_intervals_and_published_values():
+    base = Row("A0", before_words="1,000/s", is_baseline=True)
+    bound = replace(
+        ROW, name="A2", found=Interval(90, math.inf, math.inf, 0.95, ""), published=None
+    )
+    chart = RowsChart("chart", (base, ROW, bound))
+    assert chart.text().splitlines() == [
+        "A0    │                                       1,000/s",
+        "A1    │               ├─●┤               ◇    165/s, 10× slower (◇ 100×)",
+        "A2    │                                  ►    165/s, 10× slower",
+        "     1×                10×             100×",
+        "    ● measured  ◇ published",
     ]
 
 
+def panel(points: tuple[tuple[float, float], ...]) -> str:
+    shown = Panel("A0", "", "words", (Line(points, "trace"),), 4.0, "to 4/s")
+    return panels_chart("chart", [shown], "title", "description", end=10.0)
+
+
 def test_a_line_over_time_starts_at_the_left_and_reaches_its_highest_point_at_the_top():
-    row = TraceRow("A0", "", "0/s to 4/s", ((0.0, 0.0), (5.0, 4.0), (10.0, 2.0)), 10.0)
-    assert 'points="0,100 500,0 1000,50"' in timeline_chart([row], "title", "description")
+    assert 'd="M0 100L500 0L1000 50"' in panel(((0.0, 0.0), (5.0, 4.0), (10.0, 2.0)))
 
 
 def test_a_line_of_nothing_but_zeros_lies_on_the_ground():
-    row = TraceRow("A0", "", "nothing", ((0.0, 0.0), (10.0, 0.0)), 10.0)
-    assert 'points="0,100 1000,100"' in timeline_chart([row], "title", "description")
+    assert 'd="M0 100L1000 100"' in panel(((0.0, 0.0), (10.0, 0.0)))

@@ -17,7 +17,7 @@ from pgdrag.model import Result
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
-from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
+from pgdrag.report.rows_chart import Row, RowsChart
 from pgdrag.report.terminal import terminal_text
 
 
@@ -79,17 +79,19 @@ def test_json_has_every_field_and_no_infinity():
     ],
 )
 def test_every_interval_can_be_drawn(shown, track):
-    picture = PairsPicture(shown, "words", (1.1, math.inf, 0.9), 1.02, 1.03)
-    assert track in pairs_text(picture)
-    drawn = pairs_chart(picture, "title <b>", "description")
+    row = Row("3 pairs", words="words", found=shown)
+    picture = RowsChart("chart", (row,), band=1.02, limit=1.03, dots=(1.1, math.inf, 0.9))
+    assert track in picture.text()
+    drawn = picture.svg("title <b>", "description")
     assert "<b>" not in drawn
     assert "nan" not in drawn
     assert "inf" not in drawn.replace("interval", "")
 
 
 def test_so_many_pairs_as_there_are_the_picture_stays_low():
-    picture = PairsPicture(interval(1.0, 1.1, 1.2), "words", tuple([1.1] * 1000), 1.02)
-    height = re.search(r'height="(\d+)"', pairs_chart(picture, "t", "d"))
+    row = Row("1,000 pairs", found=interval(1.0, 1.1, 1.2))
+    picture = RowsChart("chart", (row,), band=1.02, dots=tuple([1.1] * 1000))
+    height = re.search(r'height="(\d+)"', picture.svg("t", "d"))
     assert height is not None
     assert int(height[1]) < 600
-    assert "+" in pairs_text(picture)
+    assert "+" in picture.text()

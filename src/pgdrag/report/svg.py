@@ -109,16 +109,6 @@ def mark(x: float, y: float, shape: str, kind: str) -> str:
     )
 
 
-def trace(y: float, height: float, points: Sequence[tuple[float, float]], kind: str) -> str:
-    """Return a line across the scale through points whose coordinates lie in 0…1, y upwards."""
-    path = " ".join(f"{_place(x * 1000)},{_place((1 - up) * 100)}" for x, up in points)
-    return (
-        f'<svg x="{_LEFT}%" y="{_n(y)}" width="{_n(_RIGHT - _LEFT)}%" height="{_n(height)}"'
-        ' viewBox="0 0 1000 100" preserveAspectRatio="none" overflow="visible">'
-        f'<polyline points="{path}"{_class(kind)}/></svg>'
-    )
-
-
 def path_of(points: Sequence[tuple[float, float]], kind: str, *, is_closed: bool = False) -> str:
     """Return a line, or an area, to stand in a `plot`; coordinates lie in 0…1, y upwards."""
     places = "L".join(f"{_place(x * 1000)} {_place((1 - up) * 100)}" for x, up in points)

@@ -25,14 +25,13 @@ from pgdrag.report.document import (
     Cell,
     Column,
     Details,
-    Figure,
     Heading,
     Items,
     Paragraph,
     Table,
     Tone,
 )
-from pgdrag.report.forest import ForestRow, forest_chart, forest_text
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_interval, format_number, format_ratio
 
@@ -314,25 +313,25 @@ def _share_warnings(found: AblateFinding) -> Iterator[str]:
 
 def _picture(found: AblateFinding) -> list[Block]:
     rows = [
-        ForestRow(one.name, one.label.value, _part_words(one.share), one.share.slowdown)
+        Row(one.name, one.label.value, _part_words(one.share), found=one.share.slowdown)
         for one in found.changes
         if one.share is not None
     ]
     if found.others is not None:
         name = counted(found.others_count, "other" if rows else "change")
-        rows.append(ForestRow(name, "together", _part_words(found.others), found.others.slowdown))
+        rows.append(Row(name, "together", _part_words(found.others), found=found.others.slowdown))
     if not rows:
         return []
     if found.whole is not None:
         whole = slowdown_words(found.whole)
-        rows.append(ForestRow("the whole", "", whole, found.whole, is_whole=True))
+        rows.append(Row("the whole", "", whole, found=found.whole, is_whole=True))
     description = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
         "Factor of each change in the slowdown, averaged over the orders of the changes, with its 95 % "
         "interval; logarithmic scale, further right is slower. The factors multiply to the whole, and the "
         f"parts add up to it. {found.method}; {counted(found.full_trials, 'trial')}."
     )
-    return [Figure(forest_chart(rows, _TITLE, description), caption, forest_text(rows))]
+    return [rows_figure(rows, _TITLE, description, caption, name="ablate-chart")]
 
 
 def _part_words(share: ShareFinding) -> str:

@@ -11,8 +11,8 @@ from pgdrag.designs.boundary.findings import BoundaryFinding, ValueTried
 from pgdrag.english import counted, listed
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING, bounds_words
-from pgdrag.report.document import Align, Block, Cell, Column, Figure, Paragraph, Table, Tone
-from pgdrag.report.forest import ForestRow, forest_chart, forest_text
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_rate
 
@@ -123,7 +123,7 @@ def _picture(found: BoundaryFinding) -> list[Block]:
         return []
     largest, top = shown[-1][0].value, shown[-1][1].center
     rows = [
-        ForestRow(x.value, _place(found, x), format_rate(tps.center), _slower(tps, top))
+        Row(x.value, _place(found, x), format_rate(tps.center), found=_slower(tps, top))
         for x, tps in shown
     ]
     description = "; ".join(f"{row.name} {row.words}" for row in rows)
@@ -131,7 +131,7 @@ def _picture(found: BoundaryFinding) -> list[Block]:
         f"How many times slower than at {largest}, with each value's 95 % interval. Logarithmic scale; "
         "further right is slower."
     )
-    return [Figure(forest_chart(rows, _TITLE, description), caption, forest_text(rows))]
+    return [rows_figure(rows, _TITLE, description, caption, name="boundary-chart")]
 
 
 def _slower(tps: Interval, top: float) -> Interval:

@@ -28,7 +28,7 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
-from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
+from pgdrag.report.rows_chart import Row, RowsChart
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.stats.pair_logs import ORDER_PAIRS
@@ -264,12 +264,14 @@ def _change(slower: float) -> str:
 
 def _picture(found: CompareFinding) -> list[Block]:
     assert found.slowdown is not None, "no pair is complete"
-    shown = PairsPicture(
-        found.slowdown,
-        brief_slowdown(found.verdict, found.slowdown),
-        tuple(pair.slowdown for pair in found.pairs),
-        1 + found.equivalence,
-        None if found.margin is None else 1 + found.margin,
+    pairs = tuple(pair.slowdown for pair in found.pairs)
+    words = brief_slowdown(found.verdict, found.slowdown)
+    shown = RowsChart(
+        "pairs-chart",
+        (Row(counted(len(pairs), "pair"), words=words, found=found.slowdown),),
+        band=1 + found.equivalence,
+        limit=None if found.margin is None else 1 + found.margin,
+        dots=pairs,
     )
     caption = (
         f"How many times slower {found.treatment} is than {found.reference}: the verdict's interval, and "
@@ -278,7 +280,7 @@ def _picture(found: CompareFinding) -> list[Block]:
     )
     caption += "." if found.margin is None else "; the broken line is the limit."
     title = f"{found.treatment} against {found.reference}"
-    return [Figure(pairs_chart(shown, title, found.answer), caption, pairs_text(shown))]
+    return [Figure(shown.svg(title, found.answer), caption, shown.text())]
 
 
 def _numbers(found: CompareFinding) -> Iterator[tuple[str, Cell]]:

@@ -12,8 +12,8 @@ from pgdrag.english import percent_words
 from pgdrag.findings.values import Comparison, Findings, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, slowdown_cell
-from pgdrag.report.document import Align, Block, Cell, Column, Figure, Paragraph, Table, Tone
-from pgdrag.report.forest import ForestRow, forest_chart, forest_text
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_ratio
 
@@ -50,17 +50,17 @@ def _picture(found: LadderFinding) -> list[Block]:
     if found.whole is None or all(one.alone is None for one in found.changes):
         return []
     rows = [
-        ForestRow(one.rung, f"alone: {one.title}", _words(one.alone), _slowdown(one.alone))
+        Row(one.rung, f"alone: {one.title}", _words(one.alone), found=_slowdown(one.alone))
         for one in found.changes
     ]
     whole = found.whole.slowdown
-    rows.append(ForestRow("the whole", "", slowdown_words(whole), whole, is_whole=True))
+    rows.append(Row("the whole", "", slowdown_words(whole), found=whole, is_whole=True))
     told = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
         f"{found.baseline} with one change only against {found.baseline}, and {found.target}, which has all of "
         "them; logarithmic scale, further right is slower."
     )
-    return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
+    return [rows_figure(rows, _TITLE, told, caption, name="ladder-chart")]
 
 
 def _words(comparison: Comparison | None) -> str:

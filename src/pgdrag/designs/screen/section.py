@@ -15,12 +15,11 @@ from pgdrag.report.document import (
     Cell,
     Column,
     Details,
-    Figure,
     Paragraph,
     Table,
     Tone,
 )
-from pgdrag.report.forest import ForestRow, forest_chart, forest_text
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_ratio
 
@@ -58,7 +57,7 @@ def _picture(found: ScreenFinding) -> list[Block]:
     told_count = sum(one.is_significant for one in found.changes)
     shown = found.changes[: max(told_count + _NOISE_SHOWN, _LEAST_SHOWN)]
     rows = [
-        ForestRow(one.name, _told(one), slowdown_words(one.slowdown), one.slowdown) for one in shown
+        Row(one.name, _told(one), slowdown_words(one.slowdown), found=one.slowdown) for one in shown
     ]
     rest = len(found.changes) - len(shown)
     others = (
@@ -69,7 +68,7 @@ def _picture(found: ScreenFinding) -> list[Block]:
         "How many times slower each change makes it, averaged over all settings of the others, with its "
         f"95 % interval; logarithmic scale, further right is slower.{others}"
     )
-    return [Figure(forest_chart(rows, _TITLE, told), caption, forest_text(rows))]
+    return [rows_figure(rows, _TITLE, told, caption, name="screen-chart")]
 
 
 def _reading(found: ScreenFinding) -> Paragraph:

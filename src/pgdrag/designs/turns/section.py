@@ -10,7 +10,7 @@ from pgdrag.designs.turns.measure import TurnsFinding
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block, Cell, Figure, KeyValues
-from pgdrag.report.pairs_chart import PairsPicture, pairs_chart, pairs_text
+from pgdrag.report.rows_chart import Row, RowsChart
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_interval, format_rate
 
@@ -36,7 +36,12 @@ class TurnsSection(Section):
         cost = found.slowdown
         assert cost is not None, "see applies"
         words = format_interval(cost.low, cost.center, cost.high)
-        shown = PairsPicture(cost, words, tuple(x.slowdown for x in found.blocks), _SMALL)
+        shown = RowsChart(
+            "turns-chart",
+            (Row(counted(len(found.blocks), "block"), words=words, found=cost),),
+            band=_SMALL,
+            dots=tuple(block.slowdown for block in found.blocks),
+        )
         caption = (
             "Throughput at rest divided by that while looking: the interval, and below it each block of "
             "four neighbouring turns in the order run. The band is 1 % to either side."
@@ -45,7 +50,7 @@ class TurnsSection(Section):
         resting = geometric_mean([x.resting_per_s for x in found.blocks])
         count = f"{counted(len(found.blocks), 'block')} in {counted(found.trials, 'trial')}"
         return (
-            Figure(pairs_chart(shown, self.title, found.answer), caption, pairs_text(shown)),
+            Figure(shown.svg(self.title, found.answer), caption, shown.text()),
             KeyValues(
                 (
                     ("While they rest", Cell(format_rate(resting))),

@@ -11,13 +11,13 @@ from pgdrag.findings.decay.words import rounded_s, share_words, way_words
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.model import HORIZON
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
-from pgdrag.report.decay_chart import DecayPanel, decay_chart
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
+from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._series_claims import claims_table, ordering_words
 from pgdrag.report.sparks import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
-from pgdrag.units import format_duration, format_number
+from pgdrag.units import format_duration, format_number, format_rate
 
 _TITLE = "Throughput within the trials"
 _FAR_S = 86_400  # no window supports a half-life beyond
@@ -57,7 +57,7 @@ class DecaySection(Section):
         ]
         summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
         figure = Figure(
-            decay_chart(panels, _TITLE, summary),
+            panels_chart("decay-chart", panels, _TITLE, summary, end=_end_s(rungs)),
             "Committed per second against seconds of the window; each panel has its own scale, from 0.",
             "\n".join(texts),
         )
@@ -137,18 +137,37 @@ def _fitted(findings: Findings) -> list[tuple[TreatmentFinding, DecayFinding]]:
     return [(one, decay) for one in findings.rungs if (decay := one.get(DecayFinding))]
 
 
-def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> DecayPanel:
+def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> Panel:
     words = course_words(decay)
-    return DecayPanel(
+    rates = [
+        thinned_points(tuple(zip(one.times_s, one.rates_per_s, strict=True)), most)
+        for one in decay.traces
+    ]
+    upper = [(one.t_s, one.high) for one in decay.points]
+    lower = [(one.t_s, one.low) for one in reversed(decay.points)]
+    lines = (
+        *(Line(points, "rates wrong" if decay.wrong else "rates") for points in rates),
+        Line([*upper, *lower], "sure", is_area=True),
+        Line([(one.t_s, one.center) for one in decay.points], "fit"),
+    )
+    highest = max(y for line in (*lines[: len(rates)], lines[-1]) for _, y in line.points)
+    return Panel(
         rung.rung.name,
         rung.rung.title,
         f"{decay.wrong}: {words}" if decay.wrong else words,
-        tuple(
-            thinned_points(tuple(zip(one.times_s, one.rates_per_s, strict=True)), most)
-            for one in decay.traces
-        ),
-        decay.points,
-        bool(decay.wrong),
+        lines,
+        highest,
+        f"to {format_rate(rounded_rate(highest))}",
+        is_bad=bool(decay.wrong),
+    )
+
+
+def _end_s(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> float:
+    return max(
+        t_s
+        for _, decay in rungs
+        for times_s in (*(x.times_s for x in decay.traces), [x.t_s for x in decay.points])
+        for t_s in times_s
     )
 
 

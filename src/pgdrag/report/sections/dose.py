@@ -11,7 +11,7 @@ from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve, HorizonFinding
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import bounds_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
-from pgdrag.report.dose_chart import DosePanel, dose_chart, dose_text
+from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number, format_rate
 
@@ -47,8 +47,10 @@ class DoseSection(Section):
         curves = _curves(findings)
         panels = [_panel(one) for one in curves]
         summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
+        longest_s = max(point.held_s for curve in curves for point in curve.points) or 1.0
+        drawn = panels_chart("dose-chart", panels, _TITLE, summary, end=longest_s, plot=124)
         caption = "Committed per second at the end of the hold, against its length in the window."
-        figure = Figure(dose_chart(panels, _TITLE, summary), caption, dose_text(panels))
+        figure = Figure(drawn, caption, _text(curves))
         return (figure, _items(curves), _table(curves), Paragraph(_READING, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -89,8 +91,26 @@ def dose_sentence(found: DoseCurve) -> str:
     )
 
 
-def _panel(curve: DoseCurve) -> DosePanel:
-    return DosePanel(curve.variant, _SHORT[curve.verdict], curve.points, curve.curve)
+def _panel(curve: DoseCurve) -> Panel:
+    highest = max(one.per_s.center for one in curve.points) * 1.1
+    top = f"to {format_rate(rounded_rate(highest))}"
+    fit = Line(curve.curve, "fit")
+    rates = tuple((one.held_s, one.per_s) for one in curve.points)
+    return Panel(curve.variant, "", _SHORT[curve.verdict], (fit,), highest, top, estimates=rates)
+
+
+def _text(curves: Sequence[DoseCurve], *, width: int = 40) -> str:
+    """Return the points in characters: a line a dose, with a bar as long as its rate."""
+    lines = []
+    for curve in curves:
+        highest = max(one.per_s.center for one in curve.points)
+        lines.append(f"{curve.variant}: {_SHORT[curve.verdict]}")
+        for one in curve.points:
+            bar = "█" * max(round(one.per_s.center / highest * width), 1)
+            held = format_duration(round(one.held_s, 1))
+            rate = format_rate(rounded_rate(one.per_s.center))
+            lines.append(f"{one.rung:>6}  {held:>10}  {bar} {rate}")
+    return "\n".join(lines)
 
 
 def _table(curves: Sequence[DoseCurve]) -> Table:

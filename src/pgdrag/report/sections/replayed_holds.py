@@ -20,9 +20,11 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
-from pgdrag.report.holds_chart import holds_chart
+from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
+from pgdrag.report.svg import LogScale
 from pgdrag.stats.distance import TOLERANCE
+from pgdrag.stats.product_limit import LengthCurve
 from pgdrag.units import format_duration
 
 _HOW_TO_READ = (
@@ -78,13 +80,40 @@ def _of_rung(rung: TreatmentFinding, found: ReplayFinding, at: int) -> list[Bloc
     blocks: list[Block] = [
         Heading(rung.rung.heading, found.file),
         Paragraph(sentence, Tone.PLAIN if is_well else Tone.WARNING),
-        Figure(holds_chart(f"replayed-{at}", found, sentence), caption),
+        Figure(_chart(f"replayed-{at}", found, sentence), caption),
         _lengths(found),
         _kinds(found),
     ]
     if found.warnings:
         blocks.append(Items(found.warnings))
     return blocks
+
+
+def _chart(name: str, found: ReplayFinding, description: str) -> str:
+    scale = LogScale.around((*found.wanted.lengths_s, *found.held.lengths_s))
+    panel = Panel(
+        counted(found.distance.holds, "replayed hold"),
+        f"and the captured ones of {found.file} (dashed)",
+        "",
+        (
+            Line(_corners(found.wanted, scale), "line beside line-1"),
+            Line(_corners(found.held, scale), "line line-2"),
+        ),
+        1.0,
+        "",
+        levels=tuple((share, f"{share:.0%}") for share in (0.25, 0.5, 0.75, 1.0)),
+    )
+    title = "Share of holds that last longer than a time"
+    return panels_chart(name, [panel], title, description, scale=scale, plot=150)
+
+
+def _corners(curve: LengthCurve, scale: LogScale) -> list[tuple[float, float]]:
+    """Return the corners of the steps."""
+    corners, above = [(scale.low, 1.0)], 1.0
+    for length_s, longer in zip(curve.lengths_s, curve.longer, strict=True):
+        corners += [(length_s, above), (length_s, longer)]
+        above = longer
+    return [*corners, (scale.high, 0.0)]
 
 
 def _lengths(found: ReplayFinding) -> Table:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.cells import brief_slowdown, rate_cell
-from pgdrag.report.charts import StepRow, steps_chart, steps_text
-from pgdrag.report.document import Block, Figure
+from pgdrag.report.document import Block
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section
 
 _TITLE = "How many times slower than the baseline"
@@ -36,13 +36,13 @@ class StepsSection(Section):
             _row(findings, rung, by_name.get(rung.previous), is_baseline=at == 0)
             for at, rung in enumerate(findings.rungs)
         ]
-        told = "; ".join(f"{row.name} {row.words or row.speed}" for row in rows)
+        told = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
         caption = (
             "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
         )
         if findings.is_ladder:
             caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
-        return (Figure(steps_chart(rows, _TITLE, told), caption, steps_text(rows)),)
+        return (rows_figure(rows, _TITLE, told, caption, name="steps-chart"),)
 
 
 def _row(
@@ -51,17 +51,17 @@ def _row(
     before: TreatmentFinding | None,
     *,
     is_baseline: bool,
-) -> StepRow:
+) -> Row:
     speed = rate_cell(findings, rung).text
     found = rung.to_baseline
     claim = rung.total_claim
-    return StepRow(
+    return Row(
         name=rung.rung.name,
-        title=rung.rung.title,
-        speed=speed,
-        slowdown=found.slowdown if found else None,
+        aside=rung.rung.title,
+        before_words=speed,
         words=brief_slowdown(found.verdict, found.slowdown) if found else "",
-        reference=_slowdown_of(before),
+        found=found.slowdown if found else None,
+        start=_slowdown_of(before),
         published=claim.published if claim is not None else None,
         is_baseline=is_baseline,
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.measurement import Sample
-from pgdrag.report.charts import TraceRow, timeline_chart
 from pgdrag.report.document import Block, Figure
+from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
 from pgdrag.report.sparks import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
@@ -32,30 +31,27 @@ class TimelineSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the lines; a drift is said in words among the warnings about the rung."""
-        rows = [_row(rung) for rung in findings.rungs if len(rung.samples) > 1]
-        most = points_of_each([len(row.points) for row in rows], most=400, least=40, in_all=1_100)
-        drawn = [replace(row, points=thinned_points(row.points, most)) for row in rows]
-        told = "; ".join(f"{row.name}: {row.words}" for row in rows)
-        return (
-            Figure(
-                timeline_chart(drawn, _TITLE, told),
-                "Committed per second, in the trial in the middle by throughput; each line has its "
-                "own scale, from 0 to its highest sample.",
-                text="\n".join(
-                    f"{row.name}  {spark([rate for _, rate in row.points])}  {row.words}"
-                    for row in rows
-                ),
-            ),
+        rungs = [rung for rung in findings.rungs if len(rung.samples) > 1]
+        most = points_of_each([len(one.samples) for one in rungs], most=400, least=40, in_all=1_100)
+        panels = [_panel(rung, most) for rung in rungs]
+        end_s = max(rung.samples[-1].t_s for rung in rungs)
+        told = "; ".join(f"{panel.name}: {panel.words}" for panel in panels)
+        caption = "Committed per second in the trial with the median throughput; each line has its own scale, from 0."
+        texts = (
+            f"{panel.name}  {spark([rate for _, rate in panel.lines[0].points])}  {panel.words}"
+            for panel in panels
         )
+        drawn = panels_chart("timeline-chart", panels, _TITLE, told, end=end_s, plot=32)
+        return (Figure(drawn, caption, "\n".join(texts)),)
 
 
-def _row(rung: TreatmentFinding) -> TraceRow:
+def _panel(rung: TreatmentFinding, most: int) -> Panel:
     points = tuple((one.t_s - one.duration_s / 2, _rate(one)) for one in rung.samples)
     rates = [rate for _, rate in points]
-    end_s = rung.samples[-1].t_s
     span = f"{format_rate(min(rates))} to {format_rate(max(rates))}"
-    words = f"{span if max(rates) else 'nothing committed'} over {format_duration(end_s)}"
-    return TraceRow(rung.rung.name, rung.rung.title, words, points, end_s)
+    words = f"{span if max(rates) else 'nothing committed'} over {format_duration(rung.samples[-1].t_s)}"
+    line = Line(thinned_points(points, most), "trace")
+    return Panel(rung.rung.name, rung.rung.title, words, (line,), max(rates), "")
 
 
 def _rate(sample: Sample) -> float:

@@ -1,0 +1,243 @@
+"""A picture of intervals, one row an estimate, on a logarithmic axis of ratios; right is slower.
+
+Equal lengths are equal ratios, so shares of a slowdown laid end to end reach as far as the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdrag.findings.values import Interval
+from pgdrag.report import svg
+from pgdrag.report.cells import published_ratio
+from pgdrag.report.document import Figure
+from pgdrag.report.svg import LogScale
+
+_ROW, _AXIS, _LEGEND, _GAP = 42, 24, 26, 6  # heights
+_LABEL_Y, _TRACK_Y = 14, 28  # within a row
+_DOTS, _DOT_ROW = 420, 14  # heights: of all dots at most, of one
+_REACH = 20.0  # whiskers that are longer only squeeze the rest
+_WIDTH, _MANY = 40, 10
+
+CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0"
+_DIAMOND = "M0,-6L6,0L0,6L-6,0Z"
+_RIGHT, _LEFT = "M-5,-6L7,0L-5,6Z", "M5,-6L-7,0L5,6Z"
+_DOT = "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One estimate: how many times slower something is.
+
+    Attributes:
+        aside: beside the name in smaller type.
+        words: the estimate in words, on the right.
+        before_words: what stands before them, in smaller type.
+        found: an infinite center is a lower bound in `low`, a center of 0 an upper bound in `high`;
+            None: there is no estimate.
+        start: where the row's own part of the bar begins; what lies before it is drawn lighter.
+        published: the published ratio.
+        is_whole: the sum of the other rows, drawn as a diamond.
+    """
+
+    name: str
+    aside: str = ""
+    words: str = ""
+    before_words: str = ""
+    found: Interval | None = None
+    start: float = 1.0
+    published: float | None = None
+    is_whole: bool = False
+    is_baseline: bool = False
+
+
+@dataclass(frozen=True)
+class RowsChart:
+    """The picture, ready to be drawn or written in characters.
+
+    Attributes:
+        name: unique in the document.
+        band: ratio up to which, and down to whose reciprocal, differences count as equal.
+        limit: a ratio to mark on the axis: the largest slowdown that passes.
+        dots: single ratios below the rows, in the order run; infinite where nothing was committed.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    band: float = 1.0
+    limit: float | None = None
+    dots: tuple[float, ...] = ()
+
+    def svg(self, title: str, description: str) -> str:
+        """Return the picture as SVG."""
+        scale = self._scale()
+        top = _LEGEND if self._has_published else 0
+        dot_row = min(_DOT_ROW, _DOTS / max(len(self.dots), 1))
+        dots_top = top + _ROW * len(self.rows)
+        bottom = dots_top + (dot_row * (len(self.dots) + 1) if self.dots else _GAP)
+        parts = _legend() if self._has_published else []
+        if self.band > 1:
+            parts.append(
+                svg.bar(scale.at(1 / self.band), scale.at(self.band), top, bottom - top, "band")
+            )
+        parts += svg.ratio_axis(scale, top, bottom)
+        if self.limit is not None:
+            at = scale.at(self.limit)
+            parts.append(svg.line(at, top, at, bottom, "limit"))
+        for at_row, row in enumerate(self.rows):
+            parts += _drawn(scale, row, top + at_row * _ROW)
+        for at_dot, ratio in enumerate(self.dots):
+            shape = _DOT if 0 < ratio < math.inf else _RIGHT
+            y = dots_top + dot_row * (at_dot + 1)
+            parts.append(svg.mark(scale.at(ratio), y, shape, "found"))
+        return svg.picture(self.name, title, description, math.ceil(bottom + _AXIS), parts)
+
+    def text(self) -> str:
+        """Return the same in characters: `├─●─┤` an estimate, `◆` the whole, `◇` published, `│` no change."""
+        scale = self._scale()
+        names = max(len(row.name) for row in self.rows)
+        lines = [
+            f"{row.name:{names}}  {self._track(scale, row)}  {_row_words(row)}".rstrip()
+            for row in self.rows
+        ]
+        if self.dots:
+            counts = Counter(_place(scale, ratio) for ratio in self.dots)
+            marks = (counts[place] for place in range(_WIDTH))
+            strip = "".join("+" if n >= _MANY else str(n) if n else " " for n in marks)
+            lines.append(f"{'':{names}}  {strip}  pairs at each place")
+        lines.append(f"{'':{names}}  {_ticks(scale)}".rstrip())
+        if self._has_published:
+            lines.append(f"{'':{names}}  ● measured  ◇ published")
+        return "\n".join(lines)
+
+    @property
+    def _has_published(self) -> bool:
+        return any(row.published is not None for row in self.rows)
+
+    def _scale(self) -> LogScale:
+        limit = [self.limit] if self.limit is not None else []
+        extents = (ratio for row in self.rows for ratio in _extent(row))
+        return LogScale.around([1.0, self.band, 1 / self.band, *limit, *extents, *self.dots])
+
+    def _track(self, scale: LogScale, row: Row) -> str:
+        cells = [" "] * _WIDTH
+        if self.band > 1:
+            for place in range(_place(scale, 1 / self.band), _place(scale, self.band) + 1):
+                cells[place] = "░"
+        cells[_place(scale, 1.0)] = "│"
+        if self.limit is not None:
+            cells[_place(scale, self.limit)] = "!"
+        if row.published is not None:
+            cells[_place(scale, row.published)] = "◇"
+        found = row.found
+        if found is None:
+            return "".join(cells)
+        if _is_bound(found):
+            cells[_place(scale, _shown(found))] = "►" if math.isinf(found.center) else "◄"
+            return "".join(cells)
+        low, high = _place(scale, found.low), _place(scale, found.high)
+        for place in range(low, high + 1):
+            cells[place] = cells[place] if cells[place] == "◇" else "─"
+        if high > low:
+            cells[low], cells[high] = "├", "┤"
+        cells[_place(scale, found.center)] = "◆" if row.is_whole else "●"
+        return "".join(cells)
+
+
+def _is_bound(found: Interval) -> bool:
+    return not 0 < found.center < math.inf
+
+
+def _shown(found: Interval) -> float:
+    """The ratio at which an estimate stands; of a bound, the bound."""
+    if not _is_bound(found):
+        return found.center
+    return found.low if math.isinf(found.center) else found.high
+
+
+def _extent(row: Row) -> list[float]:
+    found = row.found
+    values = [row.published] if row.published is not None else []
+    if found is None:
+        return values
+    center = _shown(found)
+    if _is_bound(found):
+        return [*values, center]
+    return [*values, center, max(found.low, center / _REACH), min(found.high, center * _REACH)]
+
+
+def _legend() -> list[str]:
+    def entry(left: int, shape: str, kind: str, words: str) -> str:
+        label = f'<g transform="translate(12,0)">{svg.text(1.5, 13, words, "muted")}</g>'
+        return f'<g transform="translate({left},0)">{svg.mark(1.5, 9, shape, kind)}{label}</g>'
+
+    return [
+        entry(0, CIRCLE, "found", "measured, with its interval"),
+        entry(210, _DIAMOND, "published", "published"),
+    ]
+
+
+def _drawn(scale: LogScale, row: Row, top: float) -> list[str]:
+    y = top + _TRACK_Y
+    aside = f"\u2002{svg.short_title(row.aside)}" if row.aside else ""
+    before = f"{row.before_words} · " if row.before_words and row.words else row.before_words
+    kinds = ("aside" if row.words else "muted", "strong")
+    parts = [
+        svg.two_texts(0, top + _LABEL_Y, row.name, aside, kinds=("strong", "label")),
+        svg.two_texts(100, top + _LABEL_Y, before, row.words, kinds=kinds, anchor="end"),
+    ]
+    if row.found is not None:
+        parts += _estimate(scale, row, row.found, y)
+    elif row.is_baseline:
+        parts.append(svg.mark(scale.at(1.0), y, CIRCLE, "found"))
+    if row.published is not None:
+        parts.append(svg.mark(scale.at(row.published), y, _DIAMOND, "published"))
+    return parts
+
+
+def _estimate(scale: LogScale, row: Row, found: Interval, y: float) -> list[str]:
+    """Draw the bar from no change: light what came before, strong what this row adds."""
+    one, start, here = (scale.at(ratio) for ratio in (1.0, row.start, _shown(found)))
+    # What goes back on the part before it is outlined.
+    own = "earlier" if row.is_whole else "undone" if (here - start) * (start - one) < 0 else "step"
+    parts = [svg.bar(one, start, y - 4, 8, "earlier"), svg.bar(start, here, y - 4, 8, own)]
+    if _is_bound(found):
+        end, shape = (100.0, _RIGHT) if math.isinf(found.center) else (0.0, _LEFT)
+        return [*parts, svg.line(here, y, end, y, "interval"), svg.mark(here, y, shape, "found")]
+    low = scale.at(found.low) if found.low > 0 else 0.0
+    high = scale.at(found.high) if math.isfinite(found.high) else 100.0
+    parts.append(svg.line(low, y, high, y, "interval"))
+    parts += [svg.line(x, y - 5, x, y + 5, "interval") for x in (low, high) if 0 < x < 100]
+    return [*parts, svg.mark(here, y, _DIAMOND if row.is_whole else CIRCLE, "found")]
+
+
+def _row_words(row: Row) -> str:
+    words = ", ".join(filter(None, (row.before_words, row.words)))
+    return words if row.published is None else f"{words} (◇ {published_ratio(row.published)})"
+
+
+def _ticks(scale: LogScale) -> str:
+    cells = [" "] * (_WIDTH + 8)
+    free = 0
+    for tick in scale.ticks():
+        word = svg.tick_words(tick)
+        start = max(_place(scale, tick) - len(word) // 2, 0)
+        if start >= free:
+            cells[start : start + len(word)] = word
+            free = start + len(word) + 1
+    return "".join(cells).rstrip()
+
+
+def _place(scale: LogScale, ratio: float) -> int:
+    return min(int(scale.at(ratio) / 100 * _WIDTH), _WIDTH - 1)
+
+
+def rows_figure(
+    rows: Sequence[Row], title: str, description: str, caption: str, *, name: str = "rows-chart"
+) -> Figure:
+    """Return the picture of rows alone."""
+    chart = RowsChart(name, tuple(rows))
+    return Figure(chart.svg(title, description), caption, chart.text())
