@@ -1,4 +1,4 @@
-"""pg_expecto's formulas are as published, and what is sound of them stands beside them."""
+"""pg_expecto's formulas are as published, with sound statistics beside them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding
 from pgdrag.findings.expecto.published import (
     angle_deg,
     band,
+    operational_speeds,
     pearson,
     smoothed_correlation,
     trailing_medians,
 )
 from pgdrag.findings.expecto.sound import correlation, effective_n
-from pgdrag.findings.expecto.speed import operational_speeds
 from pgdrag.findings.expecto.view import expecto_finding
 from pgdrag.findings.find import find
 from pgdrag.findings.spent_time import PLACES
@@ -84,7 +84,7 @@ def test_the_p_of_smoothed_series_is_students_as_if_medians_were_independent() -
     assert found.p == pytest.approx(2 / 3)
 
 
-def test_whatever_only_rises_has_the_steepest_angle_however_little_it_rises() -> None:
+def test_a_series_that_only_rises_has_the_steepest_angle_however_little_it_rises() -> None:
     assert angle_deg(array(1, 2, 3)) == pytest.approx(45)
     assert angle_deg(array(1000, 1001, 1002)) == pytest.approx(45)
     assert angle_deg(array(3, 2, 1)) == pytest.approx(-45)
@@ -145,7 +145,7 @@ def test_a_type_seen_in_fewer_than_half_of_the_intervals_vanishes_from_the_publi
     assert lock.sound is not None
 
 
-def test_types_that_nobody_waited_in_are_left_out() -> None:
+def test_types_without_waits_are_left_out() -> None:
     found = view(seconds(*[100] * 12), waiting("IO", *[0.0] * 12))
     assert found.wait_types == ()
     assert found.waitings == 0
@@ -189,7 +189,7 @@ def test_the_effective_number_of_independent_intervals_is_what_there_are() -> No
     assert effective_n(steady, steady) == pytest.approx(5 / (1 + 2 * 4 / 5 * 0.5**2))
 
 
-def test_of_three_effective_intervals_or_fewer_nothing_is_told() -> None:
+def test_three_effective_intervals_or_fewer_show_nothing() -> None:
     found = correlation(array(1, 2, 3), array(1, 2, 3))
     assert found is not None
     assert (found.low, found.high, found.p) == (-1, 1, 1)
@@ -197,7 +197,7 @@ def test_of_three_effective_intervals_or_fewer_nothing_is_told() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(10, 200))
-def test_the_interval_holds_r_and_r_knows_no_order_of_the_two(seed: int, n: int) -> None:
+def test_the_interval_contains_r_and_r_is_symmetric(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = rng.standard_normal((2, n))
     found, turned = correlation(one, other), correlation(other, one)
@@ -217,23 +217,26 @@ def text_of(*series: Series, rates: tuple[int, ...]) -> str:
     return render_markdown(find(run)).partition("The view of pg_expecto")[2]
 
 
-def test_a_planted_relation_is_told_and_noise_beside_it_is_not() -> None:
+def test_a_planted_correlation_is_significant_and_noise_is_not() -> None:
     rng = np.random.default_rng(4)
     io = rng.uniform(2, 6, 60)
     rates = tuple(round(2000 - 100 * x + 20 * rng.standard_normal()) for x in io)
     noise = np.convolve(rng.uniform(0, 1, 79), np.ones(20) / 20, mode="valid")
     text = text_of(waiting("IO", *io), waiting("LWLock", *noise), rates=rates)
-    assert "more of it where throughput is low" in text
-    assert "no relation to throughput is told from chance" in text
+    assert "more where throughput is low" in text
+    assert "no significant correlation with throughput" in text
     assert "60 intervals of 1 s; medians trail over 20 s" in text
-    assert "no session was seen: BufferPin, Extension, IPC, Lock and Timeout." in text
+    assert (
+        "No session was seen in these wait types: BufferPin, Extension, IPC, Lock and Timeout."
+        in text
+    )
 
 
-def test_a_report_without_waits_over_time_has_no_such_section() -> None:
+def test_a_report_without_waits_over_time_has_no_section() -> None:
     assert text_of(rates=(100,) * 60) == ""
 
 
-def test_what_a_change_added_in_a_place_stands_beside_the_waits_of_that_type() -> None:
+def test_the_time_a_change_added_is_shown_beside_the_waits_of_that_type() -> None:
     spent = {"A0": (0.006, 0.002), "A1": (0.006, 0.012)}
     results = []
     for at, (name, (on_cpu_s, io_s)) in enumerate(spent.items()):

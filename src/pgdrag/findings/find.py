@@ -18,7 +18,7 @@ from pgdrag.findings.claims import answer_step, answer_total, untestable_words
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.design_analysis import find_of_design
-from pgdrag.findings.expecto.speed import operational_speeds
+from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import (
     LADDER,
     NOT_RUN,

@@ -1,6 +1,6 @@
-"""How would pg_expecto read a trial, and what is left of it where chance is reckoned with?
+"""How would pg_expecto read a trial, and what remains with sound statistics?
 
-`published` has its formulas, `sound` a correlation that neighbouring intervals do not mislead, and
-`view` puts both on one trial. The formulas were taken from a description of them; the source was not at
-hand. docs/method.md shows why trailing medians are used nowhere else.
+`published` has its formulas, `sound` a correlation that allows for autocorrelation, and `view` applies both to
+one trial. The formulas are from a description of pg_expecto, not its source. docs/method.md explains why
+pgdrag uses trailing medians nowhere else.
 """

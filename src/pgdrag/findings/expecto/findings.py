@@ -1,4 +1,4 @@
-"""What pg_expecto's formulas and sounder ones find in a trial: the values handed to the report."""
+"""pg_expecto's formulas and sound ones applied to a trial: the values handed to the report."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ WAIT_SERIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """How two series go together, interval by interval.
+    """The correlation of two series, interval by interval.
 
     Attributes:
-        r: Pearson's coefficient of the intervals as they were counted.
+        r: Pearson's coefficient of the intervals as counted.
         low, high: its 95 % interval, by the effective number of intervals.
-        p: probability of such an r or a larger one, either way, by chance alone.
-        effective_n: how many independent intervals would tell as much.
+        p: two-sided, of no correlation.
+        effective_n: how many independent intervals carry as much information.
     """
 
     r: float
@@ -40,11 +40,11 @@ class Correlation:
 
 @dataclass(frozen=True)
 class SmoothedCorrelation:
-    """How two series of trailing medians go together.
+    """The correlation of two series of trailing medians.
 
     Attributes:
         r: Pearson's coefficient of the medians.
-        p: as if each median were independent of its neighbours, which it is not: too small.
+        p: takes the medians as independent, which they are not: too small.
     """
 
     r: float
@@ -53,17 +53,17 @@ class SmoothedCorrelation:
 
 @dataclass(frozen=True)
 class WaitTypeFinding:
-    """One wait type against throughput, as published and soundly.
+    """One wait type against throughput, by the published formulas and by sound ones.
 
     Attributes:
         wait_type: as pg_stat_activity has it: "IO".
-        sessions: that waited so, on average over the intervals.
+        sessions: in that wait, on average over the intervals.
         share: of WAITINGS, as published.
-        published: r of the trailing medians; None where one of the two never changes.
+        published: of the trailing medians; None where one of the two is constant.
         weighted: `published.r` × `share`.
-        band: of the size of `weighted`.
-        sound: interval by interval; None where one of the two never changes.
-        q: `sound.p` as a rate of false discovery among the wait types of this trial.
+        band: by the size of `weighted`.
+        sound: interval by interval; None where one of the two is constant.
+        q: `sound.p` as a false discovery rate over the wait types of this trial.
     """
 
     wait_type: str
@@ -81,17 +81,17 @@ class ExpectoFinding:
     """pg_expecto's view of one trial.
 
     Attributes:
-        intervals: of the trial, in which both throughput and waits were seen.
+        intervals: of the trial, with both throughput and waits.
         interval_s: how long one is.
-        window: intervals that each trailing median is of.
-        speed_per_min: operational speed, the mean of the trailing medians of committed transactions a
+        window: number of intervals in a trailing median.
+        speed_per_min: operational speed: the mean of the trailing medians of committed transactions a
             minute, which stand in for calls.
         calls_per_min, rows_per_min: of all statements over the whole window; None where
             pg_stat_statements did not count them.
         waitings: sessions in one of the wait types, the mean of the sums of their trailing medians.
         speed_angle_deg, waitings_angle_deg: slope of the regression line of both on time, all in
             standard deviations, as an angle from -45 to 45.
-        published: speed against waitings; None where one of the two never changes.
+        published: speed against waitings; None where one of the two is constant.
         wait_types: those that were seen, the largest share first.
     """
 

@@ -1,33 +1,35 @@
-"""What do pg_expecto's formulas say of one trial, and what do its raw intervals?
+"""What do pg_expecto's formulas show of one trial, and what do its raw intervals?
 
 Published, a window is an hour of one value a minute. A trial is shorter: here an interval is one of
-the load driver's (a second), and the window a third of the trial, unless the caller asks for another.
+the load driver's (a second), and the window a third of the trial by default.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding, WaitTypeFinding
 from pgdrag.findings.expecto.published import (
+    WINDOW_SHARE,
     Values,
     angle_deg,
     band,
+    per_min,
     smoothed_correlation,
     trailing_medians,
+    whole_intervals,
+    window_of,
 )
 from pgdrag.findings.expecto.sound import correlation
-from pgdrag.findings.expecto.speed import WINDOW_SHARE, per_min, whole_intervals
 from pgdrag.findings.mechanisms.signs import adjusted
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series, StatementUse
 
-LEAST_INTERVALS = 10
-# Each look at the sessions tells of these; of the other types only where they were seen.
+_INTERVALS_MIN = 10
+# In every sample of the sessions; the other types are only where they were seen.
 _ALWAYS_THERE = WAIT_SERIES["IO"]
 
 
@@ -42,98 +44,71 @@ def expecto_finding(
         window_share: length of the trailing windows, in (0, 1) of the trial.
     """
     assert 0 < window_share < 1, window_share
-    seen = _intervals(samples, {one.name: one for one in recordings.series})
-    if seen is None:
-        return None
-    window = max(round(window_share * len(seen.per_min)), 1)
-    speed = trailing_medians(seen.per_min, window)
-    medians = {kind: trailing_medians(values, window) for kind, values in seen.waits.items()}
-    waitings = sum(medians.values(), start=np.zeros(len(speed)))
-    calls, rows = _per_min(recordings.of(StatementUse), samples)
-    return ExpectoFinding(
-        intervals=len(seen.per_min),
-        interval_s=seen.interval_s,
-        window=window,
-        speed_per_min=float(speed.mean()),
-        calls_per_min=calls,
-        rows_per_min=rows,
-        waitings=float(waitings.mean()),
-        speed_angle_deg=angle_deg(speed),
-        waitings_angle_deg=angle_deg(waitings),
-        published=smoothed_correlation(speed, waitings),
-        wait_types=_with_false_discoveries(_wait_types(seen, speed, medians)),
-    )
-
-
-@dataclass(frozen=True)
-class _Intervals:
-    """Commits a minute and waiting sessions by wait type, of the same intervals."""
-
-    interval_s: float
-    per_min: Values
-    waits: Mapping[str, Values]
-
-
-def _intervals(samples: Sequence[Sample], series: Mapping[str, Series]) -> _Intervals | None:
-    if _ALWAYS_THERE not in series or not samples:
-        return None
-    usual_s = statistics.median(one.duration_s for one in samples)
+    series = {one.name: one for one in recordings.series}
     whole = whole_intervals(samples)
+    if _ALWAYS_THERE not in series or not whole:
+        return None
     waits = {
         kind: _by_interval(series[name], whole)
         for kind, name in WAIT_SERIES.items()
         if name in series
     }
     seen = ~np.isnan(np.array(list(waits.values()))).any(axis=0)
-    if seen.sum() < LEAST_INTERVALS:
+    if seen.sum() < _INTERVALS_MIN:
         return None
-    known = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
-    return _Intervals(usual_s, per_min(whole)[seen], known)
+    rates = per_min(whole)[seen]
+    waits = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
+    window = window_of(len(rates), window_share)
+    speed = trailing_medians(rates, window)
+    medians = {kind: trailing_medians(values, window) for kind, values in waits.items()}
+    waitings = sum(medians.values(), start=np.zeros(len(speed)))
+    total = float(waitings.sum())
+    found = [
+        _wait_type(kind, rates, waits[kind], speed, smooth, total)
+        for kind, smooth in medians.items()
+    ]
+    found.sort(key=lambda one: (-one.share, -one.sessions, one.wait_type))
+    q = adjusted({one.wait_type: one.sound.p for one in found if one.sound is not None})
+    elapsed_s = sum(one.duration_s for one in samples)
+    statements = recordings.of(StatementUse)
+    return ExpectoFinding(
+        intervals=len(rates),
+        interval_s=float(np.median([one.duration_s for one in samples])),
+        window=window,
+        speed_per_min=float(speed.mean()),
+        calls_per_min=60 * sum(x.calls for x in statements) / elapsed_s if statements else None,
+        rows_per_min=60 * sum(x.rows for x in statements) / elapsed_s if statements else None,
+        waitings=float(waitings.mean()),
+        speed_angle_deg=angle_deg(speed),
+        waitings_angle_deg=angle_deg(waitings),
+        published=smoothed_correlation(speed, waitings),
+        wait_types=tuple(replace(one, q=q.get(one.wait_type)) for one in found),
+    )
 
 
-def _wait_types(
-    seen: _Intervals, speed: Values, medians: Mapping[str, Values]
-) -> Iterator[WaitTypeFinding]:
-    whole = float(sum(values.sum() for values in medians.values()))
-    for kind, values in seen.waits.items():
-        share = float(medians[kind].sum()) / whole if whole else 0.0
-        published = smoothed_correlation(speed, medians[kind])
-        weighted = None if published is None else published.r * share
-        yield WaitTypeFinding(
-            wait_type=kind,
-            sessions=float(values.mean()),
-            share=share,
-            published=published,
-            weighted=weighted,
-            band=None if weighted is None else band(weighted),
-            sound=correlation(seen.per_min, values),
-            q=None,
-        )
-
-
-def _with_false_discoveries(found: Iterable[WaitTypeFinding]) -> tuple[WaitTypeFinding, ...]:
-    """Return wait types with their q, those with the largest share of WAITINGS first."""
-    ranked = sorted(found, key=lambda one: (-one.share, -one.sessions, one.wait_type))
-    q = adjusted({one.wait_type: one.sound.p for one in ranked if one.sound is not None})
-    return tuple(replace(one, q=q.get(one.wait_type)) for one in ranked)
+def _wait_type(
+    kind: str, rates: Values, sessions: Values, speed: Values, smooth: Values, total: float
+) -> WaitTypeFinding:
+    share = float(smooth.sum()) / total if total else 0.0
+    published = smoothed_correlation(speed, smooth)
+    weighted = None if published is None else published.r * share
+    return WaitTypeFinding(
+        wait_type=kind,
+        sessions=float(sessions.mean()),
+        share=share,
+        published=published,
+        weighted=weighted,
+        band=None if weighted is None else band(weighted),
+        sound=correlation(rates, sessions),
+        q=None,
+    )
 
 
 def _by_interval(series: Series, samples: Sequence[Sample]) -> Values:
-    """Return the mean of a series over each sample's interval; NaN where it says nothing of it."""
+    """Return the mean of a series over each sample's interval; NaN where it has no value."""
     times, sums = np.array(series.times_s), np.concatenate(([0.0], np.cumsum(series.values)))
     begins = np.searchsorted(times, [one.t_s - one.duration_s for one in samples], side="right")
     ends = np.searchsorted(times, [one.t_s for one in samples], side="right")
     counts = ends - begins
     means = (sums[ends] - sums[begins]) / np.maximum(counts, 1)
     return np.where(counts > 0, means, np.nan)
-
-
-def _per_min(
-    statements: Sequence[StatementUse], samples: Sequence[Sample]
-) -> tuple[float | None, float | None]:
-    """Return calls and rows a minute over the whole window, which is all that is known of them."""
-    elapsed_s = sum(one.duration_s for one in samples)
-    if not statements or not elapsed_s:
-        return None, None
-    calls, rows = sum(one.calls for one in statements), sum(one.rows for one in statements)
-    return 60 * calls / elapsed_s, 60 * rows / elapsed_s

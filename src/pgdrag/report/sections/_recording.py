@@ -7,7 +7,7 @@ from itertools import groupby
 
 from pgdrag.english import capital
 from pgdrag.findings.expecto.findings import WAIT_SERIES
-from pgdrag.findings.expecto.speed import operational_speeds
+from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import TreatmentFinding
 from pgdrag.model import OPERATIONAL_SPEED
 from pgdrag.model.measurement import Sample

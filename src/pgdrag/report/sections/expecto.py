@@ -1,4 +1,4 @@
-"""How would pg_expecto read each rung, and what of that can be told from chance?"""
+"""How would pg_expecto read each rung, and which of its correlations are significant?"""
 
 from __future__ import annotations
 
@@ -32,35 +32,31 @@ from pgdrag.report.document import (
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number
 
-TOLD = 0.05  # rate of false discovery up to which a relation is told, and p that passes for one
+SIGNIFICANT = 0.05
 _HOW_TO_READ = (
-    "pg_expecto's formulas on each rung's trial in the middle by throughput, for those who know them, and "
-    "beside them what the same intervals say without smoothing. No other number of this report rests on "
-    "the former."
+    "pg_expecto's formulas on each rung's trial with the median throughput, for those who know them, beside sound "
+    "statistics of the same intervals. No other number of this report depends on the former."
 )
 _LIMITS = (
-    "Trailing medians resemble their neighbours, so that waits that have nothing to do with throughput "
-    "look correlated with it: in a simulation of trials of a minute more than half of them pass for "
-    "significant. The p below them takes each median as independent, which none is.",
-    "Operational speed adds calls and rows: it is not throughput, and changes with what a statement returns. "
-    "Here committed transactions a minute stand in for calls, since calls are not counted over time; rows are "
-    "not, either, and are left out.",
-    "The weighted correlation says which wait types share the ups and downs of one trial. It does not say what "
-    "a change added, and a wait that slows all of a trial evenly has none. A type that is seen in fewer than "
-    "half of the intervals has the median 0, and vanishes. The limits of its bands are pgdrag's own, not the "
-    "published ones.",
-    "Its angle is bounded by 45°, reached by any series that only rises, however little.",
-    "The correlation interval by interval reckons with noise that lasts (Pyper and Peterman's effective number "
-    "of intervals, Benjamini and Yekutieli over the wait types). It cannot say what causes what, nor see what "
-    "does not change within the window; sessions that wait for one thing do not wait for another, so that "
-    "types depend on each other.",
-    "What a change added to a transaction, by place, is the share of added time; types without a place "
-    "of their own are among the other waits there. Whether its cause is shown is under Mechanisms.",
+    "Trailing medians are strongly autocorrelated, so waits unrelated to throughput look correlated with it: in a "
+    "simulation of trials of a minute more than half are called significant. The p below each takes the medians as "
+    "independent.",
+    "Operational speed adds calls and rows: it is not throughput, and depends on how many rows a statement returns. "
+    "Here committed transactions a minute stand in for calls, which are not counted over time, and rows are left out.",
+    "The weighted correlation shows which wait types follow the ups and downs of one trial, not what a change added: a "
+    "wait that slows all of a trial evenly has none. A type in fewer than half of the intervals has the median 0 and "
+    "vanishes. The limits of the bands are pgdrag's own, not the published ones.",
+    "The angle is at most 45°, reached by any series that only rises, however little.",
+    "The correlation interval by interval allows for autocorrelation (effective number of intervals by Pyper and "
+    "Peterman) and for the number of wait types (Benjamini and Yekutieli). It shows no cause and nothing that is "
+    "constant within the window; wait types depend on each other, since a session waits for one thing at a time.",
+    "The share of added time is what a change added to a transaction, by place; types without a place of their own "
+    "are among the other waits there. For causes see Mechanisms.",
 )
 
 
 class ExpectoSection(Section):
-    """Operational speed, waits by type and their correlations, as published and soundly."""
+    """Operational speed, waits by type and their correlations, by the published formulas and by sound ones."""
 
     name: ClassVar[str] = "pg-expecto"
     summary: ClassVar[str] = (
@@ -71,7 +67,7 @@ class ExpectoSection(Section):
     finding_type: ClassVar[type] = ExpectoFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return speed and waits of all rungs, each rung's wait types, and what none of it can tell."""
+        """Return speed and waits of all rungs, each rung's wait types, and their limits."""
         found = {
             rung.rung.name: (rung, found)
             for rung in findings.rungs
@@ -82,7 +78,7 @@ class ExpectoSection(Section):
             Paragraph(_HOW_TO_READ, Tone.MUTED),
             _overview(found),
             *types,
-            Heading("What these cannot tell"),
+            Heading("Limits"),
             Items((*_LIMITS, *_of_steps(findings))),
         )
 
@@ -92,7 +88,7 @@ def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]) -> Tabl
         Column("Rung"),
         Column("Operational speed", Align.RIGHT),
         Column("Change", Align.RIGHT),
-        Column("× slower, soundly", Align.RIGHT),
+        Column("× slower", Align.RIGHT),
         Column("Waiting sessions", Align.RIGHT),
         Column("Trend of speed", Align.RIGHT),
         Column("Trend of waits", Align.RIGHT),
@@ -139,7 +135,7 @@ def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
         Column("Band"),
         Column("r, interval by interval", Align.RIGHT),
         Column("Share of added time", Align.RIGHT),
-        Column("In words"),
+        Column("Verdict"),
     )
     rows = tuple(
         (
@@ -181,20 +177,16 @@ def _added_cell(rung: TreatmentFinding, one: WaitTypeFinding) -> Cell:
 
 
 def _verdict_words(one: WaitTypeFinding) -> str:
-    """Say what the intervals tell, and where the published formulas would have said more."""
+    """Return what the intervals show, and where the published formulas would claim more."""
     if one.sound is None or one.q is None:
-        return "never changes: no relation to throughput can be told"
-    if one.q <= TOLD:
-        goes = "more of it where throughput is " + ("high" if one.sound.r > 0 else "low")
-        return f"{goes}; {_size_words(one.sound)}"
-    doubt = "no relation to throughput is told from chance"
-    if one.published is not None and one.published.p <= TOLD:
-        return f"{doubt}, though the smoothed one would pass for significant"
-    return doubt
-
-
-def _size_words(sound: Correlation) -> str:
-    return f"{percent_words(sound.r**2)} of the variance of one go with the other"
+        return "constant: no correlation"
+    if one.q <= SIGNIFICANT:
+        level = "high" if one.sound.r > 0 else "low"
+        return f"more where throughput is {level}; explains {percent_words(one.sound.r**2)} of the variance"
+    verdict = "no significant correlation with throughput"
+    if one.published is not None and one.published.p <= SIGNIFICANT:
+        return f"{verdict}, though the smoothed one seems significant"
+    return verdict
 
 
 def _window_words(found: ExpectoFinding) -> str:
@@ -208,13 +200,13 @@ def _window_words(found: ExpectoFinding) -> str:
 def _unseen(found: ExpectoFinding) -> tuple[str, ...]:
     seen = {one.wait_type for one in found.wait_types}
     unseen = [kind for kind in WAIT_SERIES if kind not in seen]
-    return (f"Wait types in which no session was seen: {listed(unseen)}.",) if unseen else ()
+    return (f"No session was seen in these wait types: {listed(unseen)}.",) if unseen else ()
 
 
 def _of_steps(findings: Findings) -> tuple[str, ...]:
     if not findings.by_rung(LoadSteps):
         return ()
     return (
-        "The load changed within the window by design, and with it throughput and waits: what goes together here "
-        "may be no more than that.",
+        "The load changes within the window by design, and throughput and waits with it: correlations may show no more "
+        "than that.",
     )
