@@ -94,6 +94,7 @@ class _Finder:
             brief_trials=history.brief_trials,
             full_trials=history.trials - history.brief_trials,
             max_trials=history.limit,
+            is_budget_spent=not history.left,
         )
 
     def _name(self, change: int) -> str:

@@ -119,6 +119,7 @@ class AblateFinding(DesignFinding):
         share_precision: target precision of a share, as a part of the whole.
         brief_trials, full_trials: number of trials run.
         max_trials: the budget.
+        is_budget_spent: nothing of it is left.
     """
 
     reference: str
@@ -147,3 +148,4 @@ class AblateFinding(DesignFinding):
     brief_trials: int
     full_trials: int
     max_trials: int
+    is_budget_spent: bool

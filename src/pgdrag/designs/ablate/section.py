@@ -104,7 +104,8 @@ def answer(found: AblateFinding) -> str:
     if found.whole is not None and any(one.share is not None for one in found.changes):
         sentences += [_shares(found), _inert(found)]
     elif found.others is not None:
-        sentences += ["No single change has a share of its own.", _inert(found)]
+        is_clear = found.whole is not None and not _is_within_noise(found.whole)
+        sentences += ["No single change has a share of its own." if is_clear else "", _inert(found)]
     else:
         labelled = sum(one.label is not Label.UNDECIDED for one in found.changes)
         verb = "has" if labelled == 1 else "have"
@@ -120,10 +121,9 @@ def _whole(found: AblateFinding) -> str:
     rest = "the other " if found.left_out else "all " if count > 2 else ""
     subject = "the change makes" if count == 1 else f"{rest}{count} changes together make"
     start = f"Without {listed(found.left_out)}, " if found.left_out else ""
-    words = f"{found.reference} {slowdown_words(found.whole)}"
-    if _is_within_noise(found.whole):
-        words = f"no significant difference: {slowdown_words(found.whole)}"
-    return capital(f"{start}{subject} {words}.")
+    is_clear = not _is_within_noise(found.whole)
+    words = f"{found.reference} " if is_clear else "no significant difference: "
+    return capital(f"{start}{subject} {words}{slowdown_words(found.whole)}.")
 
 
 def _is_within_noise(found: Interval) -> bool:
@@ -146,8 +146,11 @@ def _shares(found: AblateFinding) -> str:
         for part, names, how in named
         if abs(part) >= _LARGE_PART
     ]
-    more = " (which is only bounded)" if found.is_bounded else ""
-    return f"Of that{more}, on the log scale: {listed(words)}." if words else ""
+    if found.whole is None or not words:
+        return ""
+    way = "speedup" if found.whole.center < 1 else "slowdown"
+    bound = " (only a bound)" if found.is_bounded else ""
+    return f"Shares of the log {way}{bound}: {listed(words)}."
 
 
 def _is_significant(share: ShareFinding) -> bool:
@@ -270,9 +273,11 @@ def _check_warnings(found: AblateFinding) -> Iterator[str]:
         )
         yield f"changes without a label have an effect together ({sizes}); {remedy}"
     if unknown := [_check_words(one) for one in found.checks if one.is_passed is None]:
+        needs_trials = found.is_budget_spent and not found.is_target_bounded
+        remedy = "allow more trials" if needs_trials else "use longer windows"
         yield (
             f"could not compare {listed(unknown)}, so a change that matters may be among those without a "
-            "label; use longer windows"
+            f"label; {remedy}"
         )
 
 
@@ -296,12 +301,12 @@ def _share_warnings(found: AblateFinding) -> Iterator[str]:
             f"the budget of {found.max_trials} trials ran out before every share was known to ±{points} points "
             "of the whole; allow more trials"
         )
-    if not found.draws:
+    if not found.draws and not found.is_budget_spent:
         yield (
             "no order of the survivors could be measured to its end, because some sets of them do not start, "
             'so there are no shares; use "pgdrag bisect" to find a small set instead'
         )
-    elif found.draws_left_out:
+    elif found.draws and found.draws_left_out:
         yield (
             f"{counted(found.draws_left_out, 'draw')} of orders left out, because some sets of changes in them "
             "could not be measured; the shares are averaged over the other orders"
