@@ -92,8 +92,7 @@ def run_experiment(
 
 def make_design(study: Study) -> Design:
     """Return the study's design, from its name and parameters."""
-    kind = all_designs()[study.design]
-    return kind(study.rungs, kind.Parameters.model_validate(dict(study.design_parameters)))
+    return all_designs()[study.design](study.rungs, study.design_parameters)
 
 
 def expand(

@@ -36,6 +36,7 @@ from pgdrag.model import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.design import parameters_of
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 
@@ -109,7 +110,7 @@ STUDY = Study(
     load=LOAD,
     replicates=1,
     notes=("The study's own numbers disagree.",),
-    design_parameters={"baseline_repeats": 2},
+    design_parameters=parameters_of("ladder", {"baseline_repeats": 2}),
 )
 
 

@@ -137,7 +137,7 @@ def long_findings(count: int) -> Findings:
 def compared_findings() -> Findings:
     """Two sides of a comparison: the second half as fast, by a window half as long."""
     findings = eventful_findings()
-    study = replace(findings.run.study, design="compare", rungs=RUNGS[:2])
+    study = replace(findings.run.study, rungs=RUNGS[:2]).with_design("compare")
     before, after = findings.rungs[:2]
     after = replace(after, samples=after.samples[:60])
     return replace(findings, run=replace(findings.run, study=study), rungs=(before, after))

@@ -121,7 +121,7 @@ def test_changes_that_change_nothing_here_are_left_out_and_named():
     reference, bad = (rung.treatment for rung in study.rungs)
     (change,) = changes_between(reference, bad)
     assert change.name == "random_page_cost"
-    assert study.design_parameters["groups"] == {"random_page_cost": "Planner"}
+    assert study.design_parameters.groups == {"random_page_cost": "Planner"}
     (note,) = study.notes
     for part in (
         "shared_buffers: the same to the server",

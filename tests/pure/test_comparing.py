@@ -10,7 +10,6 @@ import pytest
 
 from analysis_runs import measurement, result, run_of, rung, setting
 from pgdrag.designs.compare import Compare
-from pgdrag.designs.compare.analysis import CompareAnalysis
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.pairs import Pairing, pairing
 from pgdrag.designs.compare.quantities import Direction
@@ -21,8 +20,10 @@ from pgdrag.designs.compare.rules import (
     pairs_needed,
     progress,
 )
+from pgdrag.findings.design import find_of_design
 from pgdrag.findings.values import Verdict
 from pgdrag.model import Outcome, Result, Treatment
+from pgdrag.model.design import parameters_of
 from pgdrag.model.measurement import Latency
 from pgdrag.stats.pair_logs import PairedLogs
 
@@ -64,8 +65,10 @@ def paired(results: list[Result]) -> Pairing:
 
 def found(results: list[Result], **parameters: object) -> CompareFinding:
     run = run_of(RUNGS, results, design="compare")
-    run = replace(run, study=replace(run.study, design_parameters=parameters))
-    return CompareAnalysis().find(run)
+    run = replace(
+        run, study=replace(run.study, design_parameters=parameters_of("compare", parameters))
+    )
+    return find_of_design(run)
 
 
 def test_trials_of_a_block_are_a_pair_and_know_their_order():
@@ -295,7 +298,7 @@ def test_a_thing_compared_with_itself_answers_with_its_noise():
         for one in slower_by(1.0, 8, 3)
         for name in ("A" if one.trial.treatment.name == "A" else "again",)
     ]
-    told = CompareAnalysis().find(replace(run, results=tuple(results)))
+    told = find_of_design(replace(run, results=tuple(results)))
     assert told.is_same
     assert re.match(
         r"Two trials of the same treatment differ by [\d.]+ % here \(standard deviation over \d+ pairs\)\. "

@@ -118,8 +118,8 @@ class TestExperimentsThatAreOnlyLoaded:
         demo, long = parsed().study("demo"), parsed().study("long")
         assert (demo.workload.parameters["warehouses"], demo.replicates) == (2, 1)
         assert (long.workload.parameters["warehouses"], long.replicates) == (1, 3)
-        assert demo.design_parameters["baseline_repeats"] == 1
-        assert long.design_parameters["baseline_repeats"] == 2
+        assert demo.design_parameters.baseline_repeats == 1
+        assert long.design_parameters.baseline_repeats == 2
 
     def test_the_budget_is_five_windows_unless_named(self):
         assert parsed().study("demo").load.budget_s == 10

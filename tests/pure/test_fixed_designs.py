@@ -1,13 +1,16 @@
 """Designs that ask for all they want at once: one-at-a-time, grid and screen."""
 
+import json
+
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.designs.grid import MOST_TREATMENTS, Grid, GridParameters
 from pgdrag.designs.one_at_a_time import OneAtATime, OneAtATimeParameters
 from pgdrag.designs.screen import Screen, ScreenParameters
 from pgdrag.designs.screen.runs import screen_treatments
-from pgdrag.model import Level, Rung, Treatment
+from pgdrag.model import Level, Rung, Study, Treatment
+from pgdrag.testing.simulated import simulated_ladder
 
 
 def level(name, value="on"):
@@ -80,3 +83,23 @@ def test_a_screening_of_nothing_is_the_reference():
     assert screen_treatments(BASE.treatment, BASE.treatment, is_folded=True) == (
         (BASE.treatment, ()),
     )
+
+
+def test_a_study_has_the_parameters_of_its_own_design():
+    assert simulated_ladder("a").with_design("grid").design_parameters == GridParameters()
+
+
+def test_an_older_journal_still_loads_and_what_the_design_no_longer_takes_is_left_out():
+    stored = TypeAdapter(Study)
+    study = stored.dump_python(simulated_ladder("a", baseline_repeats=2), mode="json")
+    assert stored.validate_python(study).design_parameters.baseline_repeats == 2
+    study["design_parameters"] = {"baseline_repeats": 3, "gone": 1}
+    assert stored.validate_json(json.dumps(study)).design_parameters.baseline_repeats == 3
+
+
+def test_the_parameters_of_a_design_that_is_not_here_are_kept():
+    stored = TypeAdapter(Study)
+    study = stored.dump_python(simulated_ladder("a"), mode="json")
+    study |= {"design": "somebody's own", "design_parameters": {"theirs": 1}}
+    kept = stored.validate_python(study)
+    assert stored.dump_python(kept, mode="json")["design_parameters"] == {"theirs": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from test_comparing import RUNGS, found, slower_by, with_latency
@@ -14,6 +14,7 @@ from analysis_runs import run_of
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.model import Result
+from pgdrag.model.design import parameters_of
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
@@ -23,8 +24,8 @@ from pgdrag.report.terminal import terminal_text
 
 def findings(results: list[Result], **parameters: object) -> Findings:
     run = run_of(RUNGS, results, design="compare")
-    run.study.design_parameters.update(parameters)  # type: ignore[attr-defined]
-    return find(run)
+    given = parameters_of("compare", parameters)
+    return find(replace(run, study=replace(run.study, design_parameters=given)))
 
 
 def interval(low: float, center: float, high: float) -> Interval:

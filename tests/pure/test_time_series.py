@@ -194,7 +194,7 @@ def run_with(*recordings: Recordings, design: str = "ladder", **sample: Any) -> 
         for at, one in enumerate(recordings)
     ]
     run: RunRecord = run_of([rung(f"A{at}") for at in range(len(recordings))], trials)
-    return find(replace(run, study=replace(run.study, design=design)))
+    return find(replace(run, study=run.study.with_design(design)))
 
 
 def series(name: str, *found: float, unit: Any = "count", label: str = "", **rest: Any) -> Series:

@@ -10,9 +10,9 @@ from analysis_runs import result, run_of, rung
 from pgdrag.collectors import BLOCK_S, Turns
 from pgdrag.designs.turns import Turns as TurnsDesign
 from pgdrag.designs.turns import TurnsParameters
-from pgdrag.designs.turns.analysis import TurnsAnalysis
 from pgdrag.designs.turns.measure import TurnsFinding, blocks_of
 from pgdrag.designs.turns.section import TurnsSection
+from pgdrag.findings.design import find_of_design
 from pgdrag.findings.find import find
 from pgdrag.model import Outcome, Result
 from pgdrag.model.recordings import LOOKING
@@ -22,7 +22,7 @@ from turn_trials import looked_at_in_turns
 
 
 def found_in(*results: Result) -> TurnsFinding:
-    return TurnsAnalysis().find(run_of([rung("in turns")], results, design="turns"))
+    return find_of_design(run_of([rung("in turns")], results, design="turns"))
 
 
 def test_each_block_has_two_turns_of_each_kind_and_comes_in_both_orders() -> None:

@@ -16,6 +16,7 @@ from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
+from pgdrag.model.design import parameters_of
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
@@ -52,7 +53,7 @@ def study_of(*names: str, **parameters: object) -> Study:
         simulated_ladder("a"),
         design="ablate",
         rungs=(Rung("good.conf", "", good), Rung("bad.conf", "", bad, tuple(levels))),
-        design_parameters=parameters,
+        design_parameters=parameters_of("ablate", parameters),
     )
 
 

@@ -9,6 +9,7 @@ from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Level, Outcome, Rung, Treatment
+from pgdrag.model.design import parameters_of
 from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 
@@ -27,7 +28,7 @@ def study_of(**parameters):
         simulated_ladder("a"),
         rungs=rungs,
         design="bisect",
-        design_parameters={"groups": GROUPS, **parameters},
+        design_parameters=parameters_of("bisect", {"groups": GROUPS, **parameters}),
     )
 
 

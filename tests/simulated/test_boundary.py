@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pgdrag.findings.find import find
 from pgdrag.model import Outcome, Rung, Treatment
+from pgdrag.model.design import parameters_of
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
@@ -31,7 +32,9 @@ def run_to(blocks):
         simulated_ladder("a"),
         rungs=(Rung("base", "", Treatment("base")),),
         design="boundary",
-        design_parameters={"setting": "shared_buffers", "values": VALUES},
+        design_parameters=parameters_of(
+            "boundary", {"setting": "shared_buffers", "values": VALUES}
+        ),
     )
     return find(run_blocks(study, Cache(Truth(noise=0.03), seed=1), blocks=blocks))
 

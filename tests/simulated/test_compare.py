@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.rules import End
-from pgdrag.findings.design_analysis import find_of_design
+from pgdrag.findings.design import find_of_design
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
@@ -24,7 +23,7 @@ class Comparison:
     """One run of a comparison of "R0" with "R1"."""
 
     def __init__(self, directory: Path, *, seed: int = 1, **parameters: object) -> None:
-        study = replace(simulated_ladder("a"), design="compare", design_parameters=parameters)
+        study = simulated_ladder("a").with_design("compare", **parameters)
         self.journal = Journal(directory / f"{seed}.sqlite")
         self.run_id = self.journal.begin_run(
             study,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ TRUTH = Truth(
 
 def study_of(design: str) -> Study:
     study = simulated_ladder("a", "b", "c", "d")
-    return replace(study, design=design, design_parameters={})
+    return study.with_design(design)
 
 
 @pytest.fixture

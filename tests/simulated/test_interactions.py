@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.designs.grid.findings import GridFinding
-from pgdrag.findings.design_analysis import find_of_design
+from pgdrag.findings.design import find_of_design
 from pgdrag.findings.find import find
 from pgdrag.lab import expand, make_design
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
@@ -30,7 +30,7 @@ def grid(*factors: str, replicates: int = 3) -> Study:
         replace(rung, treatment=start.treatment.with_levels(rung.name, rung.added))
         for rung in ladder.rungs[1:]
     ]
-    return replace(ladder, design="grid", rungs=tuple(rungs), design_parameters={})
+    return replace(ladder, rungs=tuple(rungs)).with_design("grid")
 
 
 def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:

@@ -22,8 +22,9 @@ class RungsParameters(DesignParameters):
 class EveryRung(OneBlock):
     """Every rung once, and the baseline as often as asked."""
 
+    parameters: RungsParameters
+
     def block(self) -> Block:
         """Return every rung's treatment, the baseline's further repeats first."""
-        assert isinstance(self.parameters, RungsParameters)
         treatments = [rung.treatment for rung in self.rungs]
         return Block((*[treatments[0]] * (self.parameters.baseline_repeats - 1), *treatments))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pgdrag.designs import DesignParameters
 from pgdrag.designs._rungs import EveryRung, RungsParameters
 
 
@@ -21,4 +18,4 @@ class OneAtATime(EveryRung):
 
     name = "one-at-a-time"
     summary = "each rung by itself upon the baseline"
-    Parameters: ClassVar[type[DesignParameters]] = OneAtATimeParameters
+    Parameters = OneAtATimeParameters

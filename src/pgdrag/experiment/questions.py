@@ -23,6 +23,7 @@ from pgdrag.factors.server import SERVER
 from pgdrag.factors.workload import level_problems, workload_of
 from pgdrag.model import Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.changes import Change, changes_between
+from pgdrag.model.design import parameters_of
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import Setting, SettingsCatalog
@@ -83,7 +84,7 @@ class Conditions:
             load=self.load,
             replicates=1,
             notes=tuple(notes),
-            design_parameters=parameters,
+            design_parameters=parameters_of(design, parameters),
             is_checked=self.is_checked,
             budget_s=self.budget_s,
         ).with_levels(self.levels)

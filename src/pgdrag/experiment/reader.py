@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdrag.collectors import observation_names
-from pgdrag.designs import all_designs
+from pgdrag.designs import DesignParameters, all_designs
 from pgdrag.errors import ExperimentError, PgdragError, SettingError
 from pgdrag.experiment.levels import Written, make_plain
 from pgdrag.experiment.mistakes import (
@@ -188,7 +188,10 @@ class _Reader:
             load=load,
             replicates=scale.replicates,
             notes=tuple(table.notes),
-            design_parameters=_parameters(design),
+            # Without parameters there is a mistake, and the study is never seen.
+            design_parameters=design
+            if isinstance(design, DesignParameters)
+            else DesignParameters(),
             is_checked=scale.check,
         )
 

@@ -8,7 +8,7 @@ from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import way_words
 from pgdrag.findings.driver_limits import DriverFinding
-from pgdrag.findings.values import LADDER, Comparison, Interval, TreatmentFinding, Verdict
+from pgdrag.findings.values import Comparison, Interval, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
 from pgdrag.model import Outcome, RunRecord, Study
 from pgdrag.units import format_duration, format_rate
@@ -25,7 +25,7 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
     if not compared:
         speed = _speed(baseline, baseline.tps.center)
         return f"No answer yet: only the baseline has a number ({speed})." + _gaps(steps)
-    if study.design == LADDER:
+    if study.is_cumulative:
         return _ladder_answer(steps, compared[-1])
     return _variants_answer(baseline, compared) + _gaps(steps)
 
@@ -56,7 +56,7 @@ def run_warnings(
             else "no interval includes trial-to-trial noise; run 3 or more replicates"
         )
         warnings.append(f"{listed(single)} ran once{each}: {noise}")
-    if run.study.design == LADDER and len(rungs) > 2:
+    if run.study.is_cumulative and len(rungs) > 2:
         warnings.append("the share of a step depends on the order of the rungs")
     if len(run.study.load.steps) > 1:
         warnings.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.decay.together import RungDecay, rung_decays
-from pgdrag.findings.values import LADDER, Comparison, DesignFinding, Interval
+from pgdrag.findings.values import Comparison, DesignFinding, Interval
 from pgdrag.model import Rung, RunRecord
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import combined_rate, repeat_noise
@@ -75,9 +75,10 @@ def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
         for one in grouped
     )
     noise = repeat_noise([trials[0].rates]) if trials else None
-    is_ladder = run.study.design == LADDER
+    is_cumulative = run.study.is_cumulative
     made = tuple(
-        _compared(trials, at, noise, found, is_ladder=is_ladder) for at in range(len(trials))
+        _compared(trials, at, noise, found, is_cumulative=is_cumulative)
+        for at in range(len(trials))
     )
     return Treatments(run, made, noise, decays)
 
@@ -99,10 +100,10 @@ def _compared(
     noise: Noise | None,
     found: DesignFinding | None,
     *,
-    is_ladder: bool,
+    is_cumulative: bool,
 ) -> Compared:
     here, baseline = trials[at], trials[0]
-    earlier = range(at - 1, -1, -1) if is_ladder else range(min(at, 1))
+    earlier = range(at - 1, -1, -1) if is_cumulative else range(min(at, 1))
     before = next((place for place in earlier if trials[place].rates), None)
     to_baseline = _compare(baseline, here, noise) if at else None
     to_previous = _compare(trials[before], here, noise) if before is not None else None

@@ -17,10 +17,9 @@ from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.claims import answer_step, answer_total, untestable_words
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
-from pgdrag.findings.design_analysis import find_of_design
+from pgdrag.findings.design import find_of_design
 from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import (
-    LADDER,
     NOT_RUN,
     ClaimFinding,
     DesignFinding,
@@ -45,7 +44,7 @@ def find(run: RunRecord) -> Findings:
         run = with_further_treatments(run)
     treatments = compared(run, found)
     rungs = tuple(_core(treatments, at) for at in range(len(treatments.all)))
-    if rungs and _is_ladder(run):
+    if rungs and run.study.is_cumulative:
         rungs = _with_shares(rungs)
     if any(rung.rung.claim.of == OPERATIONAL_SPEED for rung in rungs):
         rungs = _with_operational_speed(rungs, treatments.trials)
@@ -120,7 +119,7 @@ def _core(treatments: Treatments, at: int) -> TreatmentFinding:
         applied=here.applied,
         evidence=here.evidence,
         untested=levels.untested(rung.added, here.applied),
-        overrides=levels.overrides(run.study.rungs, at) if _is_ladder(run) else (),
+        overrides=levels.overrides(run.study.rungs, at) if run.study.is_cumulative else (),
         inert=levels.inert(rung.added, here.applied, earlier) if at else (),
         warnings=here.warnings,
         arrivals=here.arrivals,
@@ -129,14 +128,10 @@ def _core(treatments: Treatments, at: int) -> TreatmentFinding:
     )
 
 
-def _is_ladder(run: RunRecord) -> bool:
-    return run.study.design == LADDER
-
-
 def _applied_before(run: RunRecord, trials: Sequence[RungTrials], at: int) -> tuple[Applied, ...]:
     """Return what each factor read, where that was last read, on the rungs that this one builds on."""
     nearest: dict[tuple[str, str], Applied] = {}
-    for before in trials[: at if _is_ladder(run) else min(at, 1)]:
+    for before in trials[: at if run.study.is_cumulative else min(at, 1)]:
         # A rung that could not be tested here read nothing back, and left all as it was.
         read = {one.level.factor: one for one in before.applied if one.effective is not None}
         nearest.update(read)

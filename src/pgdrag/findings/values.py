@@ -18,7 +18,6 @@ from pgdrag.stats.interval import Verdict as Verdict
 NOT_RUN = "not run yet"
 FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is called moved
 F = TypeVar("F")
-LADDER = "ladder"  # the design whose rungs stand upon each other; in others each is on its own
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,9 @@ class Findings:
         return bool(self.rungs) and (self.found is None or self.found.has_rungs)
 
     @property
-    def is_ladder(self) -> bool:
+    def is_cumulative(self) -> bool:
         """Each rung stands upon the ones before it."""
-        return self.run.study.design == LADDER
+        return self.run.study.is_cumulative
 
 
 def _of_kind(found: Mapping[type, object], kind: type[F]) -> F | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo
+
+from pgdrag.model.design import DesignParameters, all_designs, parameters_of, stored_parameters
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.treatment import Forecast, Level, Treatment
 
@@ -82,6 +85,20 @@ class Source:
     limits: str = ""
 
 
+def _read(value: Any, info: ValidationInfo) -> DesignParameters:
+    if isinstance(value, DesignParameters):
+        return value
+    return stored_parameters(info.data["design"], value)
+
+
+def _stored(parameters: DesignParameters) -> dict[str, Any]:
+    return parameters.model_dump(mode="json")
+
+
+# A journal stores the values; the study's design says which class they are of.
+StoredParameters = Annotated[DesignParameters, PlainValidator(_read), PlainSerializer(_stored)]
+
+
 @dataclass(frozen=True)
 class Study:
     """All that analysis and report need of an experiment: no files, no servers.
@@ -91,6 +108,7 @@ class Study:
             with commas between them.
         rungs: the first is the baseline.
         notes: sentences of the experiment file to print with the results.
+        design_parameters: what the design was given, and its defaults.
         is_checked: the dataset's consistency is checked after every trial.
         budget_s: what all trials together may take, in seconds; the run ends before one that would
             pass it. None: no limit.
@@ -108,10 +126,20 @@ class Study:
     load: LoadProfile
     replicates: int
     notes: tuple[str, ...] = ()
-    design_parameters: Mapping[str, object] = field(default_factory=dict)
+    design_parameters: StoredParameters = field(default_factory=DesignParameters)
     is_checked: bool = True
     budget_s: float | None = None
     allowed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.design_parameters) is DesignParameters:
+            object.__setattr__(self, "design_parameters", parameters_of(self.design, {}))
+
+    @property
+    def is_cumulative(self) -> bool:
+        """Each rung stands upon the ones before it."""
+        kind = all_designs().get(self.design)
+        return kind is not None and kind.is_cumulative
 
     @property
     def scale_words(self) -> str:
@@ -134,6 +162,10 @@ class Study:
         least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
         most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)
         return least_s * self.replicates, most_s * self.replicates
+
+    def with_design(self, design: str, **parameters: object) -> Study:
+        """Return the same study with another design, and the parameters of that one."""
+        return replace(self, design=design, design_parameters=parameters_of(design, parameters))
 
     def with_replicates(self, replicates: int) -> Study:
         """Return the same study with another number of replicates."""

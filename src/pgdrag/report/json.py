@@ -33,6 +33,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from pydantic import BaseModel
+
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.combine import rate_of
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
@@ -157,6 +159,8 @@ def plain(value: object) -> Json:
             return value if math.isfinite(value) else None
         case Recordings():
             return plain(value.as_json())
+        case BaseModel():
+            return plain(value.model_dump(mode="json"))
         case Mapping():
             return {str(key): plain(one) for key, one in value.items()}
         case list() | tuple():

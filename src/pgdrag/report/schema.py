@@ -18,9 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
-from pgdrag.findings.design_analysis import all_analyses
 from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
 from pgdrag.model import RunRecord, Study
+from pgdrag.model.design import Design, all_designs
 from pgdrag.model.recordings import SHIPPED, Recordings
 from pgdrag.report.json import FORMAT, Trial
 
@@ -37,7 +37,11 @@ _CENSORED = {
 
 def report_schema() -> Schema:
     """Return the JSON Schema of `report.json.render_json`."""
-    designs = {finding_class(name): name for name in all_analyses()}
+    designs = {
+        finding_class(name): name
+        for name, kind in all_designs().items()
+        if kind.find is not Design.find
+    }
     analysed = {name: kind.finds | None for name, kind in treatment_analyses().items()}
     head = _fields(Findings, only=("answer", "noise_floor", "instrument", "warnings"))
     report: Any = _record(
@@ -69,7 +73,7 @@ def report_schema() -> Schema:
 
 def finding_class(design: str) -> type[DesignFinding]:
     """Return what the analysis of a design finds."""
-    hint = get_type_hints(all_analyses()[design].find)["return"]
+    hint = get_type_hints(all_designs()[design].find)["return"]
     # Of a design whose treatments may say it all, `find` returns a finding or None.
     kinds: list[type[DesignFinding]] = [x for x in get_args(hint) or [hint] if x is not type(None)]
     (found,) = kinds
@@ -90,7 +94,11 @@ def _rung(analysed: Mapping[str, Any]) -> type:
 
 
 def _fields(kind: type, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> dict[str, Any]:
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        if name in _names(kind)
+    }
     return {x: hints[x] for x in hints if (x in only or not only) and x not in without}
 
 

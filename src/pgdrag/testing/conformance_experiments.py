@@ -14,6 +14,7 @@ from __future__ import annotations
 from pgdrag.collectors import observation_names
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, load_experiment
+from pgdrag.lab import make_design
 from pgdrag.model import Rung, Study
 from pgdrag.workloads import all_workloads
 
@@ -39,9 +40,7 @@ class ExperimentConformance:
         for study in studies(experiment):
             workload = all_workloads()[study.workload.kind]
             assert workload.model_validate(study.workload.parameters).dataset_bytes() > 0
-            design = all_designs()[study.design]
-            parameters = design.Parameters.model_validate(dict(study.design_parameters))
-            assert design(study.rungs, parameters).ask().treatments
+            assert make_design(study).ask().treatments
             assert 0 < study.load.measure_s <= study.load.budget_s
             assert study.replicates >= 1
 

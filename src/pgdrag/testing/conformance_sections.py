@@ -119,10 +119,13 @@ def every_state() -> tuple[Findings, ...]:
 def _states() -> Iterator[Findings]:
     yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(STEPPED, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
-    yield findings_of(replace(STUDY, design="compare"), Truth(slowdowns={"a": 2.0}))
+    yield findings_of(
+        STUDY.with_design("compare"),
+        Truth(slowdowns={"a": 2.0}),
+    )
     yield from went_well()
     for name in all_designs():  # cut off, or not begun
-        study = replace(STUDY, design=name, design_parameters={})
+        study = STUDY.with_design(name)
         yield findings_of(study, Truth(slowdowns={"a": 2.0}))
         yield find(record_of(study, ()))
     yield findings_of(STUDY, Truth(lacking=frozenset("b")))
@@ -147,8 +150,8 @@ def went_well() -> tuple[Findings, ...]:
     rungs = tuple(replace(rung, title=AWKWARD) for rung in STEPPED.rungs)
     ladder = replace(STEPPED, rungs=rungs)
     truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.02, is_observed=True)
-    designs = [replace(ladder, design=name, design_parameters={}) for name in all_designs()]
-    designs.append(replace(ladder, design_parameters={"alone": True, "without": True}))
+    designs = [ladder.with_design(name) for name in all_designs()]
+    designs.append(ladder.with_design("ladder", alone=True, without=True))
     return (
         findings_of(ladder, truth),
         held_findings(),

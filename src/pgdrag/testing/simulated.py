@@ -29,6 +29,7 @@ from pgdrag.model import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.design import parameters_of
 from pgdrag.model.events import Listener, PhaseStarted, Throughput
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
@@ -322,7 +323,7 @@ def simulated_ladder(
         workload=WorkloadSpec("simulated"),
         load=LoadProfile(connections=8, warm_up_s=5, measure_s=20, budget_s=budget_s),
         replicates=replicates,
-        design_parameters={"baseline_repeats": baseline_repeats},
+        design_parameters=parameters_of("ladder", {"baseline_repeats": baseline_repeats}),
     )
 
 
@@ -342,4 +343,4 @@ def simulated_holds(*holds: str, replicates: int = 1) -> Study:
         rungs.append(Rung(treatment.name, f"held for {hold}", treatment, added, falls))
     load = LoadProfile(connections=8, warm_up_s=5, measure_s=60, budget_s=60)
     base = simulated_ladder(replicates=replicates)
-    return replace(base, design="one-at-a-time", rungs=tuple(rungs), load=load)
+    return replace(base, rungs=tuple(rungs), load=load).with_design("one-at-a-time")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Request, SubsetDesign
+from pgdrag.designs.ablate.analysis import finding_of
+from pgdrag.designs.ablate.findings import AblateFinding
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.procedure import Procedure, smallest_max_trials
 from pgdrag.errors import UsageError
-from pgdrag.model import Forecast, Result, Rung
+from pgdrag.model import Forecast, Result, Rung, RunRecord
 
 
 class Ablate(SubsetDesign):
@@ -22,19 +23,19 @@ class Ablate(SubsetDesign):
 
     name = "ablate"
     summary = "which of many changes matter, their shares of the whole, and pairs that interact"
-    Parameters: ClassVar[type[DesignParameters]] = AblateParameters
+    Parameters = AblateParameters
+    parameters: AblateParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, AblateParameters)
-        count, most = len(self.changes), parameters.max_trials
+        count, most = len(self.changes), self.parameters.max_trials
         least = smallest_max_trials(count)
         if most is not None and most < least:
             raise UsageError(
                 f"max_trials is {most}, but an ablation of {count} changes needs at least {least}",
                 hint='Allow more trials, or use "pgdrag bisect" to find a small set of changes.',
             )
-        self.procedure = Procedure(count, parameters)
+        self.procedure = Procedure(count, self.parameters)
 
     @property
     def request(self) -> Request | None:
@@ -52,3 +53,7 @@ class Ablate(SubsetDesign):
     def forecast(self) -> Forecast:
         """Return how many trials remain."""
         return self.procedure.forecast()
+
+    def find(self, run: RunRecord) -> AblateFinding:
+        """Return what is known so far; changes without a trial are undecided."""
+        return finding_of(self, run)

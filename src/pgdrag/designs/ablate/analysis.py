@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from pgdrag.designs._replay import replayed
-from pgdrag.designs.ablate import Ablate
 from pgdrag.designs.ablate.findings import (
     AblateFinding,
     ChangeFinding,
@@ -21,26 +19,22 @@ from pgdrag.designs.ablate.pairs import Crossed, Pair
 from pgdrag.designs.ablate.screening import Screened
 from pgdrag.designs.ablate.section import answer, warnings
 from pgdrag.designs.ablate.shapley import Share, Shares
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval
 from pgdrag.model import RunRecord
 from pgdrag.stats.estimate import bounded_exp
 
+if TYPE_CHECKING:
+    from pgdrag.designs.ablate import Ablate
+
 _CONFIDENCE = 0.95
 
 
-class AblateAnalysis(DesignAnalysis):
-    """Replays the run, and returns what the procedure then knows."""
-
-    name: ClassVar[str] = "ablate"
-
-    def find(self, run: RunRecord) -> AblateFinding:
-        """Return what is known so far; changes without a trial are undecided."""
-        design = replayed(run, Ablate)
-        in_order = sorted(run.results, key=lambda result: result.trial.number)
-        design.note(in_order[design.procedure.history.trials :])  # of a block that is not complete
-        found = _Finder(design).find()
-        return replace(found, answer=answer(found), warnings=warnings(found))
+def finding_of(design: Ablate, run: RunRecord) -> AblateFinding:
+    """Return what is known so far; changes without a trial are undecided."""
+    in_order = sorted(run.results, key=lambda result: result.trial.number)
+    design.note(in_order[design.procedure.history.trials :])  # of a block that is not complete
+    found = _Finder(design).find()
+    return replace(found, answer=answer(found), warnings=warnings(found))
 
 
 class _Finder:

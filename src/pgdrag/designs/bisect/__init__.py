@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Changes, Request, SubsetDesign
+from pgdrag.designs.bisect.analysis import finding_of
+from pgdrag.designs.bisect.findings import BisectFinding
 from pgdrag.designs.bisect.procedure import Goal, Procedure
-from pgdrag.model import Forecast, Result, Rung
+from pgdrag.model import Forecast, Result, Rung, RunRecord
 from pgdrag.model.changes import Change
 
 _LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
@@ -40,15 +42,17 @@ class Bisect(SubsetDesign):
 
     name = "bisect"
     summary = "the few changes that keep most of a slowdown: groups first, then their members"
-    Parameters: ClassVar[type[DesignParameters]] = BisectParameters
+    Parameters = BisectParameters
+    parameters: BisectParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, BisectParameters)
-        self.groups = parameters.groups
-        goal = Goal(parameters.share, parameters.max_trials, parameters.confirm_trials)
+        self.groups = self.parameters.groups
+        goal = Goal(
+            self.parameters.share, self.parameters.max_trials, self.parameters.confirm_trials
+        )
         names = [change.name for change in self.changes]
-        self.procedure = Procedure(names, parameters.groups, goal)
+        self.procedure = Procedure(names, self.parameters.groups, goal)
 
     @property
     def request(self) -> Request | None:
@@ -88,6 +92,10 @@ class Bisect(SubsetDesign):
             and was == _effective(change, after, before)
         )
         return same if len(same) < len(self.changes) else frozenset()
+
+    def find(self, run: RunRecord) -> BisectFinding:
+        """Return the set found so far, and all that was tried."""
+        return finding_of(self, run)
 
 
 def _effective(change: Change, results: Sequence[Result], others: Sequence[Result]) -> str | None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from pgdrag.designs._replay import replayed
 from pgdrag.designs._subsets import Changes
-from pgdrag.designs.bisect import Bisect
 from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChange, SetTested
 from pgdrag.designs.bisect.procedure import Ending
 from pgdrag.designs.bisect.section import answer, warnings
 from pgdrag.designs.bisect.sequential_test import USUAL_NOISE, LogValue, SetVerdict
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.readings import rates_of
 from pgdrag.findings.values import Interval
 from pgdrag.model import Level, Result, RunRecord
@@ -21,19 +18,17 @@ from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import TrialRate
 from pgdrag.stats.ratios import slowdown
 
+if TYPE_CHECKING:
+    from pgdrag.designs.bisect import Bisect
+
 CONFIDENCE = 0.95
 METHOD = "normal on logarithms: commits of the trials, and the noise between them"
 
 
-class BisectAnalysis(DesignAnalysis):
-    """The bisection between a study's first treatment and its last."""
-
-    name: ClassVar[str] = "bisect"
-
-    def find(self, run: RunRecord) -> BisectFinding:
-        """Return the set found so far, and all that was tried."""
-        found = _Finder(replayed(run, Bisect), run.results).finding()
-        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+def finding_of(design: Bisect, run: RunRecord) -> BisectFinding:
+    """Return the set found so far, and all that was tried."""
+    found = _Finder(design, run.results).finding()
+    return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
 class _Finder:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
+from pgdrag.designs.boundary.analysis import finding_of, works
 from pgdrag.designs.boundary.curve import Step, Tries, search, spread
-from pgdrag.findings.readings import reading
-from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung
+from pgdrag.designs.boundary.findings import BoundaryFinding
+from pgdrag.model import Block, Forecast, Level, Result, Rung, RunRecord
 
 _NAME_LENGTH = 60  # of a treatment, at most
 
@@ -46,22 +47,22 @@ class Boundary(Design):
 
     name = "boundary"
     summary = "the smallest value of a setting that works, and the knee of the curve above it"
-    Parameters: ClassVar[type[DesignParameters]] = BoundaryParameters
+    Parameters = BoundaryParameters
+    parameters: BoundaryParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, BoundaryParameters)
         factor = next((x.factor for x in rungs[-1].added), ("setting", ""))
-        if parameters.setting:
-            factor = ("setting", parameters.setting)
+        if self.parameters.setting:
+            factor = ("setting", self.parameters.setting)
         named = [x.value for rung in rungs for x in rung.added if x.factor == factor]
         self.setting = factor[1]
-        self.values = tuple(dict.fromkeys(parameters.values or named))
+        self.values = tuple(dict.fromkeys(self.parameters.values or named))
         self.treatments = tuple(
             rungs[0].treatment.with_levels(_name(self.setting, value), [Level(*factor, value)])
             for value in self.values
         )
-        self._points, self._repeats = parameters.points, parameters.repeats
+        self._points, self._repeats = self.parameters.points, self.parameters.repeats
         self._tries = [Tries() for _ in self.values]
         self._is_measured = False
 
@@ -99,11 +100,9 @@ class Boundary(Design):
         halvings = len(self.values).bit_length()
         return Forecast(0, self._points * self._repeats, 1, 2 * halvings + 8)
 
-
-def works(result: Result) -> bool:
-    """Tell whether the workload ran: something was committed."""
-    found = reading(result)
-    return result.outcome is Outcome.MEASURED and found is not None and not found.is_bound
+    def find(self, run: RunRecord) -> BoundaryFinding:
+        """Return boundary and knee, as far as they are known."""
+        return finding_of(self, run)
 
 
 def _name(setting: str, value: str) -> str:

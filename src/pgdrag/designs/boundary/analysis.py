@@ -6,58 +6,52 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from pgdrag.designs._replay import replayed
-from pgdrag.designs.boundary import Boundary, works
 from pgdrag.designs.boundary.curve import Knee, State, knee
 from pgdrag.designs.boundary.findings import NOTHING_TO_SEARCH, BoundaryFinding, ValueTried
 from pgdrag.designs.boundary.section import answer, warnings
 from pgdrag.errors import PgdragError
-from pgdrag.findings.design_analysis import DesignAnalysis
-from pgdrag.findings.readings import rates_of
+from pgdrag.findings.readings import rates_of, reading
 from pgdrag.findings.values import Interval
-from pgdrag.model import Result, RunRecord
+from pgdrag.model import Outcome, Result, RunRecord
 from pgdrag.stats.linear_model import fit
 from pgdrag.stats.rates import TrialRate, combined_rate
 from pgdrag.units import parse_bytes, parse_seconds
 
+if TYPE_CHECKING:
+    from pgdrag.designs.boundary import Boundary
+
 _Rates = Mapping[str, Sequence[TrialRate]]  # of the full trials, by value
 
 
-class BoundaryAnalysis(DesignAnalysis):
-    """The search for the smallest working value of a study's setting."""
-
-    name: ClassVar[str] = "boundary"
-
-    def find(self, run: RunRecord) -> BoundaryFinding:
-        """Return boundary and knee, as far as they are known."""
-        design = replayed(run, Boundary)
-        step, values = design.step, design.values
-        results = {
-            value: [x for x in run.results if x.trial.treatment.identity == treatment.identity]
-            for value, treatment in zip(values, design.treatments, strict=True)
-        }
-        rates = {
-            value: rates_of(x for x in found if not x.trial.is_brief)
-            for value, found in results.items()
-        }
-        smallest = failing = None
-        if step is not None and step.state is not State.SEARCHING:
-            smallest = None if step.smallest is None else values[step.smallest]
-            failing = None if step.failing is None else values[step.failing]
-        found = BoundaryFinding(
-            answer="",
-            warnings=(),
-            setting=design.setting,
-            state=NOTHING_TO_SEARCH if step is None else step.state.value,
-            smallest=smallest,
-            failing=failing,
-            values=_tried(results, _throughputs(rates)),
-            candidates=len(values),
-            curve=_curve(rates),
-        )
-        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+def finding_of(design: Boundary, run: RunRecord) -> BoundaryFinding:
+    """Return boundary and knee, as far as they are known."""
+    step, values = design.step, design.values
+    results = {
+        value: [x for x in run.results if x.trial.treatment.identity == treatment.identity]
+        for value, treatment in zip(values, design.treatments, strict=True)
+    }
+    rates = {
+        value: rates_of(x for x in found if not x.trial.is_brief)
+        for value, found in results.items()
+    }
+    smallest = failing = None
+    if step is not None and step.state is not State.SEARCHING:
+        smallest = None if step.smallest is None else values[step.smallest]
+        failing = None if step.failing is None else values[step.failing]
+    found = BoundaryFinding(
+        answer="",
+        warnings=(),
+        setting=design.setting,
+        state=NOTHING_TO_SEARCH if step is None else step.state.value,
+        smallest=smallest,
+        failing=failing,
+        values=_tried(results, _throughputs(rates)),
+        candidates=len(values),
+        curve=_curve(rates),
+    )
+    return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
 def size_of(value: str) -> float | None:
@@ -68,6 +62,12 @@ def size_of(value: str) -> float | None:
         except (ValueError, PgdragError):
             continue
     return None
+
+
+def works(result: Result) -> bool:
+    """Tell whether the workload ran: something was committed."""
+    found = reading(result)
+    return result.outcome is Outcome.MEASURED and found is not None and not found.is_bound
 
 
 def _tried(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.designs import Design, DesignParameters
+from pgdrag.designs.compare.analysis import finding_of
+from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.pairs import Pairing, pairing
 from pgdrag.designs.compare.rules import CompareParameters, Progress, progress
-from pgdrag.model import Block, Forecast, Result, Rung
+from pgdrag.model import Block, Forecast, Result, Rung, RunRecord
 from pgdrag.stats.sequential import FIRST_INTERIM
 
 
@@ -21,13 +22,13 @@ class Compare(Design):
 
     name = "compare"
     summary = "two treatments in pairs, until it is clear which is faster, or that neither is"
-    Parameters: ClassVar[type[DesignParameters]] = CompareParameters
+    Parameters = CompareParameters
+    parameters: CompareParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, CompareParameters)
         self.reference, self.treatment = rungs[0].treatment, rungs[-1].treatment
-        self.rules = parameters
+        self.rules = self.parameters
         self.progress = Progress()
         self._results: list[Result] = []
 
@@ -52,3 +53,7 @@ class Compare(Design):
         pairs = len(self.trials.pairs)
         least = max(FIRST_INTERIM - pairs, 1)
         return Forecast(2 * least, 2 * max(self.rules.max_pairs - pairs, least))
+
+    def find(self, run: RunRecord) -> CompareFinding:
+        """Return the verdict on what was run so far."""
+        return finding_of(self, run)

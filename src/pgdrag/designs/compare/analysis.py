@@ -6,10 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from pgdrag.designs._replay import design_of
-from pgdrag.designs.compare import Compare
 from pgdrag.designs.compare.findings import (
     CompareFinding,
     Failures,
@@ -33,7 +31,6 @@ from pgdrag.designs.compare.rules import (
     slowdown_by_counts,
 )
 from pgdrag.designs.compare.section import answer, warnings
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval, Verdict
 from pgdrag.model import Outcome, RunRecord
 from pgdrag.stats.distributions import f_beyond
@@ -43,68 +40,65 @@ from pgdrag.stats.paired import bootstrap, detectable, interval, p_value
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import interim_confidence
 
+if TYPE_CHECKING:
+    from pgdrag.designs.compare import Compare
+
 _SLOWDOWNS = (1.01, 1.02, 1.05, 1.1)  # that people ask for
 _LEVEL = 0.01  # of what is tested in every comparison beside its question
 _ORDER_MATTERS, _TREND_MATTERS = 0.005, 0.01
 _TREND_PAIRS = 4
 
 
-class CompareAnalysis(DesignAnalysis):
-    """The comparison of a study's first treatment with its last."""
-
-    name: ClassVar[str] = "compare"
-
-    def find(self, run: RunRecord) -> CompareFinding:
-        """Return the verdict on what was run so far."""
-        design = design_of(run.study, Compare)
-        rules, floor = design.rules, design.rules.noise_floor
-        trials = pairing(run.results, design.reference, design.treatment)
-        stands = progress(trials, rules)
-        outcomes = [_outcomes(trials, side) for side in (0, 1)]
-        failures = [_failures(trials, side) for side in (0, 1)]
-        last = last_interim(trials, rules, stands)
-        gate = _gate(trials, rules, stands.end, last)
-        interims = stands.interims
-        if last is not None and last not in interims:
-            interims = (*interims, last)
-        if last is not None:
-            trials = trials.first(last.pairs)
-        logs = None if has_few_commits(trials) or len(trials.pairs) < 2 else trials.logs
-        found = CompareFinding(
-            answer="",
-            warnings=(),
-            reference=design.rungs[0].name,
-            treatment=design.rungs[-1].name,
-            verdict=Verdict.INCONCLUSIVE if last is None else last.verdict,
-            confidence=rules.confidence,
-            slowdown=_of_one_pair(trials, rules) if last is None else _shown(last),
-            fixed=None,
-            bootstrap=None,
-            p=None,
-            gate=gate,
-            margin=rules.fail_if_slower,
-            equivalence=rules.equivalence,
-            end=stands.end,
-            interims=interims,
-            pairs=tuple(map(_pair_finding, trials.pairs)),
-            detectable=_detectable(trials, logs, rules),
-            more_pairs=0 if last is not None and last.is_decided else None,
-            pair_log_sd=None,
-            prospects=(),
-            is_same=design.reference.identity == design.treatment.identity,
-            noise_floor=floor,
-            is_noisier=False,
-            order=None,
-            trend=_trend(trials.pairs),
-            quantities=quantities(trials.pairs, confidence=rules.confidence),
-            reference_outcomes=outcomes[0],
-            treatment_outcomes=outcomes[1],
-            reference_failures=failures[0],
-            treatment_failures=failures[1],
-        )
-        if logs is not None:
-            found = _with_logs(found, logs, rules)
-        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+def finding_of(design: Compare, run: RunRecord) -> CompareFinding:
+    """Return the verdict on what was run so far."""
+    rules, floor = design.rules, design.rules.noise_floor
+    trials = pairing(run.results, design.reference, design.treatment)
+    stands = progress(trials, rules)
+    outcomes = [_outcomes(trials, side) for side in (0, 1)]
+    failures = [_failures(trials, side) for side in (0, 1)]
+    last = last_interim(trials, rules, stands)
+    gate = _gate(trials, rules, stands.end, last)
+    interims = stands.interims
+    if last is not None and last not in interims:
+        interims = (*interims, last)
+    if last is not None:
+        trials = trials.first(last.pairs)
+    logs = None if has_few_commits(trials) or len(trials.pairs) < 2 else trials.logs
+    found = CompareFinding(
+        answer="",
+        warnings=(),
+        reference=design.rungs[0].name,
+        treatment=design.rungs[-1].name,
+        verdict=Verdict.INCONCLUSIVE if last is None else last.verdict,
+        confidence=rules.confidence,
+        slowdown=_of_one_pair(trials, rules) if last is None else _shown(last),
+        fixed=None,
+        bootstrap=None,
+        p=None,
+        gate=gate,
+        margin=rules.fail_if_slower,
+        equivalence=rules.equivalence,
+        end=stands.end,
+        interims=interims,
+        pairs=tuple(map(_pair_finding, trials.pairs)),
+        detectable=_detectable(trials, logs, rules),
+        more_pairs=0 if last is not None and last.is_decided else None,
+        pair_log_sd=None,
+        prospects=(),
+        is_same=design.reference.identity == design.treatment.identity,
+        noise_floor=floor,
+        is_noisier=False,
+        order=None,
+        trend=_trend(trials.pairs),
+        quantities=quantities(trials.pairs, confidence=rules.confidence),
+        reference_outcomes=outcomes[0],
+        treatment_outcomes=outcomes[1],
+        reference_failures=failures[0],
+        treatment_failures=failures[1],
+    )
+    if logs is not None:
+        found = _with_logs(found, logs, rules)
+    return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
 def _with_logs(found: CompareFinding, logs: PairedLogs, rules: CompareParameters) -> CompareFinding:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
 from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.designs.grid.analysis import finding_of
 from pgdrag.designs.grid.axes import MOST_TREATMENTS, axes, combinations
-from pgdrag.model import Block, Rung
+from pgdrag.designs.grid.findings import GridFinding
+from pgdrag.model import Block, Rung, RunRecord
 
 
 class GridParameters(DesignParameters):
@@ -40,18 +42,22 @@ class Grid(OneBlock):
 
     name = "grid"
     summary = "all combinations of a few factors' levels"
-    Parameters: ClassVar[type[DesignParameters]] = GridParameters
+    Parameters = GridParameters
+    parameters: GridParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, GridParameters)
-        self._axes = axes(self.rungs, parameters.levels)
+        self.axes = axes(self.rungs, self.parameters.levels)
 
     def block(self) -> Block:
         """Return the baseline and every combination; one that is a rung has the rung's name."""
         baseline = self.rungs[0].treatment
         rungs = {rung.treatment.identity: rung.treatment for rung in reversed(self.rungs)}
         found = {baseline.identity: baseline}
-        for _, treatment in combinations(self._axes, baseline):
+        for _, treatment in combinations(self.axes, baseline):
             found.setdefault(treatment.identity, rungs.get(treatment.identity, treatment))
         return Block(tuple(found.values()))
+
+    def find(self, run: RunRecord) -> GridFinding | None:
+        """Return what the combinations say together; None where fewer than two factors are crossed."""
+        return finding_of(self, run)

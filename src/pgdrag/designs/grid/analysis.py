@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from pgdrag.designs.grid.axes import Axis, axes, combinations
+from pgdrag.designs.grid.axes import Axis, combinations
 from pgdrag.designs.grid.findings import (
     CombinationFinding,
     FactorFinding,
@@ -16,7 +16,6 @@ from pgdrag.designs.grid.findings import (
 )
 from pgdrag.designs.grid.words import answer, interaction_sentence
 from pgdrag.findings.combine import RungTrials, group
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Comparison
 from pgdrag.model import Rung, RunRecord
 from pgdrag.stats.estimate import LogEstimate
@@ -24,21 +23,17 @@ from pgdrag.stats.factorial import two_by_two
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.ratios import comparison_of
 
+if TYPE_CHECKING:
+    from pgdrag.designs.grid import Grid
+
 _CONFIDENCE = 0.95
 Places = tuple[int, ...]
 
 
-class GridAnalysis(DesignAnalysis):
-    """Fits all combinations at once, and reads them two factors at a time."""
-
-    name: ClassVar[str] = "grid"
-
-    def find(self, run: RunRecord) -> GridFinding | None:
-        """Return what the combinations say together; None where fewer than two factors are crossed."""
-        levels = run.study.design_parameters.get("levels", {})
-        assert isinstance(levels, Mapping), levels
-        crossed = axes(run.study.rungs, levels) if run.study.rungs else ()
-        return _Finder(run, crossed).find() if len(crossed) > 1 else None
+def finding_of(design: Grid, run: RunRecord) -> GridFinding | None:
+    """Return what the combinations say together; None where fewer than two factors are crossed."""
+    is_crossed = bool(run.study.rungs) and len(design.axes) > 1
+    return _Finder(run, design.axes).find() if is_crossed else None
 
 
 class _Finder:

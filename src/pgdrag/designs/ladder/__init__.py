@@ -6,14 +6,15 @@ alone as well, and to leave each out of the whole: those trials stand in the sam
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
-from pgdrag.designs import DesignParameters
 from pgdrag.designs._rungs import EveryRung, RungsParameters
-from pgdrag.designs.ladder.arms import DEFAULT_THRESHOLD, further_treatments
-from pgdrag.model import Block
+from pgdrag.designs.ladder.analysis import finding_of
+from pgdrag.designs.ladder.arms import further_treatments
+from pgdrag.designs.ladder.findings import LadderFinding
+from pgdrag.model import Block, RunRecord
 
 
 class LadderParameters(RungsParameters):
@@ -26,7 +27,7 @@ class LadderParameters(RungsParameters):
         default=False, description="Run the last rung without each rung's change, too"
     )
     threshold: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=DEFAULT_THRESHOLD,
+        default=0.05,
         description="With alone or without: smallest effect worth a name, as a ratio less 1",
     )
 
@@ -39,13 +40,16 @@ class Ladder(EveryRung):
 
     name = "ladder"
     summary = "cumulative steps in a given order, as published studies take them; each change alone, too, if asked"
-    Parameters: ClassVar[type[DesignParameters]] = LadderParameters
-    is_cumulative: ClassVar[bool] = True
+    Parameters = LadderParameters
+    is_cumulative = True
+    parameters: LadderParameters
 
     def block(self) -> Block:
         """Return every rung's treatment, then what shows single changes and is no rung."""
-        assert isinstance(self.parameters, LadderParameters)
-        further = further_treatments(
-            self.rungs, alone=self.parameters.alone, without=self.parameters.without
-        )
+        given = self.parameters
+        further = further_treatments(self.rungs, alone=given.alone, without=given.without)
         return Block((*super().block().treatments, *further))
+
+    def find(self, run: RunRecord) -> LadderFinding | None:
+        """Return what the single changes say; None where the ladder has its rungs alone."""
+        return finding_of(self, run)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 from pgdrag.designs.ablate.labels import Call, Effect, Label, call_all, label_of, resolved
-from pgdrag.designs.ladder.arms import DEFAULT_THRESHOLD, Arm, arms, is_attributing
+from pgdrag.designs.ladder.arms import Arm, arms
 from pgdrag.designs.ladder.findings import LadderFinding, RungChange
 from pgdrag.designs.ladder.words import (
     carrier_sentence,
@@ -18,7 +18,6 @@ from pgdrag.designs.ladder.words import (
 )
 from pgdrag.english import listed
 from pgdrag.findings.combine import RungTrials, group
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Comparison, Interval
 from pgdrag.model import Outcome, Rung, RunRecord
 from pgdrag.stats.distributions import t_multiplier
@@ -26,31 +25,28 @@ from pgdrag.stats.estimate import LogEstimate
 from pgdrag.stats.linear_model import Fit, Weights, fit
 from pgdrag.stats.ratios import comparison_of
 
+if TYPE_CHECKING:
+    from pgdrag.designs.ladder import Ladder
+
 _CONFIDENCE = 0.95
 _MUCH = 0.5  # part of the whole over which a change carries it
 
 
-class LadderAnalysis(DesignAnalysis):
-    """Puts the trials of the single changes beside those of the rungs."""
-
-    name: ClassVar[str] = "ladder"
-
-    def find(self, run: RunRecord) -> LadderFinding | None:
-        """Return what the single changes say; None where the ladder has its rungs alone."""
-        if not is_attributing(run.study.design_parameters) or len(run.study.rungs) < 2:
-            return None
-        return _Finder(run).find()
+def finding_of(design: Ladder, run: RunRecord) -> LadderFinding | None:
+    """Return what the single changes say; None where the ladder has its rungs alone."""
+    given = design.parameters
+    if not (given.alone or given.without) or len(design.rungs) < 2:
+        return None
+    return _Finder(design, run).find()
 
 
 class _Finder:
     """Compares the treatments of one run."""
 
-    def __init__(self, run: RunRecord) -> None:
-        self._rungs = run.study.rungs
+    def __init__(self, design: Ladder, run: RunRecord) -> None:
+        self._rungs = design.rungs
         self._arms = arms(self._rungs)
-        threshold = run.study.design_parameters.get("threshold", DEFAULT_THRESHOLD)
-        assert isinstance(threshold, int | float), threshold
-        self._matters = math.log1p(threshold)
+        self._matters = math.log1p(design.parameters.threshold)
         made = [one for arm in self._arms for one in (arm.alone, arm.without)]
         known = {rung.treatment.name: rung for rung in self._rungs}
         further = {one.name: Rung(one.name, "", one) for one in made if one.name not in known}

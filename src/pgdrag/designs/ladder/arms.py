@@ -6,12 +6,10 @@ last rung but one. They are run once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdrag.model import Level, Rung, Treatment
-
-DEFAULT_THRESHOLD = 0.05  # the smallest effect worth a name, as a ratio less 1
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,6 @@ def further_treatments(
     ):
         wanted |= {one.identity: one for one in treatments if is_asked}
     return tuple(one for identity, one in wanted.items() if identity not in known)
-
-
-def is_attributing(parameters: Mapping[str, object]) -> bool:
-    """Tell whether a ladder's parameters ask for more than its rungs."""
-    return bool(parameters.get("alone") or parameters.get("without"))
 
 
 def _added_by(rungs: Iterator[Rung]) -> Iterator[Level]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
 from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.designs.screen.analysis import finding_of
+from pgdrag.designs.screen.findings import ScreenFinding
 from pgdrag.designs.screen.runs import screen_treatments
-from pgdrag.model import Block, Rung
+from pgdrag.model import Block, Rung, RunRecord
 
 
 class ScreenParameters(DesignParameters):
@@ -28,16 +29,24 @@ class Screen(OneBlock):
 
     name = "screen"
     summary = "a folded Hadamard design: each change's own effect, averaged over all the others"
-    Parameters: ClassVar[type[DesignParameters]] = ScreenParameters
+    Parameters = ScreenParameters
+    parameters: ScreenParameters
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        assert isinstance(parameters, ScreenParameters)
-        runs = screen_treatments(
-            self.rungs[0].treatment, self.rungs[-1].treatment, is_folded=parameters.is_folded
+        self.runs = screen_treatments(
+            self.rungs[0].treatment,
+            self.rungs[-1].treatment,
+            is_folded=self.parameters.is_folded,
         )
-        self._block = Block(tuple(treatment for treatment, _ in runs), parameters.is_brief)
+        self._block = Block(
+            tuple(treatment for treatment, _ in self.runs), self.parameters.is_brief
+        )
 
     def block(self) -> Block:
         """Return all trials of the design."""
         return self._block
+
+    def find(self, run: RunRecord) -> ScreenFinding:
+        """Return the effects, as far as the trials tell them apart."""
+        return finding_of(self, run)

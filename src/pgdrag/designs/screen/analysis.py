@@ -3,117 +3,58 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgdrag.designs.screen.effects import Screened, screen
-from pgdrag.designs.screen.runs import screen_treatments
+from pgdrag.designs.screen.findings import ScreenedChange, ScreenFinding
 from pgdrag.english import counted, listed
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.readings import Told
-from pgdrag.findings.values import DesignFinding, Interval
 from pgdrag.findings.wording import slowdown_words
-from pgdrag.model import RunRecord, Treatment
+from pgdrag.model import RunRecord
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.estimate import bounded_exp
+
+if TYPE_CHECKING:
+    from pgdrag.designs.screen import Screen
 
 CONFIDENCE = 0.95
 MOST_NAMED = 8
 
 
-@dataclass(frozen=True)
-class ScreenedChange:
-    """A change and its own effect.
-
-    Attributes:
-        before, after: its values in the reference and in the target; None: not set there.
-        slowdown: how many times slower the change makes it, on average over all settings of the others.
-        p: that it is as large by chance, alone.
-        p_adjusted: the same, for all changes together (Holm).
-        is_significant: told from noise among all of them, at 5 %.
-    """
-
-    name: str
-    before: str | None
-    after: str | None
-    slowdown: Interval
-    p: float
-    p_adjusted: float
-    is_significant: bool
-
-
-@dataclass(frozen=True)
-class ScreenFinding(DesignFinding):
-    """What a screening found.
-
-    Attributes:
-        reference, target: names of the two ends.
-        changes: with their effects, the largest first; empty where the trials cannot tell them apart.
-        names: of all changes.
-        method: how the error of the effects was had.
-        detectable: the smallest slowdown that would have been told from noise, at about even odds; None
-            where nothing was.
-        is_folded: each trial's mirror image was part of the design.
-        trials: of the design, with a number.
-        planned: trials of the design.
-        failed: trials without a number.
-        stalled: trials in which nothing committed; they count with their bound.
-    """
-
-    reference: str
-    target: str
-    changes: tuple[ScreenedChange, ...]
-    names: tuple[str, ...]
-    method: str
-    detectable: float | None
-    is_folded: bool
-    trials: int
-    planned: int
-    failed: int
-    stalled: int
-
-
-class ScreenAnalysis(DesignAnalysis):
-    """The screening of the changes from a study's first treatment to its last."""
-
-    name: ClassVar[str] = "screen"
-
-    def find(self, run: RunRecord) -> ScreenFinding:
-        """Return the effects, as far as the trials tell them apart."""
-        ends = [rung.treatment for rung in run.study.rungs] or [Treatment("reference")]
-        reference, target = ends[0], ends[-1]
-        is_folded = bool(run.study.design_parameters.get("is_folded", True))
-        changes = changes_between(reference, target)
-        runs = screen_treatments(reference, target, is_folded=is_folded)
-        told = Told()
-        told.add(run.results)
-        rows, logs, failed, stalled = [], [], 0, 0
-        for treatment, row in runs:
-            readings = told.readings(treatment)
-            failed += len(told.results(treatment)) - len(readings)
-            stalled += sum(one.is_bound for one in readings)
-            rows += [row] * len(readings)
-            logs += [one.log_per_s for one in readings]
-        screened = screen(rows, logs) if changes else None
-        found = ScreenFinding(
-            answer="",
-            warnings=(),
-            reference=reference.name,
-            target=target.name,
-            changes=_changes(changes, screened),
-            names=tuple(change.name for change in changes),
-            method=screened.method if screened else "",
-            detectable=_detectable(screened, len(changes)),
-            is_folded=is_folded,
-            trials=len(logs),
-            planned=len(runs) * run.study.replicates,
-            failed=failed,
-            stalled=stalled,
-        )
-        return ScreenFinding(
-            **{**vars(found), "answer": _answer(found), "warnings": tuple(_doubts(found))}
-        )
+def finding_of(design: Screen, run: RunRecord) -> ScreenFinding:
+    """Return the effects, as far as the trials tell them apart."""
+    reference, target = design.rungs[0].treatment, design.rungs[-1].treatment
+    is_folded = design.parameters.is_folded
+    changes = changes_between(reference, target)
+    runs = design.runs
+    told = Told()
+    told.add(run.results)
+    rows, logs, failed, stalled = [], [], 0, 0
+    for treatment, row in runs:
+        readings = told.readings(treatment)
+        failed += len(told.results(treatment)) - len(readings)
+        stalled += sum(one.is_bound for one in readings)
+        rows += [row] * len(readings)
+        logs += [one.log_per_s for one in readings]
+    screened = screen(rows, logs) if changes else None
+    found = ScreenFinding(
+        answer="",
+        warnings=(),
+        reference=reference.name,
+        target=target.name,
+        changes=_changes(changes, screened),
+        names=tuple(change.name for change in changes),
+        method=screened.method if screened else "",
+        detectable=_detectable(screened, len(changes)),
+        is_folded=is_folded,
+        trials=len(logs),
+        planned=len(runs) * run.study.replicates,
+        failed=failed,
+        stalled=stalled,
+    )
+    return replace(found, answer=_answer(found), warnings=tuple(_doubts(found)))
 
 
 def _changes(changes: tuple[Change, ...], screened: Screened | None) -> tuple[ScreenedChange, ...]:

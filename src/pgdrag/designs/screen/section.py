@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pgdrag.designs.screen.analysis import ScreenedChange, ScreenFinding
+from pgdrag.designs.screen.findings import ScreenedChange, ScreenFinding
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings
 from pgdrag.findings.wording import slowdown_words

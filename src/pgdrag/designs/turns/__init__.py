@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from pgdrag.designs import DesignParameters, OneBlock
-from pgdrag.model import Block
+from pgdrag.designs.turns.analysis import finding_of
+from pgdrag.designs.turns.measure import TurnsFinding
+from pgdrag.model import Block, RunRecord
 
 
 class TurnsParameters(DesignParameters):
@@ -26,9 +28,13 @@ class Turns(OneBlock):
 
     name = "turns"
     summary = "one treatment in which the collectors look and rest in turns: what looking costs"
-    Parameters: ClassVar[type[DesignParameters]] = TurnsParameters
+    Parameters = TurnsParameters
+    parameters: TurnsParameters
 
     def block(self) -> Block:
         """Return all trials."""
-        assert isinstance(self.parameters, TurnsParameters)
         return Block((self.rungs[0].treatment,) * self.parameters.trials)
+
+    def find(self, run: RunRecord) -> TurnsFinding:
+        """Return what the collectors cost."""
+        return finding_of(self, run)

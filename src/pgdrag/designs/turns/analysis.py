@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 from pgdrag.designs.turns.measure import TurnBlock, TurnsFinding, blocks_of, logs_of
 from pgdrag.english import counted
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval
 from pgdrag.model import Outcome, RunRecord
 from pgdrag.stats.paired import interval
 from pgdrag.units import format_interval
 
-_CONFIDENCE = 0.95
+if TYPE_CHECKING:
+    from pgdrag.designs.turns import Turns
+
 _FEW = 10  # blocks
 _FEW_HINT = "measure longer windows, or give a larger --pairs"
 
 
-class TurnsAnalysis(DesignAnalysis):
-    """The collectors' cost."""
-
-    name: ClassVar[str] = "turns"
-
-    def find(self, run: RunRecord) -> TurnsFinding:
-        """Return it from all trials that were measured."""
-        measured = [one for one in run.results if one.outcome is Outcome.MEASURED]
-        by_trial = [blocks_of(one) for one in measured]
-        blocks = tuple(block for found in by_trial for block in found)
-        cost = _cost(blocks, run)
-        return TurnsFinding(
-            answer=_answer(cost, len(blocks)),
-            warnings=tuple(_doubts(cost, len(blocks))),
-            slowdown=cost,
-            blocks=blocks,
-            trials=sum(bool(found) for found in by_trial),
-        )
+def finding_of(design: Turns, run: RunRecord) -> TurnsFinding:
+    """Return the collectors' cost, from all trials that were measured."""
+    measured = [one for one in run.results if one.outcome is Outcome.MEASURED]
+    by_trial = [blocks_of(one) for one in measured]
+    blocks = tuple(block for found in by_trial for block in found)
+    cost = _cost(blocks, design.parameters.confidence)
+    return TurnsFinding(
+        answer=_answer(cost, len(blocks)),
+        warnings=tuple(_doubts(cost, len(blocks))),
+        slowdown=cost,
+        blocks=blocks,
+        trials=sum(bool(found) for found in by_trial),
+    )
 
 
-def _cost(blocks: tuple[TurnBlock, ...], run: RunRecord) -> Interval | None:
+def _cost(blocks: tuple[TurnBlock, ...], confidence: float) -> Interval | None:
     if len(blocks) < 2:
         return None
-    confidence = run.study.design_parameters.get("confidence", _CONFIDENCE)
-    assert isinstance(confidence, float), confidence
     return interval(logs_of(blocks), confidence=confidence).ratio
 
 

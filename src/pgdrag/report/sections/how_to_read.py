@@ -73,7 +73,7 @@ class HowToReadSection(Section):
         told = list(_NUMBERS)
         if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
             told += _INERT
-        if findings.is_ladder:
+        if findings.is_cumulative:
             told += _LADDER
         if any(_has_claim(rung) for rung in findings.rungs):
             told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]

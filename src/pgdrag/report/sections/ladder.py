@@ -62,7 +62,7 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
     if has_details:
         add(_named_rate_title(findings), [_named_rate_cell(one) for one in findings.rungs])
     # Outside a ladder every rung is compared with the baseline, and there is no step.
-    if findings.is_ladder:
+    if findings.is_cumulative:
         add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
         add("Published step", [claim_cell(one.step_claim) for one in findings.rungs])
         if has_details:

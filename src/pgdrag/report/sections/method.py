@@ -87,7 +87,8 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
 
 
 def _parameters(study: Study) -> str:
-    shown = ", ".join(f"{key} = {value}" for key, value in study.design_parameters.items())
+    values = study.design_parameters.model_dump(mode="json", exclude_defaults=True)
+    shown = ", ".join(f"{key} = {value}" for key, value in values.items())
     return f" ({shown})" if shown else ""
 
 

@@ -40,7 +40,7 @@ class StepsSection(Section):
         caption = (
             "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
         )
-        if findings.is_ladder:
+        if findings.is_cumulative:
             caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
         return (rows_figure(rows, _TITLE, told, caption, name="steps-chart"),)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, counted, listed
-from pgdrag.findings.values import LADDER, Findings, TreatmentFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import Event
 from pgdrag.report.document import (
     Align,
@@ -75,7 +75,7 @@ class TimeSeriesSection(Section):
 
 def _is_pair(findings: Findings) -> bool:
     """Tell whether the run asks what one side is beside another: then both are in one picture."""
-    return len(findings.rungs) == 2 and findings.run.study.design != LADDER
+    return len(findings.rungs) == 2 and not findings.is_cumulative
 
 
 def _left_out(names: Sequence[str]) -> list[Block]:

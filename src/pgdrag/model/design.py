@@ -1,0 +1,131 @@
+"""What is a design? It asks for treatments, is told results, and says what they show together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pgdrag import registry
+from pgdrag.model.treatment import Block, Forecast
+
+if TYPE_CHECKING:
+    from pgdrag.findings.values import DesignFinding
+    from pgdrag.model.result import Result
+    from pgdrag.model.run import RunRecord
+    from pgdrag.model.study import Rung
+
+
+class DesignParameters(BaseModel):
+    """The `[design]` table of an experiment file, without `kind`; each design with parameters has a subclass."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UnknownParameters(DesignParameters):
+    """Parameters of a design that this pgdrag does not have, as a journal stored them."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Design(ABC):
+    """Decides which treatments are run, and says what they show together.
+
+    Life cycle: `ask()` returns a block, `tell(results)` hands back one result for each trial of
+    it, in the order run, and so on until `ask()` returns an empty block. The same results told in
+    the same order lead to the same next block: that is how a run is resumed, and how `find` sees
+    exactly what the design decided on.
+
+    Class attributes:
+        is_cumulative: in its experiment files each rung stands upon the ones before it; else each
+            stands upon the baseline alone.
+
+    Args:
+        rungs: the experiment's named treatments; the first is the baseline. A design over the
+            changes between two treatments takes the last one as its target.
+        parameters: an instance of the class's `Parameters`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `pgdrag list`
+    Parameters: ClassVar[type[DesignParameters]] = DesignParameters
+    is_cumulative: ClassVar[bool] = False
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        assert rungs, "a design needs a baseline"
+        assert isinstance(parameters, self.Parameters), parameters
+        self.rungs = tuple(rungs)
+        self.parameters = parameters
+
+    @abstractmethod
+    def ask(self) -> Block:
+        """Return the next block; an empty one: done. Asking twice is asking once."""
+
+    @abstractmethod
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results of the block asked for last (all replicates of it)."""
+
+    def forecast(self) -> Forecast:
+        """Return how many trials are still to come, of one replicate; by default, one more block."""
+        block = self.ask()
+        count = len(block.treatments)
+        return Forecast(0, 0, count, count) if block.is_brief else Forecast(count, count)
+
+    def find(self, run: RunRecord) -> DesignFinding | None:
+        """Return what the run's results show together, whatever state the run is in.
+
+        The design has been told every complete block of the run. None, the default: its rungs one by
+        one say it all.
+        """
+        return None
+
+
+class OneBlock(Design):
+    """A design that asks for everything at once, and does not adapt to the results."""
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        super().__init__(rungs, parameters)
+        self._is_done = False
+
+    @abstractmethod
+    def block(self) -> Block:
+        """Return everything."""
+
+    def ask(self) -> Block:
+        """Return everything the first time, then nothing."""
+        return Block() if self._is_done else self.block()
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Note that the block was run."""
+        self._is_done = True
+
+
+def all_designs() -> dict[str, type[Design]]:
+    """Return every registered design, by name."""
+    return registry.registered("pgdrag.designs", Design)  # type: ignore[type-abstract]
+
+
+def parameters_of(design: str, values: Mapping[str, object]) -> DesignParameters:
+    """Return a design's parameters; what is not given has its default.
+
+    Raises:
+        ValidationError: the design does not take these.
+    """
+    return _kind(design).model_validate(dict(values))
+
+
+def stored_parameters(design: str, values: Mapping[str, object]) -> DesignParameters:
+    """Return parameters as a journal stored them; those that the design no longer takes are left out."""
+    kind = _kind(design)
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        return kind.model_validate({key: x for key, x in values.items() if key not in wrong})
+
+
+def _kind(design: str) -> type[DesignParameters]:
+    known = all_designs().get(design)
+    return UnknownParameters if known is None else known.Parameters
