@@ -124,14 +124,14 @@ class Observer:
         self._prepare()
         return self._run(sql, *parameters, is_binary=is_binary)[1]
 
-    def table(self, sql: LiteralString) -> list[dict[str, Any]]:
+    def table(self, sql: LiteralString, *parameters: object) -> list[dict[str, Any]]:
         """Return the rows of a read-only query, each by the names of its columns.
 
         Raises:
             Unseen: see `query`.
         """
         self._prepare()
-        names, rows = self._run(sql)
+        names, rows = self._run(sql, *parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _prepare(self) -> None:

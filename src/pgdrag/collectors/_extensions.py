@@ -6,10 +6,10 @@ any other server nothing is made: what is not there is told.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import psycopg
-from psycopg import sql
 
 from pgdrag.collectors import Observer, Unseen
 from pgdrag.errors import ServerLost
@@ -48,18 +48,36 @@ def _schemas(observer: Observer, names: Sequence[str]) -> dict[str, str]:
 
 
 def _make(cluster: Cluster, names: Sequence[str]) -> None:
+    made = [f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA {SCHEMA}" for name in names]
+    with making_extensions(cluster, names, f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", *made):
+        pass
+
+
+@contextmanager
+def making_extensions(
+    cluster: Cluster, names: Sequence[str], *statements: str, dbname: str = ""
+) -> Iterator[psycopg.Connection]:
+    """Yield a session in which these statements have made extensions.
+
+    Args:
+        names: of the extensions.
+        dbname: where, if not in the workload's database.
+
+    Raises:
+        Unseen: they cannot be made.
+    """
     try:
-        with cluster.connect(application_name="pgdrag collectors") as connection:
-            # What a treatment made the default must not keep them from being made.
+        conninfo = cluster.conninfo(application_name="pgdrag collectors")
+        with psycopg.connect(
+            conninfo, dbname=dbname or cluster.database, autocommit=True
+        ) as connection:
+            # The treatment's defaults must not prevent it.
             connection.execute("SET statement_timeout = '15s'")
             connection.execute("SET default_transaction_read_only = off")
             connection.execute("SET client_min_messages = warning")
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
-            for name in names:
-                words = "CREATE EXTENSION IF NOT EXISTS {} SCHEMA {}"
-                connection.execute(
-                    sql.SQL(words).format(sql.Identifier(name), sql.Identifier(SCHEMA))
-                )
+            for statement in statements:
+                connection.execute(statement.encode())
+            yield connection
     except (psycopg.Error, ServerLost) as error:
         message = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise Unseen(f"extension {names[0]} cannot be had: {message}") from error

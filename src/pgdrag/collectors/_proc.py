@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from pgdrag.collectors import Unseen
 from pgdrag.servers.processes import CLIENT_BACKEND, backend_type
 
+T = TypeVar("T")
+V = TypeVar("V")
 PROC = Path("/proc")
 SAMPLE_INTERVAL_S = 0.25
 
@@ -51,14 +54,14 @@ class ProcessIo:
     storage_written_bytes: int = 0  # that were handed to a file system to be written
 
     def __add__(self, other: ProcessIo) -> ProcessIo:
-        return ProcessIo(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+        return ProcessIo(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __sub__(self, other: ProcessIo) -> ProcessIo:
-        return ProcessIo(*(a - b for a, b in zip(_values(self), _values(other), strict=True)))
+        return ProcessIo(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def is_at_least(self, other: ProcessIo) -> bool:
         """Tell whether this may be a later account of the same process: none of it ever falls."""
-        return all(a >= b for a, b in zip(_values(self), _values(other), strict=True))
+        return all(a >= b for a, b in zip(astuple(self), astuple(other), strict=True))
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,39 @@ def read_server_io(postmaster: int, *, without: int) -> ServerIo:
     Raises:
         Unseen: this host or these rights do not show it, or the server is gone.
     """
+    return ServerIo(*settled(postmaster, without, lambda: read_io(postmaster), read_io))
+
+
+def settled(
+    postmaster: int, without: int, of_ended: Callable[[], T], of_child: Callable[[int], V]
+) -> tuple[T, dict[int, V]]:
+    """Return the account of ended children, and those of living ones but `without`, at one moment.
+
+    A child that ended between the two would be lost or counted twice: both are read again then.
+
+    Raises:
+        Unseen: this host or these rights do not show it, or the server is gone.
+    """
     for _ in range(_READINGS):
-        # A child that ends between the readings would be lost or counted twice.
-        ended = read_io(postmaster)
-        living = _living(postmaster, without)
-        if children(postmaster) - {without} == living.keys() and read_io(postmaster) == ended:
+        ended, living = of_ended(), of_children(postmaster, without, of_child)
+        if children(postmaster) - {without} == living.keys() and of_ended() == ended:
             break
-    return ServerIo(ended, living)
+    return ended, living
+
+
+def of_children(postmaster: int, without: int, of_child: Callable[[int], V]) -> dict[int, V]:
+    """Return something of each living child of a server but `without`.
+
+    Raises:
+        Unseen: see `children`.
+    """
+    found: dict[int, V] = {}
+    for pid in children(postmaster) - {without}:
+        try:
+            found[pid] = of_child(pid)
+        except Gone:
+            continue
+    return found
 
 
 def read_io(pid: int) -> ProcessIo:
@@ -117,7 +146,7 @@ class ShareSampler:
         """Begin to look, four times a second.  Raises Unseen where that is impossible."""
         self._postmaster = postmaster
         self._without = without
-        self._start = _living(postmaster, without)
+        self._start = of_children(postmaster, without, read_io)
         self._kinds: dict[int, str] = {}
         self._last: dict[int, ProcessIo] = {}
         self._gone: dict[str, ProcessIo] = {}
@@ -148,7 +177,7 @@ class ShareSampler:
             return
 
     def _look(self) -> None:
-        living = _living(self._postmaster, self._without)
+        living = of_children(self._postmaster, self._without, read_io)
         for pid in self._last.keys() - living.keys():
             self._bank(pid)
         for pid, io in living.items():
@@ -164,16 +193,6 @@ class ShareSampler:
         kind = self._kinds.pop(pid)
         own = last - before if last.is_at_least(before) else last
         self._gone[kind] = self._gone.get(kind, ProcessIo()) + own
-
-
-def _living(postmaster: int, without: int) -> dict[int, ProcessIo]:
-    found: dict[int, ProcessIo] = {}
-    for pid in children(postmaster) - {without}:
-        try:
-            found[pid] = read_io(pid)
-        except Gone:
-            continue
-    return found
 
 
 def children(postmaster: int) -> set[int]:
@@ -249,14 +268,3 @@ def _read(path: Path) -> str:
     finally:
         os.close(fd)
     return b"".join(parts).decode(errors="replace")
-
-
-def _values(io: ProcessIo) -> tuple[int, ...]:
-    return (
-        io.read_calls,
-        io.write_calls,
-        io.read_bytes,
-        io.written_bytes,
-        io.storage_read_bytes,
-        io.storage_written_bytes,
-    )

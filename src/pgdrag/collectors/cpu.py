@@ -15,8 +15,6 @@ from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._counters import CounterCollector, Counters
 
-# The account is read until nobody came or went meanwhile; past this many times it is taken as is.
-_READINGS = 20
 # utime and stime, then those of waited-for children: fields 14 to 17 of proc(5). The first two fields
 # are cut off at the last parenthesis: a program's name may hold one, and spaces.
 _OWN = slice(11, 13)
@@ -74,16 +72,13 @@ def server_ticks(postmaster: int, *, without: int) -> tuple[int, int]:
     Raises:
         Unseen: this host or these rights do not show it, or the server is gone.
     """
-    total, living = 0, {}
-    for _ in range(_READINGS):
-        # A child that ends between the readings would be lost or counted twice.
-        ended = _ticks(postmaster, _CHILDREN)
-        living = _living(postmaster, without)
-        total = ended + _ticks(postmaster, _OWN) + sum(living.values())
-        is_still = proc.children(postmaster) - {without} == living.keys()
-        if is_still and _ticks(postmaster, _CHILDREN) == ended:
-            break
-    return total, len(living) + 1
+    ended, living = proc.settled(
+        postmaster,
+        without,
+        lambda: ended_ticks(postmaster),
+        lambda pid: _ticks(pid, _OWN) + _ticks(pid, _CHILDREN),
+    )
+    return ended + _ticks(postmaster, _OWN) + sum(living.values()), len(living) + 1
 
 
 def ended_ticks(postmaster: int) -> int:
@@ -93,16 +88,6 @@ def ended_ticks(postmaster: int) -> int:
         Unseen: this host or these rights do not show it, or the server is gone.
     """
     return _ticks(postmaster, _CHILDREN)
-
-
-def _living(postmaster: int, without: int) -> dict[int, int]:
-    found = {}
-    for pid in proc.children(postmaster) - {without}:
-        try:
-            found[pid] = _ticks(pid, _OWN) + _ticks(pid, _CHILDREN)
-        except proc.Gone:
-            continue
-    return found
 
 
 def _ticks(pid: int, fields: slice) -> int:

@@ -12,19 +12,16 @@ from dataclasses import dataclass, fields
 from operator import add
 from typing import Any, ClassVar
 
-import psycopg
-
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors._counters import attempt, require_sight_of_others
+from pgdrag.collectors._extensions import making_extensions
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.errors import ServerLost
 from pgdrag.model.recordings import Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 
 MOST_STATEMENTS = 50
 EXTENSION = "pg_stat_statements"
 _MAINTENANCE = "postgres"  # the database
-_MS_PER_S = 1000
 # Statements with these words are this collector's, or prepare a session of pgdrag's, whose other
 # statements are not tracked.
 _OWN = ("pg_stat_statements", "SET statement_timeout")
@@ -44,6 +41,7 @@ _COLUMNS = """
 SELECT attname::text FROM pg_attribute
  WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
 """
+_UNTRACKED = "SET pg_stat_statements.track = 'none'"
 _OBJECTS = f"CREATE EXTENSION IF NOT EXISTS {EXTENSION} SCHEMA public"
 
 
@@ -165,31 +163,19 @@ class Statements(Collector):
         [(database,)] = observer.query(
             "SELECT oid FROM pg_database WHERE datname = current_database()"
         )
+        is_timed = observer.query("SELECT current_setting('track_io_timing')") == [("on",)]
         with _view(observer) as (reader, schema):
-            is_timed = observer.query("SELECT current_setting('track_io_timing')") == [("on",)]
-            return _reading(reader, f"{schema}.{EXTENSION}", database, self._use(is_timed))
-
-    def _use(self, is_timed: bool) -> Callable[..., StatementUse]:
-        def use(query: str, *counted: Any) -> StatementUse:
-            calls, rows, exec_ms, plan_ms, hit, read, dirtied, temp, wal_bytes, io_ms, jit_ms = (
-                counted
+            view = f"{schema}.{EXTENSION}"
+            rows = reader.table(
+                _uses_in(view, {name for (name,) in reader.query(_COLUMNS, view)}),
+                self._is_planning_tracked,
+                is_timed,
+                database,
             )
-            return StatementUse(
-                query=query,
-                calls=calls,
-                rows=rows,
-                exec_s=exec_ms / _MS_PER_S,
-                plan_s=plan_ms / _MS_PER_S if self._is_planning_tracked else None,
-                blocks_hit=hit,
-                blocks_read=read,
-                blocks_dirtied=dirtied,
-                temp_blocks_written=temp,
-                wal_bytes=wal_bytes,
-                io_s=io_ms / _MS_PER_S if is_timed else None,
-                jit_s=None if jit_ms is None else jit_ms / _MS_PER_S,
-            )
-
-        return use
+            [(evicted,)] = reader.query(f"SELECT dealloc FROM {view}_info")
+        uses = {(row.pop("userid"), row.pop("queryid")): StatementUse(**row) for row in rows}
+        own = [key for key, use in uses.items() if any(words in use.query for words in _OWN)]
+        return _Reading({key: use for key, use in uses.items() if key not in own}, evicted)
 
 
 @contextmanager
@@ -207,60 +193,29 @@ def _view(observer: Observer) -> Iterator[tuple[Observer, str]]:
             f"extension {EXTENSION} is not in the workload's database:"
             f" CREATE EXTENSION {EXTENSION} makes it"
         )
-    with _maintenance(observer.cluster) as connection:
-        reader = Observer(observer.cluster, connection)
+    with making_extensions(
+        observer.cluster, [EXTENSION], _UNTRACKED, _OBJECTS, dbname=_MAINTENANCE
+    ) as made:
+        reader = Observer(observer.cluster, made)
         yield reader, reader.query(_SCHEMA)[0][0]
 
 
-@contextmanager
-def _maintenance(cluster: Cluster) -> Iterator[psycopg.Connection]:
-    """Yield a session in the database `postgres` of a cluster of pgdrag's own, with the extension.
-
-    Raises:
-        Unseen: it cannot be had.
-    """
-    try:
-        with psycopg.connect(
-            cluster.conninfo(application_name="pgdrag collectors"),
-            dbname=_MAINTENANCE,
-            autocommit=True,
-        ) as connection:
-            # What a treatment made the default must not keep this from being made.
-            connection.execute("SET statement_timeout = '15s'")
-            connection.execute("SET pg_stat_statements.track = 'none'")
-            connection.execute("SET default_transaction_read_only = off")
-            connection.execute("SET client_min_messages = warning")
-            connection.execute(_OBJECTS)
-            yield connection
-    except (psycopg.Error, ServerLost) as error:
-        message = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-        raise Unseen(f"extension {EXTENSION} cannot be had: {message}") from error
-
-
-def _reading(
-    reader: Observer, view: str, database: int, use: Callable[..., StatementUse]
-) -> _Reading:
-    columns = {name for (name,) in reader.query(_COLUMNS, view)}
+def _uses_in(view: str, columns: set[str]) -> str:
+    """Return the query whose columns are fields of `StatementUse`; its times are in seconds."""
     # Those of tables and indexes have had this name since PostgreSQL 17.
     kind = "shared_" if "shared_blk_read_time" in columns else ""
-    jit = " + ".join(sorted(_JIT)) if columns >= _JIT else "NULL::double precision"
-    rows = reader.query(
-        f"""
-        SELECT userid, queryid, query, calls, rows, total_exec_time, total_plan_time,
-               shared_blks_hit, shared_blks_read, shared_blks_dirtied, temp_blks_written,
-               wal_bytes::bigint, {kind}blk_read_time + {kind}blk_write_time, {jit}
+    jit = f"({' + '.join(sorted(_JIT))}) / 1000" if columns >= _JIT else "NULL::double precision"
+    return f"""
+        SELECT userid, queryid, query, calls, rows, total_exec_time / 1000 AS exec_s,
+               CASE WHEN %s THEN total_plan_time / 1000 END AS plan_s,
+               shared_blks_hit AS blocks_hit, shared_blks_read AS blocks_read,
+               shared_blks_dirtied AS blocks_dirtied, temp_blks_written AS temp_blocks_written,
+               wal_bytes::bigint AS wal_bytes,
+               CASE WHEN %s THEN ({kind}blk_read_time + {kind}blk_write_time) / 1000 END AS io_s,
+               {jit} AS jit_s
           FROM {view}
          WHERE dbid = %s AND queryid IS NOT NULL AND toplevel
-        """,
-        database,
-    )
-    [(evicted,)] = reader.query(f"SELECT dealloc FROM {view}_info")
-    uses = {
-        (user, query_id): use(query, *counted)
-        for user, query_id, query, *counted in rows
-        if not any(words in query for words in _OWN)
-    }
-    return _Reading(uses, evicted)
+        """
 
 
 # Since PostgreSQL 15; each in milliseconds.
