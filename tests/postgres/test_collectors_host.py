@@ -305,7 +305,7 @@ def test_the_disk_of_the_data_directory_has_a_number(shared_cluster: Cluster) ->
     major, _, minor = number_of_disk(device).partition(":")
     assert int(major) > 0
     assert int(minor) >= 0
-    with pytest.raises(Unseen, match="block device no-such-disk cannot be told"):
+    with pytest.raises(Unseen, match="block device no-such-disk cannot be determined"):
         number_of_disk("no-such-disk")
 
 

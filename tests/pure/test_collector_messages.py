@@ -144,7 +144,7 @@ def test_large_temporary_files_are_counted_with_their_bytes() -> None:
         (
             Settings("warning", True, -1, "1s"),
             "large_temp_files_per_transaction",
-            "log_temp_files is -1, which tells of none",
+            "log_temp_files is -1, which logs none",
         ),
     ],
 )

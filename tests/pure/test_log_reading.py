@@ -46,9 +46,9 @@ class Keeper(LogCollector):
         return [line.message for line in self.lines]
 
     @property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         assert not isinstance(self.reading, Unseen), self.reading
-        return self.reading.doubt
+        return self.reading.warning
 
 
 class LoggingServer:
@@ -140,7 +140,7 @@ def test_only_wanted_lines_between_the_marks_are_read(server: LoggingServer) -> 
     reading(server, keeper)
     server.write("automatic after")
     assert keeper.messages == ["automatic within"]
-    assert keeper.doubt == ""
+    assert keeper.warning == ""
 
 
 def test_every_error_is_wanted_but_those_of_the_collectors_own_session(
@@ -223,7 +223,7 @@ def test_a_torn_last_line_is_left_out(server: LoggingServer) -> None:
     server.is_lost = True
     reading(server, keeper)
     assert keeper.messages == ["automatic whole"]
-    assert keeper.doubt == (
+    assert keeper.warning == (
         " The log was read as it stood, since the connection to the server was lost."
     )
 
@@ -297,7 +297,7 @@ def test_a_second_mark_that_never_comes_is_a_doubt(
     server.is_mute = True
     reading(server, keeper)
     assert keeper.messages == ["wanted"]
-    assert keeper.doubt.endswith("lines may be missing.")
+    assert keeper.warning.endswith("lines may be missing.")
 
 
 def test_few_events_are_told_each_and_many_in_groups() -> None:

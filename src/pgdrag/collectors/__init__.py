@@ -1,4 +1,4 @@
-"""What did the server do meanwhile? One file a collector: before · yield · after.
+"""What did the server do in the window? One file for each collector.
 
 A collector watches the measured window from outside the workload: over its own connection, /proc
 and the server's log, never over the workload's connections. It is registered by being a concrete
@@ -59,8 +59,8 @@ class Observer:
         backend_pid: the process that serves the connection, on the server's host.
         log: the server's log, which is read once for all collectors that want something of it.
         examples: tells what the workload sends; raises DriverError where the driver cannot tell.
-        moments: when collectors began and the window's sessions had ended, by the server's clock, where
-            somebody had to know.
+        moments: when collectors began and when the window's sessions had ended, by the server's clock, where a
+            collector needed it.
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
         own_sessions: the server's processes that serve collectors' further connections.
     """
@@ -242,17 +242,17 @@ class Collector(ABC):
         """Take a reading within the window, on a thread of its own; it must be cheap."""
 
     def pause(self) -> None:  # noqa: B027 (most do nothing but in `sample`)
-        """Stop what goes on beside `sample`, until `resume`."""
+        """Pause whatever runs beside `sample`, until `resume`."""
 
     def resume(self) -> None:  # noqa: B027 (see above)
-        """Go on with it."""
+        """Continue after `pause`."""
 
     @abstractmethod
     def after(self, observer: Observer) -> None:
         """Take the second reading."""
 
     def afterwards(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
-        """Look at what cannot be looked at without work that others' readings would count."""
+        """Read what cannot be read without work that other collectors would count."""
 
     def amounts(self, window: Window) -> Amounts | Unseen:
         """Return what the metrics are made of, by name, or why nothing is known."""

@@ -35,9 +35,9 @@ class MemoryLimit:
     Attributes:
         limit_bytes: what all processes of the group may have, its page cache included.
         used_bytes: what they have.
-        page_cache_bytes: pages of files among that, without shared memory; None: it is not told.
+        page_cache_bytes: pages of files among that, without shared memory; None: the kernel does not say.
         refaults: how many pages of files had to be read again soon after they were dropped, since the
-            group was made; None: it is not told.
+            group was made; None: the kernel does not say.
     """
 
     limit_bytes: int
@@ -100,7 +100,7 @@ def _groups(pid: int, *controllers: str) -> Iterator[Path]:
         if named and not set(controllers) & set(named.split(",")):
             continue
         top = CGROUPS / named if named else CGROUPS
-        # A group outside of what a container sees is told as /../.. and is not here.
+        # A group outside of the container's view is shown as /../.. and is not here.
         group = Path(os.path.normpath(f"{top}/{path}"))
         yield from (x for x in (group, *group.parents) if x.is_relative_to(top) and x.is_dir())
 
@@ -127,7 +127,7 @@ def _memory_limit(group: Path) -> MemoryLimit | None:
 
 
 def _file_pages(group: Path) -> tuple[int | None, int | None]:
-    """Return bytes of page cache without shared memory, and refaults of it; None: not told.
+    """Return bytes of page cache without shared memory, and refaults of it; None: the kernel does not say.
 
     Of version 1 the totals are those with the groups inside, as all of version 2 are.
     """

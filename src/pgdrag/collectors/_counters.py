@@ -1,4 +1,4 @@
-"""What did counters that only ever grow do over the window? Two readings, and their difference.
+"""By how much did counters grow over the window? Two readings, and their difference.
 
 The server's sessions add up their own counters and hand them in at most once a second, and when
 they end. The second reading therefore waits until the window's sessions have ended.
@@ -63,7 +63,7 @@ class Drawn:
 
 
 class CounterCollector(Collector):
-    """A collector of counters of the server's: a subclass says what to read, and what it means.
+    """A collector of the server's counters: a subclass says what to read, and what it means.
 
     Attributes:
         drawn: what is read within the window, too, about once a second; reading must be cheap then.
@@ -118,7 +118,7 @@ class CounterCollector(Collector):
         return counters
 
     def read_drawn(self, observer: Observer) -> Counters:
-        """Read what is drawn; a subclass for which the rest is dear reads that alone.
+        """Read what is drawn; override it where the rest is expensive.
 
         Raises:
             Unseen: it cannot be read here.
@@ -175,7 +175,7 @@ class CounterCollector(Collector):
 
     def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
         """Return the sentence about sessions that had not ended."""
-        return {"doubt": self.doubt}
+        return {"warning": self.warning}
 
     def seconds(self, window: Window) -> float:
         """Return the time between the readings."""
@@ -186,7 +186,7 @@ class CounterCollector(Collector):
         return {self.titles.get(x, x): amount for x, amount in of_kind(amounts, kind).items()}
 
     @property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """A sentence to add to a detail when some sessions were still there; else ""."""
         if not self.unfinished_sessions:
             return ""

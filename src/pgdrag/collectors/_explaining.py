@@ -1,4 +1,4 @@
-"""How is a statement of the workload's explained? What the collectors of plans and of updates share."""
+"""How is one of the workload's statements explained? Shared by the collectors of plans and of updates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SELECT set_config(name, value, false)
    AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
 """
 
-# For a session within the window: what it is refused is no error of the workload's, nor is its log.
+# For a session within the window: its errors and statements must not appear in the log as the workload's.
 QUIET = """
 SELECT set_config(name, value, false)
   FROM (VALUES ('log_min_messages', 'fatal'),
@@ -61,7 +61,7 @@ def planned_examples(observer: Observer) -> tuple[Example, ...]:
 
 
 def first_word(text: str) -> str:
-    """Return a statement's first word in small letters, behind its comments; "" where it has none."""
+    """Return a statement's first word in lower case, after its comments; "" if it has none."""
     found = _FIRST_WORD.match(text)
     return found[1].lower() if found is not None else ""
 

@@ -1,7 +1,7 @@
 """Where are an extension's functions in the workload's database? On a cluster of pgdrag's own they are made there.
 
 They go into a schema of pgdrag's own, so that no name of the workload's means anything else by them. On
-any other server nothing is made: what is not there is told.
+any other server nothing is created: a missing extension is a reason, not an error.
 """
 
 from __future__ import annotations
@@ -80,4 +80,4 @@ def making_extensions(
             yield connection
     except (psycopg.Error, ServerLost) as error:
         message = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-        raise Unseen(f"extension {names[0]} cannot be had: {message}") from error
+        raise Unseen(f"extension {names[0]} cannot be created: {message}") from error

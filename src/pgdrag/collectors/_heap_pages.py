@@ -159,7 +159,7 @@ class _Versions:
         may = is_updated & ~self.is_aborted & is_here & is_inside
         found = np.full(len(self.page), -1, dtype=np.int64)
         found[may] = self.at[self.page[may], self.next_place[may]]
-        # Who updated it is not told on the page where several transactions hold it.
+        # Where several transactions hold it, the page does not say which one updated it.
         is_multi = self.flags & _XMAX_IS_MULTI != 0
         is_same = (self.xmin[found] == self.xmax) | is_multi
         is_next = (found >= 0) & (self.flags2[found] & _HEAP_ONLY != 0) & is_same

@@ -31,7 +31,7 @@ _MARK_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 _PIECE_BYTES = 2**20
-_MOST_EVENTS = 100  # of one kind in one trial; more are told in groups
+_MOST_EVENTS = 100  # of one kind in one trial; more are merged into groups
 
 # RAISE takes its text from a setting, since DO takes no parameters.
 _SET_MARK = "SELECT set_config('pgdrag.mark', %s, false)"
@@ -58,14 +58,14 @@ class LogLine:
 
 @dataclass(frozen=True)
 class LogReading:
-    """What there is to say of a log that was read.
+    """What reading the log showed.
 
     Attributes:
-        doubt: a sentence to add to a detail when lines may be missing; else "".
+        warning: a sentence to add to a detail when lines may be missing; else "".
         counts: messages of all kinds by their moment, to a hundredth of a second.
     """
 
-    doubt: str = ""
+    warning: str = ""
     counts: Sequence[tuple[float | None, int]] = ()
 
     def messages_within(self, window: Window) -> int:
@@ -129,18 +129,18 @@ class LogReader:
         return self._reading
 
     def _read(self, observer: Observer) -> LogReading:
-        doubt = ""
+        warning = ""
         try:
             mark = _write_mark(observer)
         except Unseen as unseen:
-            mark, doubt = b"", f" The log was read as it stood, since {unseen.reason}."
+            mark, warning = b"", f" The log was read as it stood, since {unseen.reason}."
         wanted = Wanted()
         for reader in self._readers:
             wanted |= reader.wanted
         sink = _Sink(wanted, observer.backend_pid, self._zone, self._readers)
         if not self._stream(observer, mark, _READ_TIMEOUT_S, sink):
-            doubt = f" Its end was not found within {_READ_TIMEOUT_S:g} s: lines may be missing."
-        return LogReading(doubt, tuple(sink.counts()))
+            warning = f" Its end was not found within {_READ_TIMEOUT_S:g} s: lines may be missing."
+        return LogReading(warning, tuple(sink.counts()))
 
     def _stream(self, observer: Observer, mark: bytes, timeout_s: float, sink: _Sink) -> bool:
         """Give `sink` all since the last call up to the mark, which is waited for; was it there?

@@ -1,11 +1,11 @@
-"""When does a collector look that is asked to more often than that?"""
+"""How often does an expensive collector take a sample?"""
 
 from __future__ import annotations
 
 import math
 
 LOOK_EVERY_S = 2.0
-# A long window is told by fewer looks: after so many of them, so much more rarely.
+# A long window needs fewer samples: after this many of them, they are taken less often.
 FREQUENT_LOOKS = 30
 RARE_LOOK_EVERY_S = 5.0
 _EARLY_S = 0.1  # collectors are asked once a second, now and then a little early

@@ -46,7 +46,7 @@ _MAINS = {
     "SysLoggerMain": "logger",
 }
 _OTHER = "other process"
-# From the program's entry to there, all processes of the server are alike.
+# From the program's entry to there, the stacks of all server processes are the same.
 _TRUNK = {
     "_start",
     "__libc_start_main",
@@ -86,7 +86,7 @@ def read_samples(lines: Iterable[str]) -> Iterator[Sample]:
             head, frames = (int(begin[1]), float(begin[2])), []
         elif frame := _FRAME.match(line.rstrip("\n")):
             name = _name(*frame.groups())
-            # Neighbours whose names nobody knows say no more than one.
+            # A run of frames without symbols says no more than one of them.
             if name and not (frames and name == frames[-1] and name.startswith("[")):
                 frames.append(name)
     if head is not None:

@@ -23,12 +23,12 @@ V = TypeVar("V")
 PROC = Path("/proc")
 SAMPLE_INTERVAL_S = 0.25
 
-# The account is read until nobody came or went meanwhile; past this many times it is taken as is.
+# The account is read until no process started or ended meanwhile, but at most this often.
 _READINGS = 20
 _POSTMASTER = "postmaster"
 _PROCESSOR_TIME = ("stat", "schedstat")
 _CHUNK = 1 << 16
-# What reads or writes enough to be told apart; all else goes under one name.
+# Kinds that read or write enough to be shown; all others share one name.
 _OTHERS = "others"
 _KINDS = {
     CLIENT_BACKEND: "sessions",

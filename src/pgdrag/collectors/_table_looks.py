@@ -1,4 +1,4 @@
-"""What did the pages, sizes and counters of the most updated tables say at one moment, within what time?"""
+"""What do the pages, sizes and counters of the most updated tables show at one moment?"""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Looker:
 
     Attributes:
         backend_pid: the process that serves its session.
-        pages: of each table, by its oid, as they were at the last look; nobody else keeps them.
+        pages: of each table, by its oid, as they were at the last look; no other copy is kept.
         missed: looks that the server refused, or that would have had to wait.
     """
 
@@ -250,7 +250,7 @@ class Looker:
         """Return the share of the bytes of B-tree leaf pages that is in use, over these tables' indexes.
 
         Raises:
-            Unseen: it cannot be told here, or would take too long.
+            Unseen: it cannot be measured here, or would take too long.
         """
         if isinstance(self._tuples_schema, Unseen):
             raise self._tuples_schema

@@ -1,8 +1,8 @@
-"""What do the collectors cost? They look and rest in turns within one window, and the load goes on.
+"""What do the collectors cost? They sample and pause in turns within one window, while the load goes on.
 
-Neighbouring turns share sessions, caches and the machine's mood, so that they differ by far less than
-trials do. Four turns make a block: look, rest, rest, look, or the other way round, drawn by lot; so a
-steady drift within it favours neither.
+Neighbouring turns share sessions, caches and the state of the machine, so they differ far less than
+trials do. Four turns make a block: sample, pause, pause, sample, or the reverse, at random; so a steady
+drift within a block favours neither.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Turns:
         return self._drawn[at]
 
     def recordings(self, window_started_unix_s: float) -> Recordings:
-        """Return every turn that was had whole, as an event."""
+        """Return every complete turn as an event."""
         offset_s = self._began_unix_s - window_started_unix_s
         whole = int((self._ended_unix_s - self._began_unix_s) / TURN_S)
         return Recordings(self._events(self._drawn[:whole], offset_s))

@@ -112,7 +112,7 @@ class Vacuum:
 
     @property
     def words(self) -> str:
-        """What there is to say of it in a line."""
+        """Describe it on one line."""
         age = (
             ""
             if self.cutoff_age is None
@@ -132,7 +132,7 @@ class Analyze:
 
     @property
     def words(self) -> str:
-        """What there is to say of it in a line."""
+        """Describe it on one line."""
         return ": ".join(part for part in (self.table, "; ".join(self.work.words)) if part)
 
 
@@ -257,10 +257,10 @@ class Autovacuum(LogCollector):
             )
             return dict.fromkeys(("vacuums words", "analyzes words"), source)
         vacuums, analyzed = self._vacuums_within(window), self._analyzed_within(window)
-        doubt = self.reading.doubt
-        analyzes = f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{doubt}"
+        warning = self.reading.warning
+        analyzes = f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{warning}"
         return {
-            "vacuums words": _detail(vacuums, window) + doubt,
+            "vacuums words": _detail(vacuums, window) + warning,
             "analyzes words": analyzes,
             "held back words": _held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
         }

@@ -46,7 +46,7 @@ class Buffers(CounterCollector):
     )
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
-        "{hits:,} blocks were found and {reads:,} read {source}.{doubt}",
+        "{hits:,} blocks were found and {reads:,} read {source}.{warning}",
         Metric("buffer_hit_ratio", "blocks found in shared_buffers", "hits", "ratio", _NEEDED, nothing="no block was needed in the window"),
         Metric("blocks_needed_per_transaction", "blocks needed, in shared_buffers or not, per transaction", _NEEDED),
         Metric("blocks_read_per_transaction", "blocks read into shared_buffers per transaction", "reads"),

@@ -144,7 +144,7 @@ class Checkpoints(LogCollector):
             "" if isinstance(counted, Unseen) else f" The server's own counter says {counted}."
         )
         causes = _causes(self._begun_within(window))
-        return {"begun words": f"{causes}.{counter}{self.reading.doubt}"}
+        return {"begun words": f"{causes}.{counter}{self.reading.warning}"}
 
     def _begun_within(self, window: Window) -> list[tuple[float | None, str]]:
         return [start for start in self._starts if is_within(start[0], window)]

@@ -1,7 +1,7 @@
 """How much processor time did the server take?
 
 /proc/PID/stat counts a process's time, and also that of its children that have ended and been waited
-for. The postmaster waits for every child, so that nobody's time is lost, however short its life (see
+for. The postmaster waits for every child, so no process's time is lost, however short its life (see
 `_proc`). Everything between the two readings counts, so also what it costs the clients to connect,
 and the session from which `waits` looks: it connects only after the first reading.
 """

@@ -25,7 +25,7 @@ class Database(CounterCollector):
     track_counts_before: ClassVar[int] = ANY_VERSION
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
-        "{doubt}",
+        "{warning}",
         Metric("rollbacks_per_transaction", "transactions rolled back per one committed", "rollbacks"),
         Metric("deadlocks_per_transaction", "deadlocks per transaction", "deadlocks"),
         Metric("temp_bytes_per_transaction", "bytes written to temporary files per transaction", "temporary", "bytes/transaction"),

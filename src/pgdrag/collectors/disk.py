@@ -1,7 +1,7 @@
-"""What did the storage under the data directory do, and how long did it take over it?
+"""What did the storage under the data directory do, and how long did requests take?
 
-The block device's account: after the page cache, so that it says what had to be fetched and what was
-written back, by anybody. `reads` has the server's own calls, most of which the page cache answers.
+The block device's counters are below the page cache: they show what had to be fetched and what was
+written back, by any process. `reads` has the server's own calls, most of which the page cache answers.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def device_of(directory: Path) -> str:
             number = _mounted_device(directory)
         return (_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
     except OSError as error:
-        raise Unseen("the block device under the data directory cannot be told") from error
+        raise Unseen("the block device under the data directory cannot be determined") from error
 
 
 def _below(device: str) -> str:
@@ -150,7 +150,7 @@ def number_of_disk(device: str) -> str:
         whole = directory.parent if (directory / "partition").exists() else directory
         return (whole / "dev").read_text().strip()
     except OSError as error:
-        raise Unseen(f"the number of the block device {device} cannot be told") from error
+        raise Unseen(f"the number of the block device {device} cannot be determined") from error
 
 
 def _mounted_device(directory: Path) -> int:

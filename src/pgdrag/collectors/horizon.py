@@ -1,9 +1,8 @@
-"""How far back must the server keep old row versions, and on whose account?
+"""How far back must the server keep old row versions, and who holds them?
 
-The workload's own sessions have ended when
-the numbers are read, so that what is named stands in the way for longer than a transaction of theirs.
-What is seen within the window leaves short transactions out, whose they may be; what was let go before
-its end is seen there alone.
+The workload's own sessions have ended when the numbers are read, so a holder that is named held longer
+than one of their transactions. Samples within the window leave short transactions out; only they show
+holders that released the horizon before the window's end.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Holding:
 
 
 class Horizon(Collector):
-    """The oldest transaction that somebody holds on to: within the window, and when it has ended."""
+    """The oldest transaction that is held: within the window, and at its end."""
 
     name: ClassVar[str] = "horizon"
     summary: ClassVar[str] = "how old the oldest row version kept is, and who holds it"
@@ -67,7 +66,7 @@ class Horizon(Collector):
         self._latest: dict[str, int] = {}  # by who it is: the place of the last holding
 
     def before(self, observer: Observer) -> None:
-        """Nothing: what counts is what still holds when the window has ended."""
+        """Nothing: what counts is who still holds at the window's end."""
 
     def sample(self, observer: Observer) -> None:
         """See who has held on to something for a second or longer."""

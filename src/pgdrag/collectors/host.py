@@ -1,7 +1,7 @@
-"""What was the whole machine busy with, and what did it wait for? Whoever's doing it was.
+"""What was the whole machine busy with, and what did it wait for?
 
-Beside the server's own account (`cpu`, `reads`) this says what the server had to share, and what the
-kernel did on everybody's behalf. In containers it is the host's account where the kernel shows that.
+All processes count, not only the server's (for those see `cpu` and `reads`). In a container these are
+the host's numbers, where the kernel shows them.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Host(CounterCollector):
         self._io_limits: Mapping[str, int] | Unseen = NO_READING
         self._runnable: list[tuple[float, int]] = []
         self._memory_samples: list[tuple[float, MemoryLimit]] = []
-        self._why_not_runnable = Unseen("nobody looked within the window")
+        self._why_not_runnable = Unseen("no sample was taken within the window")
 
     def read(self, observer: Observer) -> Counters:
         """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
@@ -191,7 +191,7 @@ class Host(CounterCollector):
         return counters if isinstance(held_back, Unseen) else counters | held_back
 
     def read_drawn(self, observer: Observer) -> Counters:
-        """Only processors and context switches: the rest is as dear as these, each second."""
+        """Only processors and context switches: reading the rest each second costs as much again."""
         observer.postmaster()
         return {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}
 

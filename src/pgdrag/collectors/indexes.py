@@ -26,7 +26,7 @@ class Indexes(CounterCollector):
     track_counts_before: ClassVar[int] = ANY_VERSION
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("indexes_used", "indexes that were scanned in the window", "used", "count", detail="{used most} {unused}{doubt}"),
+        Metric("indexes_used", "indexes that were scanned in the window", "used", "count", detail="{used most} {unused}{warning}"),
         Metric("index_entries_read_per_transaction", "entries read from indexes per transaction", "entries *", detail="{read most}"),
     )
     # fmt: on

@@ -37,10 +37,10 @@ class Io(CounterCollector):
     absent: Mapping[str, str] = {"time_us": "track_io_timing is off"}
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("session_writes_per_transaction", "blocks that sessions had to write themselves per transaction", "session writes", detail="{doubt}"),
-        Metric("block_writes_per_transaction", "blocks written per transaction", "writes *", detail="{writes by type}{doubt}"),
-        Metric("evictions_per_transaction", "blocks evicted from shared_buffers per transaction", "evictions *", detail="{evictions by type}{doubt}"),
-        Metric("fsyncs_per_transaction", "fsyncs of relations per transaction", "fsyncs *", detail="{fsyncs by type}{doubt}"),
+        Metric("session_writes_per_transaction", "blocks that sessions had to write themselves per transaction", "session writes", detail="{warning}"),
+        Metric("block_writes_per_transaction", "blocks written per transaction", "writes *", detail="{writes by type}{warning}"),
+        Metric("evictions_per_transaction", "blocks evicted from shared_buffers per transaction", "evictions *", detail="{evictions by type}{warning}"),
+        Metric("fsyncs_per_transaction", "fsyncs of relations per transaction", "fsyncs *", detail="{fsyncs by type}{warning}"),
         Metric("io_s_per_transaction", "time in I/O of relations per transaction", "time_us", "s/transaction", size=1e-6),
     )
     # fmt: on

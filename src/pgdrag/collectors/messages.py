@@ -1,4 +1,4 @@
-"""How much did the server write to its log, and which errors, lock waits and large temporary files did it tell of?"""
+"""How much did the server write to its log, and which errors, lock waits and large temporary files did it report?"""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LockWait:
     """A wait for a lock that lasted longer than deadlock_timeout.
 
     Attributes:
-        told_unix_s: when the server said so first.
-        waited_s: until it had the lock; None where it never had, or nobody said so.
+        told_unix_s: when the server first logged it.
+        waited_s: until it had the lock; None where it never got it, or the log does not say so.
         lock: its mode and what it is on: "ShareLock on transaction".
     """
 
@@ -67,7 +67,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the server tells at all."""
+    """What the server logs at all."""
 
     least_level: str
     tells_lock_waits: bool
@@ -76,7 +76,7 @@ class Settings:
 
 
 class Messages(LogCollector):
-    """The volume of the log, and what it tells of beside checkpoints and vacuums."""
+    """The size of the log, and what it reports beside checkpoints and vacuums."""
 
     name: ClassVar[str] = "messages"
     summary: ClassVar[str] = (
@@ -90,13 +90,13 @@ class Messages(LogCollector):
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("log_bytes_per_transaction", "bytes written to the server's log per transaction", "bytes", "bytes/transaction", step=_MARK_BYTES),
-        Metric("log_lines_per_transaction", "messages written to the server's log per transaction", "messages", detail="{doubt}"),
-        Metric("errors_per_transaction", "errors in the server's log per transaction", "errors", detail="{states}{doubt}"),
+        Metric("log_lines_per_transaction", "messages written to the server's log per transaction", "messages", detail="{warning}"),
+        Metric("errors_per_transaction", "errors in the server's log per transaction", "errors", detail="{states}{warning}"),
         Metric(
-            "long_lock_waits_per_transaction", "waits for a lock that outlasted deadlock_timeout per transaction", "waits", detail="{waited}{doubt}",
+            "long_lock_waits_per_transaction", "waits for a lock that outlasted deadlock_timeout per transaction", "waits", detail="{waited}{warning}",
         ),
         *detailed(
-            "{files} files of {least} or more.{doubt}",
+            "{files} files of {least} or more.{warning}",
             Metric("large_temp_files_per_transaction", "large temporary files per transaction", "files"),
             Metric("large_temp_file_bytes_per_transaction", "bytes of large temporary files per transaction", "file bytes", "bytes/transaction"),
         ),
@@ -113,7 +113,7 @@ class Messages(LogCollector):
         self._files: list[tuple[float | None, int]] = []
 
     def before(self, observer: Observer) -> None:
-        """Ask what is told at all, and mark the log."""
+        """Ask what the server logs at all, and mark the log."""
         self.settings = attempt(lambda: _settings(observer))
         super().before(observer)
 
@@ -154,7 +154,7 @@ class Messages(LogCollector):
         elif (place := self._waiting.pop(pid, None)) is not None:
             told = self._waits[place]
             self._waits[place] = LockWait(told.told_unix_s, told.began_unix_s, waited_s, told.lock)
-        else:  # it was told before the log was marked
+        else:  # it was logged before the mark
             self._waits.append(LockWait(unix_s, began_unix_s, waited_s, lock))
 
     def amounts(self, window: Window) -> Amounts | Unseen:
@@ -177,20 +177,20 @@ class Messages(LogCollector):
 
     def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
         """Return errors by SQLSTATE, how long waits lasted, and which files are counted."""
-        doubt = "" if isinstance(self.reading, Unseen) else self.reading.doubt
+        warning = "" if isinstance(self.reading, Unseen) else self.reading.warning
         settings = self.settings
         if isinstance(settings, Unseen):
             return {}
         least = format_bytes(settings.least_file_bytes)
         return {
-            "doubt": doubt,
+            "warning": warning,
             "states": most_named("By SQLSTATE", self._errors_within(window)),
             "waited": _wait_words(self._waits_within(window), settings),
             "least": least,
         }
 
     def recordings(self, window: Window) -> Recordings:
-        """Return deadlocks, other errors, lock waits and temporary files; those alike in groups."""
+        """Return deadlocks, other errors, lock waits and temporary files, in groups where there are many."""
         of_errors = (
             in_groups(_error_events(state, errors, window), window)
             for state, errors in self._errors.items()
@@ -234,7 +234,7 @@ class Messages(LogCollector):
         if kind == "waits" and not settings.tells_lock_waits:
             return Unseen("log_lock_waits is off")
         if kind.startswith("file") and settings.least_file_bytes < 0:
-            return Unseen("log_temp_files is -1, which tells of none")
+            return Unseen("log_temp_files is -1, which logs none")
         return None
 
 

@@ -1,9 +1,8 @@
-"""What did looking itself take of the machine's processors?
+"""How much processor time did the collectors themselves use?
 
-pgdrag's own process (its collectors, what it reads of the driver, what it shows), the programs that look
-on its behalf, and the server's processes that serve them. Counted from the first to the last look of
-about one a second, so that it is of the window alone, without what the collectors do before and after.
-What all this costs in throughput is for `pgdrag calibrate --collectors` to say.
+It adds up pgdrag's own process (collectors, reading from the driver, display), the programs that sample
+for it, and the server processes that serve them, from the first to the last sample within the window.
+`pgdrag calibrate --collectors` measures what all this costs in throughput.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _OWN, _PROGRAMS, _SESSIONS = "pgdrag itself", "its programs", "their sessions"
 
 @dataclass(frozen=True)
 class _Look:
-    """Processor time at one moment, in seconds: of each process, by what it is and its number."""
+    """Processor time at one moment, in seconds: of each process, by its kind and number."""
 
     moment_s: float
     used_s: Mapping[tuple[str, int], float]

@@ -28,7 +28,7 @@ from pgdrag.model.recordings import Recordings
 PERF = "perf"
 # Not 100: a sampler in step with the server's timers would always see the same.
 SAMPLES_PER_S = 99
-# Of all processors together, so that a large machine does not spend itself on being looked at.
+# Of all processors together, so that profiling does not use up a large machine.
 _MOST_PER_S = 400
 _STACK_BYTES = 8192
 MOST_BYTES = 256 << 20  # about 28,000 samples
@@ -64,7 +64,7 @@ class Profile(Collector):
         self._postmaster: int | None = None
         self._recording: _Recording | Unseen = NO_READING
         self._samples: tuple[Sample, ...] | Unseen = self._recording
-        self._doubts: dict[str, str] = {}
+        self._warnings: dict[str, str] = {}
 
     def before(self, observer: Observer) -> None:
         """Begin to record."""
@@ -94,8 +94,8 @@ class Profile(Collector):
         samples = self._within(window)
         if isinstance(samples, Unseen):
             return samples
-        if WITHOUT_KERNEL in self._doubts:
-            return Unseen(self._doubts[WITHOUT_KERNEL])
+        if WITHOUT_KERNEL in self._warnings:
+            return Unseen(self._warnings[WITHOUT_KERNEL])
         in_kernel = sum(_is_in_kernel(one) for one in samples)
         return {"in kernel": in_kernel, "samples": len(samples), "rate": _rate()}
 
@@ -104,7 +104,7 @@ class Profile(Collector):
         samples = self._within(window)
         if isinstance(samples, Unseen):
             return Recordings(missing={self.name: samples.reason})
-        return Recordings(fold(samples, self._types), missing=self._doubts)
+        return Recordings(fold(samples, self._types), missing=self._warnings)
 
     def _begin(self, observer: Observer) -> _Recording:
         postmaster = observer.postmaster()
@@ -120,9 +120,9 @@ class Profile(Collector):
     def _read(self, recording: _Recording) -> tuple[Sample, ...]:
         samples = recording.read()
         if recording.cut_short:
-            self._doubts[CUT_SHORT] = recording.cut_short
+            self._warnings[CUT_SHORT] = recording.cut_short
         if samples and not any(map(_has_kernel, samples)) and not _may_see_kernel():
-            self._doubts[WITHOUT_KERNEL] = (
+            self._warnings[WITHOUT_KERNEL] = (
                 f"this user may not look into the kernel: kernel.perf_event_paranoid is {_paranoid()};"
                 " run pgdrag as root, or set it to 1"
             )
@@ -145,7 +145,7 @@ class Profile(Collector):
 
 
 class _Recording:
-    """perf, at work until it is told to end; what it wrote has no name, and so leaves nothing behind.
+    """perf, which runs until it is stopped; its output file has no name, so nothing is left behind.
 
     It also ends by itself: when all processes that it follows have, as the server does with pgdrag.
 

@@ -95,7 +95,7 @@ class Reads(CounterCollector):
         return {"split": self._split(total(amounts, "read_calls"))}
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the calls and bytes of each kind of process, the busiest first, and what is nobody's.
+        """Return the calls and bytes of each kind of process, the busiest first, and what cannot be attributed.
 
         What a process did between the last look at it and its end is in the total alone.
         """

@@ -1,4 +1,4 @@
-"""How many old versions of its rows does a table keep, where do they lie, and what do they cost to step over?
+"""How many old row versions does a table keep, where are they, and what does skipping them cost?
 
 A look copies pages with pageinspect's get_raw_page(), and they are read here. It takes about as long as it
 may: of a table that is too large for that, pages spread evenly over it are read. All of it goes over a
@@ -169,7 +169,7 @@ class RowVersions(Collector):
         costs_ms = [1000 * look.took_s for look in self._looks]
         cost = f"each {sum(costs_ms) / len(costs_ms):.0f} ms, at most {max(costs_ms):.0f} ms"
         missed = self._looker.missed if isinstance(self._looker, Looker) else 0
-        lacking = f"; {missed} more found no moment" if missed else ""
+        lacking = f"; {missed} more failed" if missed else ""
         return f"Of {names}; {part} {pages:,} pages at the end. {len(costs_ms)} looks, {cost}{lacking}."
 
 

@@ -27,7 +27,7 @@ class Scans(CounterCollector):
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
         "{seq_scans:,} sequential scans read {seq_tuples:,} tuples, and there were {index_scans:,} index"
-        " scans.{most read}{doubt}",
+        " scans.{most read}{warning}",
         Metric("seq_scans_per_transaction", "sequential scans per transaction", "seq_scans"),
         Metric("seq_scans_per_s", "sequential scans per second", "seq_scans", "1/s"),
         Metric("seq_tuples_per_transaction", "tuples read by sequential scans per transaction", "seq_tuples"),

@@ -38,7 +38,7 @@ class Account:
 
 
 class Looks:
-    """What looks at all processes came to, by kind, from the first look to the last.
+    """Processor time of all processes by kind, from the first look to the last.
 
     Attributes:
         count: of looks.
@@ -149,7 +149,7 @@ class Schedule(Collector):
             self._unseen = found if isinstance(found, Unseen) else None
 
     def after(self, observer: Observer) -> None:
-        """Nothing, since the window's sessions have ended; a look where nobody took any within it."""
+        """Take a look only if none was taken within the window: its sessions have ended by now."""
         if self._looks.count < _LOOKS_MIN:
             self.sample(observer)
 

@@ -50,7 +50,7 @@ class _Reading:
     """What the view said at one moment, of the workload's database.
 
     Attributes:
-        uses: what each statement came to so far, by user and identifier; those within functions are
+        uses: the totals of each statement so far, by user and identifier; those within functions are
             part of the statement that called them.
         evicted: how often the view had to forget statements.
     """
@@ -65,7 +65,7 @@ def _time(amount: str, name: str, what: str, detail: str = "") -> Metric:
 
 
 class Statements(Collector):
-    """What each statement of the workload's database came to."""
+    """Totals of each statement of the workload's database."""
 
     name: ClassVar[str] = "statements"
     summary: ClassVar[str] = "time, blocks and WAL of each statement (pg_stat_statements)"
@@ -120,7 +120,7 @@ class Statements(Collector):
         return Recordings(ranked[:MOST_STATEMENTS])
 
     def _moved(self) -> Sequence[StatementUse] | Unseen:
-        """Return what statements came to between the readings, those alike in text together."""
+        """Return the growth of each statement's totals, adding up statements of the same text."""
         before, after = self._before, self._after
         if isinstance(before, Unseen):
             return before
@@ -227,7 +227,7 @@ _COUNTED = tuple(one.name for one in fields(StatementUse) if one.name != "query"
 
 
 def _difference(before: StatementUse | None, after: StatementUse) -> StatementUse:
-    """Return what a statement came to; one that was forgotten meanwhile counts from 0 again."""
+    """Return a statement's growth; one that was evicted meanwhile counts from 0 again."""
     if before is None or before.calls > after.calls:
         return after
     return _combined(after, before, lambda now, then: max(0, now - then))

@@ -29,7 +29,7 @@ class Tables(CounterCollector):
     # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         *detailed(
-            "{updates:,} updates, of which {hot_updates:,} were HOT.{doubt}",
+            "{updates:,} updates, of which {hot_updates:,} were HOT.{warning}",
             Metric("updates_per_transaction", "rows updated per transaction", "updates"),
             Metric(
                 "hot_update_share", "HOT updates among all updates", "hot_updates", "ratio", "updates", nothing="no row was updated in the window",

@@ -1,9 +1,9 @@
-"""What does one update of the workload's take, from the window's begin to its end?
+"""What does one of the workload's updates cost, from the beginning of the window to its end?
 
 Each look runs one of the workload's own updates with EXPLAIN (ANALYZE, BUFFERS), in a transaction that is
 rolled back: begun, run and rolled back with one message, so that the row is locked no longer than the
-update runs. Somebody else's lock is waited for a few milliseconds. A look leaves a row version that was
-never committed, which the next that comes by may take away.
+update runs. It waits a few milliseconds for another session's lock. Each look leaves a row version that was
+never committed, which the next access may prune.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class _Session:
             self._connection.close()
 
     def look(self, at: int) -> UpdateLook:
-        """Run one of the updates and roll it back; its time is not told.
+        """Run one of the updates and roll it back; its time is not set.
 
         Raises:
             Unseen: it was refused, or would have had to wait.

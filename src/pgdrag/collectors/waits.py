@@ -1,7 +1,7 @@
 """Where did the sessions' time go: on processors, in I/O, in locks, or waiting for their clients?
 
 The load driver's program looks at all processes twenty times a second, from a session of its own, at
-moments drawn by lot. The mean number of sessions seen in a state, times the window, is the time that
+random moments. The mean number of sessions seen in a state, times the window, is the time that
 they spent in it; divided by the transactions, a share of what each of them took.
 """
 
@@ -225,7 +225,7 @@ def _other_series(seen: Sequence[Waits], times_s: tuple[float, ...]) -> Iterator
 
 
 def _kind(wait: str) -> str | None:
-    """Return the type of a wait that is told apart; None for all others."""
+    """Return the type of a wait that has a metric of its own; None for all others."""
     kind = _type(wait)
     return kind if kind in {known for known, _ in _KINDS.values()} else None
 

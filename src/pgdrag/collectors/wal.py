@@ -1,4 +1,4 @@
-"""How much WAL did the window write, and how much of it was full-page images?"""
+"""How much WAL was written in the window, and how much of it was full-page images?"""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint AS bytes, wal
           FROM pg_stat_io
          WHERE object = 'wal' AND context = 'normal') AS io (writes, syncs, sync_us)
 """
-_DETAIL = (
-    "{bytes:,} bytes, {records:,} records and {images:,} full-page images of all processes.{doubt}"
-)
+_DETAIL = "{bytes:,} bytes, {records:,} records and {images:,} full-page images of all processes.{warning}"
 _SYNC_DETAIL = (
     "With wal_sync_method open_sync or open_datasync each write syncs, and none is counted."
 )

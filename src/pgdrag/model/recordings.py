@@ -82,7 +82,7 @@ class Event(Recording):
             "holder" …
         end_s: None where it happened at `start_s`, or its end is not known.
         text: what else is known of it, without a full stop: "84 % of it for WAL volume".
-        count: how many alike are told by this one, where there were too many to keep each.
+        count: how many events of this kind it stands for, where there were too many to keep each.
     """
 
     key: ClassVar[str] = "events"
@@ -111,7 +111,7 @@ class WaitTime(Recording):
 
 @dataclass(frozen=True)
 class StatementUse(Recording):
-    """What one statement came to over the window, from pg_stat_statements.
+    """The totals of one statement over the window, from pg_stat_statements.
 
     Attributes:
         query: its text, constants replaced by parameters.
