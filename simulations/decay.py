@@ -1,4 +1,4 @@
-"""Is a trend called where there is none, and do the intervals of slope and half-life cover the truth?"""
+"""How often is a steady window called a trend, and do the intervals of slope and half-life cover the truth?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulations.rows import Row, share_row
 REPEATS = 1000  # of steady windows
 FALLS = 200  # of falling ones, each of which takes three curves
 LENGTHS = (20, 30, 60, 120)  # intervals of a window
-NOISES = ((0.02, 0.0), (0.05, 0.3), (0.1, 0.6))  # size, and memory from one interval to the next
+NOISES = ((0.02, 0.0), (0.05, 0.3), (0.1, 0.6))  # size and autocorrelation
 _RATE = 5000.0
 Curve = Callable[[float], float]  # log rate, less that at the beginning, at a share of the window
 
@@ -60,8 +60,10 @@ def simulate(scale: float) -> list[Row]:
     rng = np.random.default_rng(31)
     rows: list[Row] = []
     for length, (size, memory) in product(LENGTHS, NOISES):
-        name = f"decay, {length} intervals, noise {size:.0%} with a memory of {memory:g}".replace(
-            "%", " %"
+        name = (
+            f"decay, {length} intervals, noise {size:.0%} with autocorrelation {memory:g}".replace(
+                "%", " %"
+            )
         )
         told = false_alarms(rng, length, size, memory, repeats)
         rows.append(share_row(f"{name}: steady, called a trend", told, repeats, "<= 0.05"))

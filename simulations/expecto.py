@@ -1,4 +1,4 @@
-"""Do two series that have nothing to do with each other look correlated, smoothed and as they are?"""
+"""How often do two unrelated series look correlated, smoothed and raw?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def simulate(scale: float) -> list[Row]:
     rng = np.random.default_rng(23)
     rows: list[Row] = []
     for n, memory in product(LENGTHS, MEMORIES):
-        name = f"expecto, {n} intervals, noise with a memory of {memory:g}"
+        name = f"expecto, {n} intervals, noise with autocorrelation {memory:g}"
         smoothed, raw = false_alarms(rng, n, memory, repeats)
         rows += [
             share_row(f"{name}: independent, trailing medians say correlated", smoothed, repeats),
@@ -38,7 +38,7 @@ def simulate(scale: float) -> list[Row]:
         ]
     rows += [
         share_row(
-            f"expecto, {n} intervals, noise with a memory of {memory:g}: interval covers r = 0.5",
+            f"expecto, {n} intervals, noise with autocorrelation {memory:g}: interval covers r = 0.5",
             covered(rng, n, memory, repeats),
             repeats,
             ">= 0.93",

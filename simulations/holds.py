@@ -1,4 +1,4 @@
-"""Are doses, what decides, and recoveries found where they were planted, and not where they were not?"""
+"""Are dose curves, deciders and recoveries found where they are planted, and rarely elsewhere?"""
 
 from __future__ import annotations
 
@@ -61,23 +61,32 @@ def simulate(scale: float) -> list[Row]:
         law.__name__: [run(rng, law) for _ in range(repeats)]
         for law in (nothing, by_length, by_bloat, cleaned)
     }
-    lengths = {name: [length_told(one) for one in runs] for name, runs in found.items()}
-    bloats = {name: [bloat_told(one) for one in runs] for name, runs in found.items()}
+    lengths = {name: [finds_length(one) for one in runs] for name, runs in found.items()}
+    bloats = {name: [finds_bloat(one) for one in runs] for name, runs in found.items()}
     back = [one for run_ in found["cleaned"] for one in _recoveries_held(run_)]
     return [
         share_row(
             "holds cost nothing: a dose curve falls", falls(found["nothing"]), repeats, "<= 0.05"
         ),
         share_row("half-dose of 30 s covered", covered(found["by_length"]), repeats, ">= 0.9"),
-        share_row("holds cost nothing: bloat is told", sum(bloats["nothing"]), repeats, "<= 0.05"),
-        share_row("holds cost nothing: the length is", sum(lengths["nothing"]), repeats, "<= 0.05"),
-        share_row("the length costs: bloat is told", sum(bloats["by_length"]), repeats, "<= 0.05"),
-        share_row("the length costs: it is told", sum(lengths["by_length"]), repeats, ">= 0.8"),
-        share_row("bloat costs: the length is told", sum(lengths["by_bloat"]), repeats, "<= 0.05"),
-        share_row("bloat costs: it is told", sum(bloats["by_bloat"]), repeats, ">= 0.8"),
         share_row(
-            "time until throughput is back lies in its range", sum(back), len(back), ">= 0.9"
+            "holds cost nothing: bloat is reported", sum(bloats["nothing"]), repeats, "<= 0.05"
         ),
+        share_row(
+            "holds cost nothing: the length is reported",
+            sum(lengths["nothing"]),
+            repeats,
+            "<= 0.05",
+        ),
+        share_row(
+            "the length costs: bloat is reported", sum(bloats["by_length"]), repeats, "<= 0.05"
+        ),
+        share_row("the length costs: it is reported", sum(lengths["by_length"]), repeats, ">= 0.8"),
+        share_row(
+            "bloat costs: the length is reported", sum(lengths["by_bloat"]), repeats, "<= 0.05"
+        ),
+        share_row("bloat costs: it is reported", sum(bloats["by_bloat"]), repeats, ">= 0.8"),
+        share_row("recovery time lies in its range", sum(back), len(back), ">= 0.9"),
     ]
 
 
@@ -101,12 +110,12 @@ def covered(runs: list[HorizonFinding]) -> int:
     return sum(x is not None and x.low <= _HALF_DOSE_S <= x.high for x in halves)
 
 
-def length_told(found: HorizonFinding) -> bool:
+def finds_length(found: HorizonFinding) -> bool:
     """Tell whether throughput is said to go with the length of the hold."""
     return found.deciders[0].deciders[0].verdict in ("the length, not this", "both")
 
 
-def bloat_told(found: HorizonFinding) -> bool:
+def finds_bloat(found: HorizonFinding) -> bool:
     """Tell whether throughput is said to go with bloat."""
     return found.deciders[0].deciders[0].verdict in ("this, not the length", "both")
 

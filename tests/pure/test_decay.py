@@ -1,4 +1,4 @@
-"""Throughput within a window: which curve, how fast, of which part, and what nobody can tell."""
+"""Throughput within a window: the direction, the curve and its intervals, and which part is fitted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def holder(begin_s, end_s):
     return Event(HOLD_EVENT, begin_s, end_s, "transaction, session 7")
 
 
-def test_a_cost_that_grows_by_the_same_each_second_is_found_with_its_half_life():
+def test_a_cost_that_grows_evenly_is_hyperbolic_with_its_half_life():
     found = decay_of(trial(hyperbolic(30)))
     assert (found.direction, found.curve) == ("falling", "hyperbolic")
     assert found.half_life_s.low < 30 < found.half_life_s.high
@@ -89,7 +89,7 @@ def test_a_fall_that_ends_at_more_than_half_has_no_half_life():
     assert "half-life at least" in decay_sentence(found)
 
 
-def test_what_stays_within_a_tenth_is_steady_and_its_half_life_only_bounded():
+def test_a_change_within_a_tenth_is_steady_with_a_lower_bound_of_the_half_life():
     found = decay_of(trial([5000.0] * 60))
     assert found.direction == "steady"
     assert found.curve == ""
@@ -97,7 +97,7 @@ def test_what_stays_within_a_tenth_is_steady_and_its_half_life_only_bounded():
     assert found.half_life_s.low > 60
 
 
-def test_a_rise_is_a_rise():
+def test_a_rise_is_rising():
     assert decay_of(
         trial([5000 * (1 - 0.5 * math.exp(-at / 8)) for at in range(60)])
     ).direction == ("rising")
@@ -110,7 +110,7 @@ def test_too_few_intervals_and_a_load_in_steps_are_not_fitted():
     assert decay_of(replace(stepped, trial=replace(stepped.trial, load=load))) is None
 
 
-def test_intervals_with_few_commits_are_taken_together_until_none_is_empty():
+def test_intervals_with_few_commits_are_merged_until_none_is_empty():
     samples = [Sample(at + 1.0, 1.0, at % 3 == 0) for at in range(900)]
     stretch = stretch_of(samples, 0, 900)
     assert 10 <= len(stretch.times_s) <= 12
@@ -132,7 +132,7 @@ def test_a_hold_that_began_before_and_lasts_is_the_whole_window():
     assert (span.begin_s, span.end_s, span.is_released) == (0.0, 60.0, False)
 
 
-def test_what_others_hold_is_not_taken_for_the_treatments_hold():
+def test_holds_by_others_are_not_the_treatments_hold():
     other = Event("holder", 10.0, 30.0, "session 9 (idle in transaction, psql)")
     held = trial(hyperbolic(20), levels=HELD, events=[other])
     assert held_span(held, held.measurement).length_s == 60.0
@@ -141,7 +141,7 @@ def test_what_others_hold_is_not_taken_for_the_treatments_hold():
         assert held_span(free, free.measurement) is None
 
 
-def test_what_pgdrag_itself_tells_of_its_holds_goes_before_what_others_saw():
+def test_pgdrags_own_events_of_holds_take_precedence():
     seen = Event("holder", 0.0, 50.0, "session 7 (idle in transaction, pgdrag horizon holder)")
     held = trial(hyperbolic(20), levels=HELD, events=[seen, holder(5.0, 30.0)])
     span = held_span(held, held.measurement)
@@ -174,19 +174,19 @@ def test_an_invalid_trial_without_a_violation_is_not_fitted():
     assert decay_of(trial(hyperbolic(30), outcome=Outcome.INVALID)) is None
 
 
-def test_a_trial_that_something_else_has_spoilt_as_well_is_not_fitted():
+def test_a_trial_that_is_invalid_for_another_reason_too_is_not_fitted():
     lost = "12 of 900 updates were lost"
     wrong = trial(hyperbolic(30), outcome=Outcome.INVALID, violations=[lost])
     assert decay_of(replace(wrong, reason=f"{lost}; a holder was lost")) is None
     assert decay_of(replace(wrong, reason=lost)).wrong == "loses updates"
 
 
-def test_another_violation_than_lost_updates_is_called_what_it_is():
+def test_another_violation_than_lost_updates_fails_its_check():
     wrong = trial(hyperbolic(30), outcome=Outcome.INVALID, violations=["3 ids have two counters"])
     assert decay_of(wrong).wrong == "fails its check"
 
 
-def test_a_rung_with_a_trend_shows_where_it_began_and_ended_and_no_mean():
+def test_a_rung_with_a_trend_shows_both_ends_and_no_mean():
     found = find(run_of([rung("A0")], [trial(hyperbolic(30))]))
     mean = sum(hyperbolic(30)) / 60
     text = terminal_text(found, width=120)
@@ -200,7 +200,7 @@ def test_a_rung_with_a_trend_shows_where_it_began_and_ended_and_no_mean():
     st.floats(0.05, 30.0),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_curve_begins_at_nothing_falls_and_ends_at_its_change(name, change, more):
+def test_every_curve_begins_at_zero_falls_and_ends_at_its_change(name, change, more):
     curves = Curves(name, np.array([change]), np.array([more - change]))
     logs = curves.at(np.linspace(0, 1, 30))[0]
     assert logs[0] == pytest.approx(0)
@@ -209,13 +209,13 @@ def test_every_curve_begins_at_nothing_falls_and_ends_at_its_change(name, change
     assert (change <= math.log(0.5) + 1e-9) == (curves.half_lives()[0] <= 1)
 
 
-def test_quantiles_of_weights_are_those_of_the_values_they_stand_for():
+def test_weighted_quantiles():
     values = np.linspace(0, 1, 10_001)
     low, high = quantiles(values[::-1], np.ones_like(values), 0.9)
     assert (low, high) == (pytest.approx(0.05, abs=1e-3), pytest.approx(0.95, abs=1e-3))
 
 
-def test_a_single_trial_with_a_trend_is_told_from_begin_to_end_and_one_without_by_its_mean():
+def test_a_single_trial_with_a_trend_shows_both_ends_and_one_without_its_mean():
     falling, steady = trial(hyperbolic(30)), trial([5000.0] * 60)
     assert trial_rate_words(falling, falling.measurement).startswith("7,00")
     assert "→ 2,33" in trial_rate_words(falling, falling.measurement)

@@ -58,7 +58,7 @@ def test_operational_speed_is_the_mean_of_trailing_medians_a_minute() -> None:
     assert operational_speeds(seconds(1, 3)) is None
 
 
-def test_a_trailing_median_is_of_a_value_and_those_before_it() -> None:
+def test_a_trailing_median_covers_a_value_and_those_before_it() -> None:
     assert trailing_medians(array(5, 1, 9, 2, 2), 3).tolist() == [5, 2, 2]
     assert trailing_medians(array(4, 3, 8), 1).tolist() == [4, 3, 8]
 
@@ -77,7 +77,7 @@ def test_pearsons_r(one: tuple[float, ...], other: tuple[float, ...], r: float |
     assert pearson(array(*one), array(*other)) == (None if r is None else pytest.approx(r))
 
 
-def test_the_p_of_smoothed_series_is_students_as_if_medians_were_independent() -> None:
+def test_the_p_of_smoothed_series_takes_medians_as_independent() -> None:
     found = smoothed_correlation(array(1, 2, 3), array(1, 3, 2))
     # r of 0.5 with one degree of freedom: t is 1/√3, and Cauchy's law gives 2/3.
     assert found is not None
@@ -130,7 +130,7 @@ def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them()
     assert (lock.published, lock.weighted, lock.band, lock.sound, lock.q) == (None,) * 5
 
 
-def test_the_window_is_a_third_of_the_trial_unless_asked_otherwise() -> None:
+def test_the_window_is_a_third_of_the_trial_by_default() -> None:
     rates, sessions = seconds(*range(100, 130)), waiting("IO", *range(30))
     assert view(rates, sessions).window == 10
     assert view(rates, sessions, window_share=0.5).window == 15
@@ -159,7 +159,7 @@ def test_waits_are_averaged_over_the_drivers_intervals() -> None:
     assert found.wait_types[0].sessions == pytest.approx(2)
 
 
-def test_intervals_without_a_look_and_the_short_rest_of_a_window_are_left_out() -> None:
+def test_intervals_without_a_sample_and_a_short_last_one_are_left_out() -> None:
     samples = (*seconds(*[100, 110] * 7), Sample(14.01, 0.01, 50))
     found = view(samples, waiting("IO", *[1.0, 2.0] * 6))
     assert found.intervals == 12
@@ -173,7 +173,7 @@ def test_without_waits_over_time_or_with_too_few_intervals_there_is_no_view() ->
     assert expecto_finding(seconds(*[100] * 9), few) is None
 
 
-def test_calls_and_rows_a_minute_are_those_of_the_statements() -> None:
+def test_calls_and_rows_a_minute_come_from_the_statements() -> None:
     use = StatementUse("SELECT 1", 240, 480, 1.0, None, 0, 0, 0, 0, 0)
     recordings = Recordings((waiting("IO", *[1.0, 2.0] * 6), use, use))
     found = expecto_finding(seconds(*[100] * 12), recordings)

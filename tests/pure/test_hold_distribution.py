@@ -1,4 +1,4 @@
-"""A captured distribution is a file that people read, a level that carries it, and a source of holds."""
+"""A captured distribution is a readable file, a level of an experiment, and a source of holds."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ FOUND = HoldDistribution(
 FILE = Path("prod.toml")
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_file_is_read_back_unchanged() -> None:
     assert parse_distribution(distribution_text(FOUND), FILE) == FOUND
 
 
-def test_a_level_carries_all_of_it_and_begins_with_what_it_is() -> None:
+def test_a_level_has_all_of_it_after_a_summary() -> None:
     level = as_level(FOUND, "prod.toml")
     assert from_level(level) == FOUND
     assert "\n" not in level
@@ -62,7 +62,7 @@ def test_a_level_carries_all_of_it_and_begins_with_what_it_is() -> None:
 
 
 @given(text(), lists(floats(1e-3, 1e6), min_size=1, max_size=80))
-def test_any_server_and_any_lengths_survive_the_file(server: str, lengths_s: list[float]) -> None:
+def test_any_server_and_any_lengths_are_read_back(server: str, lengths_s: list[float]) -> None:
     curve = product_limit([SeenHold(x) for x in lengths_s])
     kind = KindOfHolds(seen=len(lengths_s), per_hour=1.0, longer_than=steps_of(curve))
     server = server.encode("utf-8", "replace").decode()
@@ -93,7 +93,7 @@ def test_without_gaps_holds_begin_independently_at_their_rate() -> None:
     assert len(holds) == pytest.approx(1000, rel=0.15)
 
 
-def test_steps_of_a_file_are_few_and_end_with_none_left() -> None:
+def test_steps_of_a_file_are_few_and_end_at_zero() -> None:
     curve = LengthCurve(tuple(float(x) for x in range(1, 1001)), (*(1 - x / 1000 for x in range(1, 1000)), 0.0))  # fmt: skip
     steps = steps_of(curve)
     assert len(steps) <= 40
@@ -125,7 +125,7 @@ GOOD = distribution_text(FOUND)
         ("seen = 70", "seen = ", "", "TOML syntax"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, line_of: str, words: str) -> None:
+def test_a_mistake_is_reported_with_its_line(old: str, new: str, line_of: str, words: str) -> None:
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
     with pytest.raises(HoldsError) as found:
@@ -136,7 +136,7 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, line_of: str, words
         assert found.value.message.startswith(f"prod.toml:{number}: ")
 
 
-def test_a_file_without_a_hold_is_read_but_cannot_be_replayed(tmp_path: Path) -> None:
+def test_a_file_without_a_hold_cannot_be_replayed(tmp_path: Path) -> None:
     nothing = HoldDistribution(CAPTURE, {})
     (tmp_path / "none.toml").write_text(distribution_text(nothing))
     assert read_distribution(tmp_path / "none.toml") == nothing
@@ -144,7 +144,7 @@ def test_a_file_without_a_hold_is_read_but_cannot_be_replayed(tmp_path: Path) ->
         inlined("none.toml", tmp_path)
 
 
-def test_files_that_are_not_there_too_large_or_no_text_are_told(tmp_path: Path) -> None:
+def test_files_that_are_missing_too_large_or_binary_are_errors(tmp_path: Path) -> None:
     with pytest.raises(HoldsError, match="no such file"):
         inlined("missing.toml", tmp_path)
     (tmp_path / "large.toml").write_text("#" * 300_000)
@@ -161,7 +161,7 @@ def test_the_file_is_plain_toml() -> None:
     assert tomllib.loads(GOOD)["kinds"]["transaction"]["longer_than"] == [[1, 0.25], [5, 0]]
 
 
-def test_a_level_shows_what_it_carries_and_not_all_of_it() -> None:
+def test_a_level_is_shown_as_its_summary() -> None:
     level = Level("horizon", "replay", as_level(FOUND, "prod.toml"))
     assert level.shown == "prod.toml, 81 holds, half of them longer than 1 s, the longest 1 min"
     assert Level("setting", "work_mem", "4MB").shown == "4MB"

@@ -1,4 +1,4 @@
-"""How long holds last is told from looks at intervals: of those missed, begun before and not ended."""
+"""Lengths of holds are estimated from samples: with holds missed, begun before and not ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def empirical(*lengths_s: float) -> LengthCurve:
     return found
 
 
-def test_without_truncation_and_censoring_it_is_the_share_that_is_longer() -> None:
+def test_without_truncation_and_censoring_it_is_the_empirical_share() -> None:
     found = empirical(1, 2, 2, 5)
     assert found.lengths_s == (1, 2, 5)
     assert found.longer == pytest.approx((0.75, 0.25, 0))
@@ -70,7 +70,7 @@ def test_a_thinned_curve_keeps_its_longest_and_stays_close(lengths_s: list[float
 
 
 @given(LENGTHS, LENGTHS)
-def test_the_distance_is_one(first_s: list[float], second_s: list[float]) -> None:
+def test_the_distance_is_a_metric(first_s: list[float], second_s: list[float]) -> None:
     first, second = empirical(*first_s), empirical(*second_s)
     assert log_wasserstein(first, first) == 0
     assert log_wasserstein(first, second) == pytest.approx(log_wasserstein(second, first))
@@ -78,7 +78,7 @@ def test_the_distance_is_one(first_s: list[float], second_s: list[float]) -> Non
 
 
 @given(LENGTHS, floats(1.01, 50))
-def test_holds_that_are_all_longer_by_a_factor_are_that_factor_away(
+def test_holds_longer_by_a_factor_are_that_factor_away(
     lengths_s: list[float], factor: float
 ) -> None:
     longer = empirical(*(x * factor for x in lengths_s))
@@ -92,7 +92,7 @@ def drawn(rng: random.Random, number: int) -> list[SeenHold]:
     return [SeenHold(5.0 if rng.random() < 0.3 else 1.0) for _ in range(number)]
 
 
-def test_a_faithful_repetition_is_alike_in_most_cases_and_another_one_never() -> None:
+def test_a_faithful_repetition_is_alike_and_one_half_as_long_is_not() -> None:
     rng = random.Random(7)
     alike = [distance(BIMODAL, drawn(rng, 20), longest_s=60, seed=1).is_alike for _ in range(12)]
     assert sum(alike) >= 10
@@ -113,7 +113,7 @@ def test_what_the_window_cuts_off_is_no_difference() -> None:
 def looked_at(
     rng: random.Random, draw: Callable[[random.Random], float], every_s: float, captured_s: float
 ) -> list[BoundedHold]:
-    """Return what looks at intervals see of holds that begin at random, five a look, and tell their ends."""
+    """Return what samples show of holds that begin at random, five a sample, with their ends."""
     found = []
     begin_s = -50.0
     while True:
@@ -131,8 +131,8 @@ def looked_at(
 
 
 @pytest.mark.parametrize("every_s", [0.5, 2.0, 4.0])
-def test_two_modes_are_recovered_whatever_the_interval_of_looks(every_s: float) -> None:
-    """Also where looks see but one in four of the short holds; the tolerance is that of a replay."""
+def test_two_modes_are_recovered_at_any_sampling_interval(every_s: float) -> None:
+    """Also where samples meet only one in four of the short holds; the tolerance is that of a replay."""
 
     def draw(rng: random.Random) -> float:
         return (1.0 if rng.random() < 0.7 else 9.0) * math.exp(rng.gauss(0, 0.1))
@@ -149,14 +149,14 @@ def test_two_modes_are_recovered_whatever_the_interval_of_looks(every_s: float) 
     assert worst < TOLERANCE
 
 
-def test_taken_as_they_are_seen_the_holds_would_be_far_too_long() -> None:
-    """The simulation has teeth: what is seen is not what there was."""
+def test_without_the_correction_the_holds_would_be_far_too_long() -> None:
+    """The simulation is a real test: long holds are met more often."""
     rng = random.Random(3)
     seen = looked_at(rng, lambda rng: 1.0 if rng.random() < 0.7 else 9.0, 4.0, 400.0)
     assert empirical(*(x.low_s for x in seen)).longer_than(3.0) > 0.45
 
 
-def test_a_hold_that_was_old_when_first_seen_says_nothing_of_younger_ones() -> None:
+def test_a_hold_that_was_old_when_first_met_does_not_count_for_shorter_ones() -> None:
     young = [BoundedHold(1.0, 1.0), BoundedHold(1.1, 1.1), BoundedHold(20.0, 20.0)]
     old = BoundedHold(30.0, 30.0, entry_s=10.0)
     found = estimate_lengths([*young, old], every_s=1.0, shortest_s=0.1).curve
@@ -189,8 +189,8 @@ def test_where_all_ends_are_known_the_estimate_is_the_product_limit(
     assert found.met_share == pytest.approx(1.0)
 
 
-def test_ages_tell_where_ends_do_not() -> None:
-    """Holds of a second met by looks two seconds apart: none is met older, so none lasts longer."""
+def test_ages_bound_the_lengths_where_ends_do_not() -> None:
+    """Holds of a second met by samples two seconds apart: none is met older, so none lasts longer."""
     rng = random.Random(2)
     ages = [rng.random() for _ in range(400)]
     found = estimate_lengths([BoundedHold(x, x + 2) for x in ages], every_s=2.0, shortest_s=0.2)
@@ -200,7 +200,7 @@ def test_ages_tell_where_ends_do_not() -> None:
     assert found.number == pytest.approx(800, rel=0.15)
 
 
-def test_thousands_of_short_ones_are_not_taken_for_a_few_long_ones() -> None:
+def test_thousands_of_short_holds_do_not_count_as_a_few_long_ones() -> None:
     rng = random.Random(2)
     short = [BoundedHold(0.002 * rng.random(), 1.0) for _ in range(2000)]
     long = [BoundedHold(5.0, 5.0) for _ in range(20)]

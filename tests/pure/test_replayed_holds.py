@@ -1,4 +1,4 @@
-"""A rung that replays captured holds is compared with them: lengths, kinds, and what the window cuts off."""
+"""Replayed holds are compared with the captured ones: lengths, kinds, and what the window cuts off."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_holds_half_as_long_are_not(measured: tuple[Result, Measurement]) -> Non
 
 
 @pytest.mark.parametrize("end_s", [None, 60.0, 63.0])
-def test_what_the_windows_end_cuts_off_lasted_at_least_so_long(
+def test_a_hold_cut_off_by_the_windows_end_is_censored(
     measured: tuple[Result, Measurement], end_s: float | None
 ) -> None:
     one = found(measured, *FAITHFUL, (58.0, end_s))
@@ -76,7 +76,7 @@ def test_what_the_windows_end_cuts_off_lasted_at_least_so_long(
     assert one.distance.is_alike
 
 
-def test_a_lost_hold_did_not_end_by_itself(measured: tuple[Result, Measurement]) -> None:
+def test_a_lost_hold_is_censored(measured: tuple[Result, Measurement]) -> None:
     one = found(measured, (0.0, 0.5), text="transaction, session 7, lost: terminated")
     assert one is not None
     assert one.cut_off == 1
@@ -105,7 +105,7 @@ def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(
     )
 
 
-def test_the_section_draws_both_and_doubts_what_is_not_alike() -> None:
+def test_the_section_draws_both_and_marks_a_difference() -> None:
     replayed = next(
         one for one in went_well() if any(rung.get(ReplayFinding) for rung in one.rungs)
     )

@@ -1,4 +1,4 @@
-"""The section on row versions says what the collectors saw, from the first look to the last."""
+"""The section on row versions shows what the collectors sampled, from first to last."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def name_of(findings: Findings) -> str:
     return findings.rungs[0].rung.name
 
 
-def test_the_table_says_what_there_was_and_what_it_came_to() -> None:
+def test_the_table_has_the_first_and_the_last_value() -> None:
     findings = with_rung(SEEN, futile(5, 0.05, 856))
     [_, table, *_] = blocks(findings)
     assert isinstance(table, Table)
@@ -83,14 +83,14 @@ def test_the_table_says_what_there_was_and_what_it_came_to() -> None:
         "Old versions per row",
         "HOT chain, mean",
         "Buffers per update",
-        "Vacuums in vain",
+        "Futile vacuums",
     ]
     [row] = table.rows
     assert [cell.text for cell in row[1:]] == ["0 → 2,990", "1 → 1.9", "4 → 77", "5"]
     assert (row[2].note, row[4].note) == ("longest 12", "50 ms, 856 pages")
 
 
-def test_several_indexes_are_named_with_what_they_came_to() -> None:
+def test_the_largest_indexes_are_named_with_their_sizes() -> None:
     sizes = {"g1_pkey": 13 << 20, "g1_expr": 3 << 20}
     each = tuple(
         Series(f"index_bytes_of_{name}", f"size: {name}", "bytes", (0.0, 9.0), (0.0, float(size)))
@@ -114,7 +114,7 @@ def test_the_terminal_has_a_sentence_a_rung() -> None:
     assert items == Items((f"{name}: old versions per row 0 → 2,990; buffers per update 4 → 77.",))
 
 
-def test_an_update_has_its_looks_and_its_plans_at_both_ends() -> None:
+def test_an_update_has_its_samples_and_its_first_and_last_plan() -> None:
     findings = with_rung(SEEN)
     [*_, told] = blocks(findings)
     assert isinstance(told, Details)
@@ -128,7 +128,7 @@ def test_an_update_has_its_looks_and_its_plans_at_both_ends() -> None:
     assert [each.text for each in plans if isinstance(each, Paragraph)] == ["At 0 s:", "At 9 s:"]
 
 
-def test_plans_give_way_where_there_are_many_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_are_cut_where_there_are_many_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdrag.report.sections.row_versions._ALL_PLANS_BYTES", 120)
     [*_, told] = blocks(with_rung(SEEN))
     assert isinstance(told, Details)
@@ -137,7 +137,7 @@ def test_plans_give_way_where_there_are_many_updates(monkeypatch: pytest.MonkeyP
     assert told.blocks[-1] == replace(told.blocks[-1], text="1 more plan in the report as JSON.")  # type: ignore[call-overload]
 
 
-def test_why_nothing_was_seen_is_said() -> None:
+def test_the_section_says_why_nothing_was_sampled() -> None:
     reason = {"row_versions": "extension pageinspect cannot be had", "slru": "is another's"}
     findings = with_rung(Recordings(missing=reason))
     assert RowVersionsSection().applies(findings)
@@ -146,7 +146,7 @@ def test_why_nothing_was_seen_is_said() -> None:
     assert not RowVersionsSection().applies(with_rung(Recordings()))
 
 
-def test_a_rung_whose_results_were_wrong_is_shown_as_that() -> None:
+def test_a_rung_with_wrong_results_is_marked() -> None:
     findings = with_rung(SEEN)
     [rung] = findings.rungs
     first = next(x for x in findings.run.results if x.trial.treatment == rung.rung.treatment)
@@ -179,7 +179,7 @@ def test_the_pictures_of_many_rungs_share_their_room() -> None:
     assert sum(map(len, found)) < 150_000
 
 
-def test_a_tables_name_is_shown_as_it_is() -> None:
+def test_a_tables_name_is_escaped() -> None:
     page = render_html(with_rung(Recordings((*SEEN.series, *strips('public."<b>&"')))))
     assert "The pages of public.&#34;&lt;b&gt;&amp;&#34; on" in page
     assert "<b>" not in page

@@ -1,6 +1,6 @@
-"""A trend is hardly ever called where there is none, and intervals cover the truth: docs/method.md.
+"""False trends are rare and intervals cover the truth: docs/method.md.
 
-`make simulate` asks the same with many repeats.
+`make simulate` does the same with many repeats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REPEATS = 60
 
 @pytest.mark.parametrize("length", [20, 60])
 @pytest.mark.parametrize(("size", "memory"), [(0.02, 0.0), (0.1, 0.6)])
-def test_a_steady_window_is_hardly_ever_called_a_trend(length, size, memory):
+def test_a_steady_window_is_rarely_called_a_trend(length, size, memory):
     # Of 60, more than 8 come by chance in less than 1 of 100 such tests at a rate of 5 %.
     assert false_alarms(np.random.default_rng(1), length, size, memory, REPEATS) <= 8
 
@@ -28,10 +28,10 @@ def test_the_intervals_of_slope_and_half_life_cover_the_truth(truth):
     assert half_life >= 48
 
 
-def test_a_fall_to_a_half_is_told_in_thirty_noisy_seconds():
+def test_a_fall_to_a_half_is_significant_in_thirty_noisy_seconds():
     rng = np.random.default_rng(3)
-    told = [fitted(rng, FALLING[0], 30, 0.05, 0.3).direction for _ in range(20)]
-    assert told == ["falling"] * 20
+    found = [fitted(rng, FALLING[0], 30, 0.05, 0.3).direction for _ in range(20)]
+    assert found == ["falling"] * 20
 
 
 def test_a_quiet_minute_is_called_steady_and_a_noisy_one_is_not():
@@ -43,6 +43,6 @@ def test_a_quiet_minute_is_called_steady_and_a_noisy_one_is_not():
 
 
 @pytest.mark.parametrize("differ", [0.0, 0.2])
-def test_two_trials_of_each_of_six_rungs_cover_the_slope_that_they_differ_around(differ):
+def test_two_trials_of_each_of_six_rungs_cover_their_mean_slope(differ):
     # At 90 %, fewer than 38 of 48 come by chance in less than 1 of 100 such tests.
     assert of_many_rungs(np.random.default_rng(5), differ, 8) >= 38

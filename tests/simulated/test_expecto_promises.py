@@ -1,4 +1,4 @@
-"""Trailing medians find relations in noise; intervals as they were counted hardly do: docs/method.md."""
+"""Trailing medians find correlations in noise; raw intervals rarely do: docs/method.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPEATS = 500
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
-def test_of_independent_series_trailing_medians_relate_most_and_raw_intervals_hardly_any(
+def test_independent_series_correlate_as_trailing_medians_and_rarely_as_raw_intervals(
     memory: float,
 ) -> None:
     smoothed, raw = false_alarms(np.random.default_rng(1), 60, memory, REPEATS)
@@ -23,12 +23,12 @@ def test_of_independent_series_trailing_medians_relate_most_and_raw_intervals_ha
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
-def test_the_interval_of_a_real_relation_covers_it(memory: float) -> None:
+def test_the_interval_of_a_real_correlation_covers_it(memory: float) -> None:
     assert covered(np.random.default_rng(2), 60, memory, REPEATS) >= 0.9 * REPEATS
 
 
-def test_a_whole_view_of_a_trial_of_noise_tells_no_relation_where_the_published_one_does() -> None:
-    """Four wait types that have nothing to do with throughput, in 100 trials of a minute."""
+def test_a_trial_of_noise_has_no_significant_correlation_where_the_published_view_has() -> None:
+    """Four wait types unrelated to throughput, in 100 trials of a minute."""
     rng = np.random.default_rng(3)
     names = ("io_wait", "lock_wait", "lwlock_wait", "ipc_wait")
     told = passing = 0

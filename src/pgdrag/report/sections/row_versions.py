@@ -1,10 +1,11 @@
-"""What became of the rows' versions: how many are kept, in which pages they lie, and what an update costs."""
+"""How many old row versions are kept, in which pages, and what does an update cost?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from pgdrag.english import in_sentence
 from pgdrag.findings.values import Findings
 from pgdrag.model.recordings import Series
 from pgdrag.report.cells import NOTHING
@@ -28,34 +29,32 @@ from pgdrag.report.sections._updates import HOW_UPDATES_ARE_SEEN, update_blocks
 from pgdrag.report.series_words import value_words
 from pgdrag.units import format_duration
 
-# Of a table's columns: the series, and its heading.
-_TOLD = (
-    ("dead_versions_per_row", "Old versions per row"),
-    ("hot_chain_length", "HOT chain, mean"),
-    ("index_entries_visited", "Index entries per update"),
-    ("buffers_per_update", "Buffers per update"),
-    ("bloat_ratio", "Bloat"),
-    ("table_bytes", "Tables"),
-    ("index_bytes", "Indexes"),
-)
-_NAMES = tuple(name for name, _ in _TOLD)
+# The series of the table's columns, with their headings.
+_COLUMNS = {
+    "dead_versions_per_row": "Old versions per row",
+    "hot_chain_length": "HOT chain, mean",
+    "index_entries_visited": "Index entries per update",
+    "buffers_per_update": "Buffers per update",
+    "bloat_ratio": "Bloat",
+    "table_bytes": "Tables",
+    "index_bytes": "Indexes",
+}
 _NAMED_INDEXES = 3
 _BRIEF = ("dead_versions_per_row", "buffers_per_update", "index_bytes")
-# Of all rungs together, so that the report of a long ladder stays small.
+# Of all rungs together, to keep the report of a long ladder small.
 _ALL_PICTURES_BYTES = 30_000
 _ALL_PLANS_BYTES = 6_000
 _HOW_TO_READ = (
-    "From the first look, just before the window, to the last, just after it; in the trial in the middle by "
-    "throughput. An old version is stored still though another has replaced it, it was deleted or rolled "
-    "back; a dead line pointer counts as one. A HOT chain is what an index entry leads to on one page. "
-    "Bloat is bytes of the tables over those of the fewest pages that the rows fit into. A vacuum was in "
-    "vain where it had to leave nearly all dead tuples that it found; time and pages are of all of these."
+    "From the first sample, just before the window, to the last, just after it, in the trial with the median throughput. "
+    "An old version has been updated, deleted or rolled back but is still stored; a dead line pointer counts as one. "
+    "A HOT chain is the versions that an index entry leads to on one page. Bloat is the size of the tables over that of "
+    "the fewest pages that hold their rows. A futile vacuum could not remove nearly all of the dead tuples that it found; "
+    "time and pages are of all of these."
 )
 _HOW_TO_SEE = (
-    "The pictures have from left to right a table's pages, from its first to its last, all moments on one scale; of a "
-    "large table as many as were read, evenly spread. A "
-    "column is filled with its pages' line pointers by state, always in the legend's order from below; "
-    "the band below it is as high as the page is free."
+    "Each strip shows a table's pages from first to last, all moments on one scale; of a large table, the pages that were "
+    "read, evenly spread. A column shows its pages' line pointers by state, from below in the legend's order; the band "
+    "below it is as high as the share of free space."
 )
 
 
@@ -70,24 +69,24 @@ class RowVersionsSection(Section):
     order: ClassVar[int] = 48
 
     def applies(self, findings: Findings) -> bool:
-        """Some trial's pages were looked at, or could not be though it was asked for."""
-        return bool(looked_at(findings, _NAMES) or reasons(findings))
+        """Some trial's pages were sampled, or could not be."""
+        return bool(looked_at(findings, tuple(_COLUMNS)) or reasons(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table, then each rung's pages and updates, then what could not be seen."""
-        told = looked_at(findings, _NAMES)
-        pictures = max(1, sum(len(seen.tables) for seen in told))
-        updates = max(1, sum(len(seen.updates) for seen in told))
+        """Return the table, then each rung's pages and updates, then what could not be sampled."""
+        rungs = looked_at(findings, tuple(_COLUMNS))
+        pictures = max(1, sum(len(seen.tables) for seen in rungs))
+        updates = max(1, sum(len(seen.updates) for seen in rungs))
         body: list[Block] = []
-        if told:
-            body += [Paragraph(_HOW_TO_READ, Tone.MUTED), _table(told)]
-            # Once, and not below each of a long ladder's pictures and tables.
-            if any(seen.tables for seen in told):
+        if rungs:
+            body += [Paragraph(_HOW_TO_READ, Tone.MUTED), _table(rungs)]
+            # Once, not below each rung's pictures and tables.
+            if any(seen.tables for seen in rungs):
                 body.append(Paragraph(_HOW_TO_SEE, Tone.MUTED))
-            if any(seen.updates for seen in told):
+            if any(seen.updates for seen in rungs):
                 body.append(Paragraph(HOW_UPDATES_ARE_SEEN, Tone.MUTED))
-        first = next((seen for seen in told if seen.tables), None)
-        for at, seen in enumerate(told):
+        first = next((seen for seen in rungs if seen.tables), None)
+        for at, seen in enumerate(rungs):
             name, room_bytes = f"pages-{at}", _ALL_PICTURES_BYTES / pictures
             body += _pages(seen, name, room_bytes, is_first=seen is first)
             body += update_blocks(seen, _ALL_PLANS_BYTES / updates)
@@ -96,21 +95,25 @@ class RowVersionsSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        texts = tuple(_sentence(seen) for seen in looked_at(findings, _NAMES))
+        texts = tuple(_sentence(seen) for seen in looked_at(findings, tuple(_COLUMNS)))
         return (Heading(self.title), Items(texts)) if texts else ()
 
 
-def _table(told: Sequence[LookedAt]) -> Table:
-    shown = [(name, title) for name, title in _TOLD if any(seen.series(name) for seen in told)]
+def _table(rungs: Sequence[LookedAt]) -> Table:
+    shown = [
+        (name, title)
+        for name, title in _COLUMNS.items()
+        if any(seen.series(name) for seen in rungs)
+    ]
     columns = (
         Column("Rung"),
         *(Column(title, Align.RIGHT) for _, title in shown),
-        Column("Vacuums in vain", Align.RIGHT),
+        Column("Futile vacuums", Align.RIGHT),
     )
     rows = tuple(
-        (_name(seen), *(_cell(seen, name) for name, _ in shown), _vacuums(seen)) for seen in told
+        (_name(seen), *(_cell(seen, name) for name, _ in shown), _vacuums(seen)) for seen in rungs
     )
-    return Table("Row versions at the first look and at the last", columns, rows)
+    return Table("Row versions in the first and the last sample", columns, rows)
 
 
 def _name(seen: LookedAt) -> Cell:
@@ -129,7 +132,7 @@ def _cell(seen: LookedAt, name: str) -> Cell:
 
 
 def _each(seen: LookedAt, name: str) -> str:
-    """Say what the largest indexes came to, where there are several."""
+    """Return the sizes of the largest indexes."""
     if name != "index_bytes":
         return ""
     ends = [
@@ -142,7 +145,7 @@ def _each(seen: LookedAt, name: str) -> str:
 
 
 def _vacuums(seen: LookedAt) -> Cell:
-    """Return how many vacuums could remove hardly anything, with what they cost."""
+    """Return how many vacuums were futile, with their cost."""
     values = {one.name: one.value for one in seen.evidence}
     count, took_s, pages = (values.get(f"futile_vacuum{what}") for what in ("s", "_s", "_pages"))
     if count is None:
@@ -159,9 +162,9 @@ def _from_to(series: Series) -> str:
 
 def _sentence(seen: LookedAt) -> str:
     parts = [
-        f"{words[0].lower()}{words[1:]} {_from_to(series)}"
-        for name, words in _TOLD
-        if name in _BRIEF and (series := seen.series(name)) is not None
+        f"{in_sentence(_COLUMNS[name])} {_from_to(series)}"
+        for name in _BRIEF
+        if (series := seen.series(name)) is not None
     ]
     doubt = f" ({seen.doubt})" if seen.doubt else ""
     return f"{seen.name}{doubt}: {'; '.join(parts) or 'no rows'}."
