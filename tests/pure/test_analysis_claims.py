@@ -61,7 +61,7 @@ def test_each_answer(published, comparison, expected):
 def test_why_states_both_numbers_and_what_would_have_been_seen():
     why = answer(7.0, found(0.9, 1.0, 1.11, detectable=1.9)).why
     assert why == (
-        "published 7× slower, found 1.00× slower (0.9× to 1.11×): no change seen here; "
+        "published 7× slower, found 1.00× slower (0.9× to 1.11×): no significant change here; "
         "these trials can detect 1.9× or more"
     )
 
@@ -117,7 +117,9 @@ def test_a_claim_on_another_quantity_says_so() -> None:
     published = Claim(speedup=1.65, of="operational speed")
     claim = answer_total(Claim(), published, found(0.6, 0.62, 0.65))
     assert claim is not None
-    assert claim.why.startswith("published of operational speed, found of committed transactions")
+    assert claim.why.startswith(
+        "published for operational speed, measured for committed transactions"
+    )
 
 
 def test_a_step_is_claimed_by_rates_alone() -> None:

@@ -258,7 +258,7 @@ def test_a_cache_that_is_too_small_is_named_with_its_share():
     assert named.share == pytest.approx(1.0, abs=0.01)
     assert named.share_low is not None
     assert named.share_low <= named.share
-    assert named.places == ("in reads of blocks",)
+    assert named.places == ("reading blocks",)
     assert found.added_s == pytest.approx(4.9e-3, rel=0.02)
     words = mechanisms_sentence(found)
     assert words.startswith("Each transaction takes 4.9 ms longer than on A0: 100 %")
@@ -367,7 +367,7 @@ def test_a_counter_that_moves_without_the_time_is_shown_but_not_named():
         results += [fast, slow]
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
     assert not found.named
-    assert found.why_none == "those that moved account for little of the added time"
+    assert found.why_none == "those with all of their signs account for little of the added time"
     assert found.unexplained == pytest.approx(1.0, abs=0.05)
     assert "cache misses" in [one.name for one in found.found if one.is_shown]
 
@@ -412,7 +412,7 @@ def test_without_a_repeat_none_is_named_and_the_reason_is():
     ]
     found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
     assert not found.named
-    assert found.why_none.startswith("chance cannot be ruled out")
+    assert found.why_none.startswith("without repeated trials, chance")
 
 
 def test_a_step_that_may_be_noise_has_no_mechanism():

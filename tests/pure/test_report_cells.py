@@ -27,8 +27,8 @@ def compare(verdict: Verdict, low: float, center: float, high: float) -> Compari
         # Turned round together: 1/0.5 = 2, from 1/0.625 to 1/0.4.
         (compare(Verdict.FASTER, 0.4, 0.5, 0.625), "2× faster", "1.6–2.5"),
         (compare(Verdict.EQUIVALENT, 0.99, 1.0, 1.01), "1.00×", "0.99–1.01; no change"),
-        (compare(Verdict.INCONCLUSIVE, 0.9, 1.05, 1.2), "1.05×", "0.9–1.2; could be noise"),
-        (compare(Verdict.INCONCLUSIVE, 0.4, 1.05, 2.5), "1.05×", "0.4–2.5; could be noise"),
+        (compare(Verdict.INCONCLUSIVE, 0.9, 1.05, 1.2), "1.05×", "0.9–1.2; not significant"),
+        (compare(Verdict.INCONCLUSIVE, 0.4, 1.05, 2.5), "1.05×", "0.4–2.5; not significant"),
         (compare(Verdict.SLOWER, 2_000, math.inf, math.inf), "> 2,000×", "lower bound"),
         # The reference committed nothing: a gain without an upper end.
         (compare(Verdict.FASTER, 0.0, 0.0, 0.25), "> 4× faster", "lower bound"),

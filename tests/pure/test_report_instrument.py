@@ -39,26 +39,26 @@ def looked_at(*shares: float | None) -> Findings:
 
 
 def test_a_machine_on_which_it_was_never_measured_is_told_how_to() -> None:
-    expected = "not measured on this machine yet; run pgdrag calibrate --collectors"
-    assert said(looked_at(0.01), "What collectors cost") == expected
+    expected = "not measured on this machine; run pgdrag calibrate --collectors"
+    assert said(looked_at(0.01), "Collectors' cost") == expected
 
 
 def test_what_was_measured_is_told_with_its_interval_and_its_conditions() -> None:
     findings = replace(looked_at(0.01), instrument=COST)
-    text = said(findings, "What collectors cost")
+    text = said(findings, "Collectors' cost")
     assert text == (
-        "throughput without them is 1.004× (0.998× to 1.01×) that with them, at 95 % confidence, "
+        "throughput is 1.004× (0.998× to 1.01×) as high without them (95 % CI), "
         "from 12 blocks of four turns on 2023-11-14, tpcc, 10 warehouses"
     )
     elsewhere = replace(findings, instrument=replace(COST, is_alike=False))
-    assert said(elsewhere, "What collectors cost").endswith("another workload or load than here")
+    assert said(elsewhere, "Collectors' cost").endswith("(another workload or load)")
     assert '"blocks": 12' in render_json(findings)
 
 
 def test_the_median_and_the_most_that_looking_used_are_told() -> None:
-    text = said(looked_at(0.004, None, 0.005, 0.009), "Collectors' own use")
-    assert text == "0.5 % of the machine's processors in the window, at most 0.9 %"
-    assert said(looked_at(None), "Collectors' own use") == "not seen in any trial"
+    text = said(looked_at(0.004, None, 0.005, 0.009), "Collectors' CPU time")
+    assert text == "0.5 % of the machine's CPU time in the window, at most 0.9 %"
+    assert said(looked_at(None), "Collectors' CPU time") == "not measured"
 
 
 class Kept:

@@ -81,7 +81,7 @@ def test_a_changed_plan_is_told_everywhere() -> None:
 def test_the_same_plans_are_said_to_be_the_same() -> None:
     found = findings(is_changed=False)
     assert found.rungs[1].get(PlanChanges) is None
-    assert "No statement is planned in another way on any rung." in render_markdown(found)
+    assert "No plan changed on any rung." in render_markdown(found)
     assert not any("planned" in line for line in story(found))
 
 

@@ -134,7 +134,7 @@ def test_plans_are_cut_where_there_are_many_updates(monkeypatch: pytest.MonkeyPa
     assert isinstance(told, Details)
     [last] = [each for each in told.blocks if isinstance(each, Lines)]
     assert last.text.startswith("Update")
-    assert told.blocks[-1] == replace(told.blocks[-1], text="1 more plan in the report as JSON.")  # type: ignore[call-overload]
+    assert told.blocks[-1] == replace(told.blocks[-1], text="1 more plan in the JSON report.")  # type: ignore[call-overload]
 
 
 def test_the_section_says_why_nothing_was_sampled() -> None:

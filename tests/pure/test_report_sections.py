@@ -56,12 +56,12 @@ def at_a_rate(pacing: Pacing) -> RunRecord:
 @pytest.mark.parametrize(
     ("pacing", "kind", "meaning"),
     [
-        (Closed(), "service time", "each client waits for its answer"),
-        (Open(500.0), "response time", "counted from the moment at which an arrival was due"),
+        (Closed(), "service time", "each client waits for an answer"),
+        (Open(500.0), "response time", "counted from the moment an arrival was due"),
         (
             BenchBaseRate(500.0),
             "without the wait in the queue",
-            "counted from the moment at which a client took an arrival",
+            "counted from the moment a client took an arrival",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_an_inert_rung_is_called_so_wherever_its_number_stands():
     assert found.rungs[1].tps is not None
     assert "Inert: nothing effective changed from A0." in terminal_text(found, width=200)
     assert "; inert)" in render_markdown(found)
-    assert "- Inert: Everything that this rung sets" in render_markdown(found)
+    assert "- Inert: Every setting of this rung" in render_markdown(found)
 
 
 @pytest.mark.parametrize("render", [render_markdown, lambda found: terminal_text(found, width=200)])
@@ -189,8 +189,8 @@ def test_the_report_says_what_restoring_the_dataset_took():
     ]
     text = render_markdown(find(run_of([rung("A0")], results)))
     assert (
-        "restored before every trial from one snapshot: 300 MB, by reflink (blocks shared until they "
-        "are written) and by copying every byte, 510 ms each, at most 1 s" in text
+        "restored before every trial from a snapshot: 300 MB, by reflink "
+        "and by copying, 510 ms each, at most 1 s" in text
     )
     rows = [line for line in text.splitlines() if "| **A0** | measured |" in line]
     assert [row.split(" | ")[5] for row in rows] == [

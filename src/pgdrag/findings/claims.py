@@ -56,7 +56,7 @@ def untestable_words(untested: Sequence[str]) -> str:
 
 
 def _of_quantity(found: ClaimFinding, quantity: str) -> ClaimFinding:
-    why = f"published of {quantity}, found of committed transactions: {found.why}"
+    why = f"published for {quantity}, measured for committed transactions: {found.why}"
     return replace(found, why=why)
 
 
@@ -110,12 +110,12 @@ def judged(published: float, comparison: Comparison) -> tuple[Answer, str]:
     if (found.low > 1) != (published > 1):
         return Answer.NOT_REPRODUCED, f"{verdict.value} here, the opposite direction"
     if not _reaches(found, published):
-        return Answer.PARTLY, "the same direction, but another size"
+        return Answer.PARTLY, "same direction, different size"
     if math.isinf(found.center) and found.low < published / SAME_SIZE:
-        return Answer.PARTLY, "the same direction; nothing committed, so the size is only bounded"
+        return Answer.PARTLY, "same direction; nothing committed, so the size is only a bound"
     return (
         Answer.REPRODUCED,
-        "the same direction, and our interval reaches that size within a factor of 2",
+        "same direction, and within a factor of 2",
     )
 
 
@@ -124,7 +124,7 @@ def _judge_no_change(comparison: Comparison) -> tuple[Answer, str]:
         return Answer.REPRODUCED, "no change here either"
     if _excludes_one(comparison.slowdown):
         return Answer.NOT_REPRODUCED, f"{comparison.verdict.value} here"
-    return Answer.INCONCLUSIVE, f"no change was seen, but only {_seen(comparison)}"
+    return Answer.INCONCLUSIVE, f"no significant change here, but {_detectable(comparison)}"
 
 
 def _judge_unseen(published: float, comparison: Comparison) -> tuple[Answer, str]:
@@ -132,10 +132,10 @@ def _judge_unseen(published: float, comparison: Comparison) -> tuple[Answer, str
     is_ruled_out = not found.low <= published <= found.high
     would_show = abs(math.log(published)) >= _log(comparison.detectable)
     if comparison.verdict is Verdict.EQUIVALENT:
-        return Answer.NOT_REPRODUCED, f"no change here; {_seen(comparison)}"
+        return Answer.NOT_REPRODUCED, f"no change here; {_detectable(comparison)}"
     if is_ruled_out and would_show:
-        return Answer.NOT_REPRODUCED, f"no change seen here; {_seen(comparison)}"
-    return Answer.INCONCLUSIVE, f"these trials cannot tell; {_seen(comparison)}"
+        return Answer.NOT_REPRODUCED, f"no significant change here; {_detectable(comparison)}"
+    return Answer.INCONCLUSIVE, f"inconclusive; {_detectable(comparison)}"
 
 
 def _reaches(found: Interval, published: float) -> bool:
@@ -158,7 +158,7 @@ def _excludes_one(found: Interval) -> bool:
     return found.low > 1 or found.high < 1
 
 
-def _seen(comparison: Comparison) -> str:
+def _detectable(comparison: Comparison) -> str:
     return detectable_words(comparison.detectable)
 
 

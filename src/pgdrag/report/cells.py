@@ -113,7 +113,7 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
     note = bounds_words(found, bare_ratio)
     if comparison.verdict is Verdict.SLOWER:
         return Cell(format_ratio(found.center), note, is_strong=True)
-    doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "could be noise"
+    doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "not significant"
     return Cell(format_ratio(found.center), f"{note}; {doubt}", Tone.MUTED)
 
 

@@ -1,4 +1,4 @@
-"""One trial's story in ten lines: what it did, how it compares with its like, and what happened in it."""
+"""One trial's story in ten lines: what it did, how it compares with other trials of its treatment, and what happened in it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _waited(recordings: Recordings) -> str:
     waits: Counter[str] = Counter()
     for one in recordings.of(WaitTime):
         if one.backend_type in SESSION_TYPES:
-            waits[one.wait or "on a processor, or waiting for one"] += one.time_s  # type: ignore[assignment]
+            waits[one.wait or "on CPU"] += one.time_s  # type: ignore[assignment]
     whole = sum(waits.values())
     if not whole:
         return ""
@@ -84,7 +84,7 @@ def _waited(recordings: Recordings) -> str:
         for wait, time_s in waits.most_common(_NAMED_WAITS)
         if time_s >= _LEAST_SHARE * whole
     ]
-    return f"Of sessions' time: {listed(named)}."
+    return f"Sessions' time: {listed(named)}."
 
 
 def _happened(recordings: Recordings) -> str:
@@ -92,7 +92,7 @@ def _happened(recordings: Recordings) -> str:
     for event in recordings.events:
         kinds[event.kind] += event.count
     named = [counted(count, kind) for kind, count in kinds.most_common()]
-    return f"The log tells of {listed(named)}." if named else ""
+    return f"Logged: {listed(named)}." if named else ""
 
 
 def _unlike(trial: Result, like: Sequence[Result]) -> list[str]:
@@ -110,7 +110,7 @@ def _unlike(trial: Result, like: Sequence[Result]) -> list[str]:
         middle = statistics.median(value for _, value in others)
         found.append(moved(Observation(one.name, one.label, middle, one.unit, one.resolution), one))
     told = sorted((x for x in found if x.direction != "unmoved"), key=lambda x: -x.size)
-    return [f"Unlike the others: {move.sentence}." for move in told[:_NAMED_MOVES]]
+    return [f"Differs from the others: {move.sentence}." for move in told[:_NAMED_MOVES]]
 
 
 def _is_same(one: Observation, other: Observation) -> bool:

@@ -139,7 +139,7 @@ def _vacuums_claims(rank: int) -> tuple[Claim, ...]:
 CATALOGUE = (
     Mechanism(
         "index loss",
-        "Statements read whole tables where they found their rows by an index.",
+        "Statements scan whole tables instead of using an index.",
         (_up("seq_tuples_per_transaction", least=100), _down("index_scan_share")),
         (
             Claim("read", NEEDED),
@@ -151,20 +151,19 @@ CATALOGUE = (
     ),
     Mechanism(
         "HOT chains",
-        "Statements follow chains of row versions that nobody needs, but that may not be removed yet.",
+        "Statements follow chains of dead row versions that cannot be removed yet.",
         (*_STEPPING_OVER_VERSIONS, Sign("hot_version_share", "is", least=0.5)),
         _BY_VERSIONS_STEPPED_OVER,
     ),
     Mechanism(
         "dead tuples",
-        "Statements step over row versions that nobody needs, or follow index entries to them, but they "
-        "may not be removed yet.",
+        "Statements read dead row versions, or index entries that point to them, which cannot be removed yet.",
         (*_STEPPING_OVER_VERSIONS, Sign("hot_version_share", "is", below=0.5)),
         _BY_VERSIONS_STEPPED_OVER,
     ),
     Mechanism(
         "cache misses",
-        "Blocks are not in shared_buffers: they are read again, and others make room, dirty ones written first.",
+        "Blocks are not in shared_buffers: they are read again, and dirty ones are written to make room.",
         (_down("buffer_hit_ratio"), _up(READ)),
         (
             Claim("read", READ),
@@ -177,7 +176,7 @@ CATALOGUE = (
     ),
     Mechanism(
         "read system calls",
-        "Sessions spend processor time on copying blocks from the kernel.",
+        "Sessions spend CPU time copying blocks from the kernel.",
         (_up("read_syscalls_per_transaction"),),
         _on_processors(),
     ),
@@ -189,7 +188,7 @@ CATALOGUE = (
     ),
     Mechanism(
         "page cache misses",
-        "Pages of files are dropped from memory, and read from storage again soon after.",
+        "File pages are evicted from memory and soon read from storage again.",
         (
             _up("page_cache_refaults_per_transaction"),
             _up("storage_read_bytes_per_transaction"),
@@ -199,14 +198,13 @@ CATALOGUE = (
     ),
     Mechanism(
         "a slower device",
-        "The storage takes longer over each request.",
+        "Storage takes longer for each request.",
         (_up("disk_read_wait_s"), _up("storage_read_bytes_per_transaction"), _up(READ_WAIT)),
         (Claim("read"),),
     ),
     Mechanism(
         "checkpoint storm",
-        "Checkpoints follow closely upon each other, and the first change of a block after each is "
-        "logged as the whole block.",
+        "Checkpoints follow each other closely, and the first change of a block after each logs the whole block.",
         (_up("checkpoints_per_s"), _up("full_page_images_per_transaction")),
         (
             Claim("wal", WAL_BYTES),
@@ -235,7 +233,7 @@ CATALOGUE = (
     ),
     Mechanism(
         "futile vacuum",
-        "Vacuum goes over tables again and again, and finds nothing that it may remove.",
+        "Vacuum scans tables again and again and finds nothing that it can remove.",
         (_VACUUMS, _up("futile_vacuum_share")),
         _vacuums_claims(0),
     ),
@@ -281,13 +279,13 @@ CATALOGUE = (
     ),
     Mechanism(
         "buffer contention",
-        "Sessions wait for blocks that others are changing, beyond what all of them take longer.",
+        "Sessions wait for blocks that others are changing.",
         (_up(BUFFER_WAIT),),
         (Claim(BUFFER),),
     ),
     Mechanism(
         "lock contention",
-        "Transactions wait for each other beyond what all of them take longer.",
+        "Transactions wait for each other's locks.",
         (_up("lock_wait_s_per_transaction"),),
         (Claim(HELD),),
     ),
@@ -299,7 +297,7 @@ CATALOGUE = (
     ),
     Mechanism(
         "lookups of transaction state",
-        "The caches of transaction state are too small for what is asked of them.",
+        "The caches of transaction status are too small.",
         (_up("slru_reads_per_transaction"), _up("slru_miss_ratio")),
         (Claim("status"),),
     ),

@@ -47,12 +47,12 @@ def find_mechanisms(
 ) -> MechanismsFinding:
     """Return the mechanisms of the step from one rung to another, those shown first by their share.
 
-    Only of a step that is told from noise. A gain is read backwards: as what the slower side has more of.
+    Only of a significant step. A speedup is read backwards: as what the slower side has more of.
     """
     if comparison is None:
         return MechanismsFinding(why_none="there is no step to explain", reference=before)
     if comparison.verdict is Verdict.INCONCLUSIVE:
-        return MechanismsFinding(why_none="the step may be noise", reference=before)
+        return MechanismsFinding(why_none="the step is not significant", reference=before)
     if comparison.verdict is Verdict.EQUIVALENT:
         return MechanismsFinding(why_none="the step changed nothing", reference=before)
     step = Step(trials, before, after, comparison.verdict is Verdict.FASTER)
@@ -200,13 +200,13 @@ def _ranked(found: Iterable[MechanismFinding]) -> tuple[MechanismFinding, ...]:
 
 def _why_none(told: MechanismsFinding, *, is_repeated: bool) -> str:
     if not is_repeated:
-        return "chance cannot be ruled out where no treatment is repeated; run 3 or more replicates"
+        return "without repeated trials, chance cannot be ruled out; run 3 or more replicates"
     if all(one.q is None for one in told.found):
-        return "counters were not seen"
+        return "its counters were not observed"
     if not any(one.is_shown for one in told.found):
-        return "no mechanism of the catalogue moved all of its signs beyond chance"
+        return "no known mechanism shows all of its signs"
     if told.added_s is None:
-        return "nobody watched where sessions' time went"
+        return "the sessions' time was not observed"
     if not told.added_s:
-        return "sessions spent no more time on a transaction: it was not theirs to give"
-    return "those that moved account for little of the added time"
+        return "sessions spent no more time on a transaction"
+    return "those with all of their signs account for little of the added time"

@@ -30,7 +30,7 @@ class Component:
     """A part of the sessions' time.
 
     Attributes:
-        place: where it is spent, for people: "in reads of blocks".
+        place: where it is spent, for people: "reading blocks".
         waits: patterns of "Type:Event" that belong to it; a wait belongs to the first that matches.
         counts: observations per transaction, each a part or a multiple of the one before: each ratio of
             neighbours is a factor, named after the later one.
@@ -56,33 +56,31 @@ WAL_WRITES = "wal_writes_per_transaction"
 COMPONENTS = (
     Component(
         "read",
-        "in reads of blocks",
+        "reading blocks",
         (
             *("IO:DataFileRead", "IO:DataFilePrefetch", "IO:Aio*", "LWLock:Aio*"),
             *("LWLock:BufferMapping", "LWLock:BufferIO", "IPC:BufferIO", "IPC:BufferIo"),
         ),
         (NEEDED, READ),
     ),
-    Component("write", "in writes of blocks", ("IO:DataFile*",), (WRITTEN,)),
+    Component("write", "writing blocks", ("IO:DataFile*",), (WRITTEN,)),
     Component(
         "wal",
-        "in writes of the WAL",
+        "writing WAL",
         ("IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*"),
         (WAL_BYTES, WAL_WRITES),
     ),
     Component(
         "status",
-        "in looking up the state of transactions",
+        "looking up transaction status",
         (
             *("IO:SLRU*", "IO:Slru*", "LWLock:*SLRU", "LWLock:*Buffer"),
             *("LWLock:Xact*", "LWLock:Subtrans*", "LWLock:MultiXact*"),
         ),
     ),
-    Component(
-        BUFFER, "waiting for blocks that others change", ("LWLock:BufferContent", "BufferPin:*")
-    ),
-    Component(HELD, "waiting for transactions of others", ("Lock:*",)),
-    Component("lwlock", "in the server's other locks", ("LWLock:*",)),
+    Component(BUFFER, "waiting for buffer locks", ("LWLock:BufferContent", "BufferPin:*")),
+    Component(HELD, "waiting for locks", ("Lock:*",)),
+    Component("lwlock", "waiting for other LWLocks", ("LWLock:*",)),
     Component(
         "parallel",
         "waiting for parallel workers",
@@ -94,8 +92,8 @@ COMPONENTS = (
     Component("pause", "in pauses", ("Timeout:*",)),
     Component(CLIENT, "waiting for clients", ("Client:*",)),
     Component("other", "in other waits", ("*:*",)),
-    Component(CPU, "on a processor", (), (NEEDED,)),
-    Component(QUEUE, "waiting for a processor"),
+    Component(CPU, "on CPU", (), (NEEDED,)),
+    Component(QUEUE, "waiting for a CPU"),
 )
 _BY_NAME = {component.name: component for component in COMPONENTS}
 _CPU = "session_cpu_s_per_transaction"

@@ -155,7 +155,7 @@ def _operational_speed(samples: Sequence[Sample]) -> Iterator[Panel]:
     found = operational_speeds(samples)
     if found is None or len(found.times_s) < 2:
         return
-    title = f"Operational speed, as pg_expecto has it (medians trailing over {format_duration(found.window_s)})"
+    title = f"Operational speed as pg_expecto defines it (trailing medians over {format_duration(found.window_s)})"
     values = tuple(value / 60 for value in found.per_min)
     trace = Trace(
         "operational speed", found.times_s[0] - found.interval_s, found.times_s, values, 2

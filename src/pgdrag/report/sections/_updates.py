@@ -1,4 +1,4 @@
-"""What an update of the workload's took through the window, look by look, and how it found its rows."""
+"""What did an update of the workload cost through the window, and how did it find its rows?"""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pgdrag.report.sections.plans import statement_words
 from pgdrag.units import format_duration
 
 HOW_UPDATES_ARE_SEEN = (
-    "EXPLAIN (ANALYZE, BUFFERS) of one row's update, run and rolled back. Buffers count each time that a "
-    "block of a table or an index is looked at: to find the row, to add its new version and its index entries."
+    "EXPLAIN (ANALYZE, BUFFERS) of an update of one row, run and rolled back. Buffers counts every access to a block "
+    "of a table or an index: to find the row, and to add its new version and index entries."
 )
 
 
@@ -44,9 +44,9 @@ def _table(looks: Sequence[UpdateLook]) -> Table:
     columns = (
         Column("At", Align.RIGHT),
         Column("Buffers", Align.RIGHT),
-        Column("of these read", Align.RIGHT),
+        Column("Read", Align.RIGHT),
         Column("Rows", Align.RIGHT),
-        Column("Took", Align.RIGHT),
+        Column("Time", Align.RIGHT),
         Column("Rows found by"),
     )
     rows = tuple(
@@ -60,7 +60,7 @@ def _table(looks: Sequence[UpdateLook]) -> Table:
         )
         for before, look in zip((None, *looks), looks, strict=False)
     )
-    return Table("What the update took, through the window", columns, rows)
+    return Table("Cost of the update through the window", columns, rows)
 
 
 def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
@@ -77,4 +77,4 @@ def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
         yield Paragraph(f"At {format_duration(look.at_s)}:")
         yield Lines(text)
     if (rest := len(told) - len(kept)) > 0:
-        yield Paragraph(f"{counted(rest, 'more plan')} in the report as JSON.", Tone.MUTED)
+        yield Paragraph(f"{counted(rest, 'more plan')} in the JSON report.", Tone.MUTED)

@@ -39,10 +39,10 @@ _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
 
 class EvidenceSection(Section):
-    """A paragraph a rung, and the table of all observations."""
+    """A paragraph for each rung, and the table of all observations."""
 
     name: ClassVar[str] = "evidence"
-    summary: ClassVar[str] = "a paragraph a rung, and the table of all observations"
+    summary: ClassVar[str] = "a paragraph for each rung, and the table of all observations"
     title: ClassVar[str] = "Why"
     order: ClassVar[int] = 40
     is_folded: ClassVar[bool] = False
@@ -78,9 +78,9 @@ def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if spent := rung.get(SessionTime):
-        body.append(Details("Where sessions' time on a transaction went", _spent(rung, spent)))
+        body.append(Details("Where a transaction's time went", _spent(rung, spent)))
     if _moves(rung):
-        body.append(Details(f"What moved from {rung.previous}", _movements(rung, most_moves)))
+        body.append(Details(f"What changed from {rung.previous}", _movements(rung, most_moves)))
     if claims := _claims(rung):
         body.append(Details("Published against found", (Items(claims),)))
     if not body:
@@ -92,7 +92,7 @@ def _step_words(rung: TreatmentFinding) -> str:
     """Return `7.2× slower (6.9× to 7.5×) than A0`, and whether that is any difference at all."""
     if rung.to_previous is None:
         return ""
-    doubt = {Verdict.INCONCLUSIVE: ", could be noise", Verdict.EQUIVALENT: ", no change"}
+    doubt = {Verdict.INCONCLUSIVE: ", not significant", Verdict.EQUIVALENT: ", no change"}
     words = f"{slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
     return words + doubt.get(rung.to_previous.verdict, "")
 
@@ -126,14 +126,14 @@ def _movements(rung: TreatmentFinding, most: int) -> tuple[Block, ...]:
     blocks: list[Block] = [_movement_table(rung, shown)] if shown else []
     if len(shown) < len(told):
         more = (
-            f"{len(told) - len(shown)} that moved less are in the table of all observations below."
+            f"{len(told) - len(shown)} smaller changes are in the table of all observations below."
         )
         blocks.append(Paragraph(more, Tone.MUTED))
     if len(rest) > _MOST_UNMOVED:
-        text = f"{len(rest)} others are unmoved: see the table of all observations below."
+        text = f"{len(rest)} others did not change: see the table of all observations below."
         blocks.append(Paragraph(text, Tone.MUTED))
     elif rest:
-        blocks.append(Paragraph(f"Unmoved: {listed(rest)}.", Tone.MUTED))
+        blocks.append(Paragraph(f"Unchanged: {listed(rest)}.", Tone.MUTED))
     return tuple(blocks)
 
 
@@ -173,7 +173,7 @@ def _spent(rung: TreatmentFinding, spent: SessionTime) -> tuple[Block, ...]:
     blocks: list[Block] = [_spent_table(rung, told)]
     if rest:
         least = f"{100 * _HARDLY_ANY:g} %"
-        blocks.append(Paragraph(f"Less than {least} of it each: {listed(rest)}.", Tone.MUTED))
+        blocks.append(Paragraph(f"Less than {least} each: {listed(rest)}.", Tone.MUTED))
     return tuple(blocks)
 
 
@@ -274,6 +274,6 @@ def _missing(rungs: Sequence[TreatmentFinding]) -> tuple[str, ...]:
             if one.value is None:
                 reasons.setdefault((capital(one.label), one.missing), []).append(rung.rung.name)
     return tuple(
-        f"{label}: not seen on {', '.join(names)} ({why})."
+        f"{label}: not observed on {', '.join(names)} ({why})."
         for (label, why), names in reasons.items()
     )

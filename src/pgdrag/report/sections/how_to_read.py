@@ -16,48 +16,44 @@ from pgdrag.report.sections import Section
 _NUMBERS = (
     (
         "× slower",
-        "Throughput of the reference divided by throughput of this rung: 7× slower is one seventh "
-        "of the speed. What is faster says so.",
+        "Throughput of the reference divided by that of this rung: 7× slower is one seventh of the speed.",
     ),
     (
         "Interval",
-        "The range that holds the true value at the confidence stated, if the run were made again "
-        "here, on this machine. It says nothing of other machines.",
+        "Confidence interval for repeating the run on this machine. It says nothing about other machines.",
     ),
     (
         "< and >",
-        "A rung that committed nothing in its whole budget has no rate, only an upper bound, and so "
-        "only a lower bound for its slowdown.",
+        "A rung that committed nothing has only an upper bound for its rate, and a lower bound for its slowdown.",
     ),
     (
-        "Could be noise",
-        "The interval includes no change at all. That is not the same as no change: that is said "
-        "only where the interval excludes any effect that matters.",
+        "Not significant",
+        "The interval includes no change. “No change” is stronger: the interval excludes any effect that matters.",
     ),
 )
 _INERT = (
     (
         "Inert",
-        "Everything that this rung sets reads as it did before, so it is the same server once more: "
-        "what its number differs by is noise.",
+        "Every setting of this rung reads as before, so it is the same server again: any difference is noise.",
     ),
 )
 _LADDER = (
     (
         "Share",
-        "Part of the logarithm of the whole slowdown, so that the shares of all rungs sum to 100 %. "
-        "It depends on the order of the rungs: a rung can look harmless because an earlier one "
-        "already did its damage.",
+        "Part of the logarithm of the whole slowdown, so that all shares sum to 100 %. It depends on the order of "
+        "the rungs: a rung can look harmless because an earlier one already did the damage.",
     ),
 )
 _CLAIMS = {
-    Answer.REPRODUCED: "The same direction, and the published ratio lies within a factor of two of our interval (under 4×, of its logarithm).",
-    Answer.PARTLY: "The same direction, but another size.",
-    Answer.NOT_REPRODUCED: "The opposite direction, or no effect where the published one would have been seen.",
-    Answer.INCONCLUSIVE: "These trials cannot tell; more or longer ones might.",
-    Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or a side of the comparison has no number.",
+    Answer.REPRODUCED: "Same direction, and the published ratio is within a factor of two of our interval (under 4×, of its logarithm).",
+    Answer.PARTLY: "Same direction, different size.",
+    Answer.NOT_REPRODUCED: "Opposite direction, or no effect although these trials can detect the published one.",
+    Answer.INCONCLUSIVE: "More or longer trials are needed.",
+    Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or one side has no number.",
 }
-_WRONG = "Its trials lose updates, or leave a dataset that fails its check: it is fast or slow at something else than what was asked."
+_WRONG = (
+    "Its trials lose updates or leave a dataset that fails its check, so its speed means nothing."
+)
 
 
 class HowToReadSection(Section):

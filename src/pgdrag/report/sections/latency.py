@@ -51,22 +51,22 @@ def _cells(latency: Latency) -> tuple[Cell, ...]:
 
 
 def _meaning(findings: Findings) -> str:
-    of = "Committed transactions of the trial in the middle by throughput. "
+    of = "Committed transactions of the trial of median throughput. "
     match findings.run.study.load.pacing:
         case Closed():
             return of + (
-                "Service time: each client waits for its answer before it asks again (closed loop), so "
-                "the wait of work that was never sent is not in it."
+                "Service time: each client waits for an answer before it sends again (closed loop), so time that "
+                "work waited to be sent is not included."
             )
         case Open():
             return of + (
-                "Response time: counted from the moment at which an arrival was due (open loop), so "
-                "that its wait for a free client is in it."
+                "Response time: counted from the moment an arrival was due (open loop), including the wait for a "
+                "free client."
             )
         case BenchBaseRate():
             return of + (
-                "BenchBase's latency: counted from the moment at which a client took an arrival out of "
-                "the queue; the wait in the queue is not in it and stands apart."
+                "BenchBase's latency: counted from the moment a client took an arrival from the queue; the wait in "
+                "the queue is shown separately."
             )
 
 
@@ -105,7 +105,7 @@ def _arrivals(findings: Findings) -> list[Block]:
     add("Wait p99", [_wait_cell(one.queue_us_p99) for _, one in found])
     add("Wait max", [_wait_cell(one.queue_us_max) for _, one in found])
     add("Longest queue", [Cell(f"{one.max_queue:,}") for _, one in found])
-    title = "Arrivals, and how long they waited until a client began them"
+    title = "Arrivals, and their wait for a client"
     return [Table(title, tuple(columns), tuple(map(tuple, rows)))]
 
 

@@ -1,4 +1,4 @@
-"""By what mechanism did each rung slow the server down, and how much of the added time is that?"""
+"""Which mechanisms slowed each rung down, and how much of the added time is each one's?"""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from pgdrag.units import format_duration
 
 _TITLE = "Mechanisms"
 _READING = (
-    "A mechanism is named where every counter that it must move did, beyond what trials differ by by chance "
-    "(false discoveries under 5 %, Benjamini and Yekutieli), and where it accounts for 5 % or more of the "
-    "time that sessions spend on a transaction in addition. In brackets: the range over the pairs of trials. "
-    "What it accounts for is what its factors added to the waits and processor time of sessions; it is where "
-    "the time went, and not what would be saved without it."
+    "A mechanism is named if every counter that it affects changed significantly (false discovery rate under 5 %, "
+    "Benjamini–Yekutieli) and if it accounts for at least 5 % of the time that a transaction takes longer. In "
+    "brackets: the range over pairs of trials. A share is where the time went, not what removing the cause would save."
 )
 
 
 class MechanismsSection(Section):
-    """A bar a mechanism and rung, and what it moved."""
+    """A bar for each mechanism and rung, and its evidence."""
 
     name: ClassVar[str] = "mechanisms"
     summary: ClassVar[str] = "which mechanisms account for how much of each rung's slowdown"
@@ -64,8 +62,8 @@ class MechanismsSection(Section):
         if rows:
             told = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
             caption = (
-                "Shares of the time that each transaction takes longer than on the rung before; where "
-                "the step from that may be noise, than on the baseline."
+                "Shares of the time that each transaction takes longer than on the rung before, or than on the "
+                "baseline if the step from the rung before is not significant."
             )
             blocks += [
                 Figure(shares_chart(rows, _TITLE, told), caption, shares_text(rows)),
@@ -84,7 +82,7 @@ class MechanismsSection(Section):
         tested = [
             x for name, one in found.items() if one.found for x in _tested(name, one, explained)
         ]
-        return (*blocks, Details("All mechanisms that were tested", tuple(tested)))
+        return (*blocks, Details("All mechanisms tested", tuple(tested)))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
@@ -107,7 +105,7 @@ def _named_table(named: Mapping[str, MechanismsFinding]) -> Table:
         Column("Mechanism"),
         Column("Share", Align.RIGHT),
         Column("Seconds per transaction", Align.RIGHT),
-        Column("What was seen"),
+        Column("Evidence"),
     )
     rows = tuple(
         (
@@ -165,9 +163,7 @@ def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> tuple[B
     if rows:
         blocks.append(Table(f"Mechanisms tested on {rung}", columns, rows))
     if none:
-        blocks.append(
-            Paragraph(f"Without a sign that moved their way: {listed(none)}.", Tone.MUTED)
-        )
+        blocks.append(Paragraph(f"No sign changed as expected: {listed(none)}.", Tone.MUTED))
     return tuple(blocks)
 
 

@@ -30,8 +30,8 @@ from pgdrag.workloads import Workload, all_workloads
 
 LOOKING = "collectors_cpu_share"
 _METHODS: Mapping[CopyMethod, str] = {
-    "reflink": "by reflink (blocks shared until they are written)",
-    "copy": "by copying every byte",
+    "reflink": "by reflink",
+    "copy": "by copying",
 }
 
 
@@ -80,8 +80,8 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Dataset", _restore_words(findings.run.results)),
         ("Page cache", _page_cache_words(findings.run.results)),
         ("Consistency check", _check_words(findings)),
-        ("Collectors' own use", _use_words(run.results)),
-        ("What collectors cost", _cost_words(findings)),
+        ("Collectors' CPU time", _use_words(run.results)),
+        ("Collectors' cost", _cost_words(findings)),
         ("Published set-up", study.source.setup),
     ]
 
@@ -112,12 +112,14 @@ def _load_words(load: LoadProfile) -> str:
 def _pacing_words(pacing: Pacing) -> str:
     match pacing:
         case Closed():
-            return "each without pause (closed loop)"
+            return "no pauses (closed loop)"
         case Open(rate_per_s=rate, arrivals=arrivals):
             kind = "Poisson" if arrivals == "poisson" else "uniform"
-            return f"{format_rate(rate)} offered over all of them (open loop, {kind} arrivals)"
+            return f"{format_rate(rate)} offered in total (open loop, {kind} arrivals)"
         case BenchBaseRate(rate_per_s=rate, queue_limit=most):
-            return f"{format_rate(rate)} offered over all of them (BenchBase's rate limit, queue of {most:,})"
+            return (
+                f"{format_rate(rate)} offered in total (BenchBase's rate limit, queue of {most:,})"
+            )
 
 
 def _restore_words(results: Sequence[Result]) -> str:
@@ -129,7 +131,7 @@ def _restore_words(results: Sequence[Result]) -> str:
     most = f", at most {format_duration(max(times_s))}" if len(times_s) > 1 else ""
     how = " and ".join(dict.fromkeys(_METHODS[cost.method] for cost in costs))
     size = format_bytes(max(cost.bytes for cost in costs))
-    return f"restored before every trial from one snapshot: {size}, {how}, {mean} each{most}"
+    return f"restored before every trial from a snapshot: {size}, {how}, {mean} each{most}"
 
 
 def _page_cache_words(results: Sequence[Result]) -> str:
@@ -138,10 +140,7 @@ def _page_cache_words(results: Sequence[Result]) -> str:
     if not costs_s:
         return ""
     mean = format_duration(sum(costs_s) / len(costs_s))
-    return (
-        "each trial began with all of its data on the disk and none of it in memory, whatever its "
-        f"treatment: flushed and dropped before the server started, {mean} each"
-    )
+    return f"flushed and dropped before the server started in every trial, {mean} each"
 
 
 def _check_words(findings: Findings) -> str:
@@ -161,10 +160,10 @@ def _use_words(results: Sequence[Result]) -> str:
         if one.name == LOOKING and one.value is not None
     ]
     if not shares:
-        return "not seen in any trial"
+        return "not measured"
     most = f", at most {_share_words(max(shares))}" if len(shares) > 1 else ""
     return (
-        f"{_share_words(statistics.median(shares))} of the machine's processors in the window{most}"
+        f"{_share_words(statistics.median(shares))} of the machine's CPU time in the window{most}"
     )
 
 
@@ -175,13 +174,12 @@ def _share_words(share: float) -> str:
 def _cost_words(findings: Findings) -> str:
     cost = findings.instrument
     if cost is None:
-        return "not measured on this machine yet; run pgdrag calibrate --collectors"
+        return "not measured on this machine; run pgdrag calibrate --collectors"
     interval = cost.slowdown
     ratio = format_interval(interval.low, interval.center, interval.high)
-    other = "" if cost.is_alike else ", which is another workload or load than here"
+    other = "" if cost.is_alike else " (another workload or load)"
     return (
-        f"throughput without them is {ratio} that with them, at {interval.confidence * 100:.3g} % "
-        f"confidence, from {counted(cost.blocks, 'block')} of four turns on "
+        f"throughput is {ratio} as high without them ({interval.confidence * 100:.3g} % CI), from {counted(cost.blocks, 'block')} of four turns on "
         f"{_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
     )
 

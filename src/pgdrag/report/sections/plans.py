@@ -1,4 +1,4 @@
-"""Is the server doing the same work in another way? Plans that changed, and estimates that are off."""
+"""Does the server run the same statements another way? Plans that changed, and wrong estimates."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ class PlansSection(Section):
     """What changed in the statements' plans, rung by rung, with the plans themselves."""
 
     name: ClassVar[str] = "plans"
-    summary: ClassVar[str] = (
-        "statements that are planned in another way, and estimates that are off"
-    )
+    summary: ClassVar[str] = "statements whose plan changed, and wrong row estimates"
     title: ClassVar[str] = "Plans"
     order: ClassVar[int] = 44
 
@@ -53,10 +51,10 @@ class PlansSection(Section):
         changed = [rung for rung in findings.rungs if rung.get(PlanChanges)]
         body = [x for rung in changed for x in _rung_blocks(rung, by_name[rung.previous])]
         if not changed:
-            body.append(Paragraph("No statement is planned in another way on any rung."))
+            body.append(Paragraph("No plan changed on any rung."))
         intro = Paragraph(
-            "Each statement of the workload was explained after the window of the trial in the middle by "
-            "throughput, under the trial's own settings. What the settings make a plan cost is no difference.",
+            "Each statement was explained after the window of the trial of median throughput, under that trial's "
+            "settings. A different cost alone is not a different plan.",
             Tone.MUTED,
         )
         return (intro, *body, *_estimates(findings), *_unexplained(findings))
@@ -80,7 +78,7 @@ def statement_words(query: str) -> str:
 def _rung_blocks(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator[Block]:
     changes = (rung.get(PlanChanges) or PlanChanges()).changes
     yield Heading(rung.rung.heading, f"against {rung.previous}")
-    columns = (Column("Statement"), Column("Plan"), Column("How it differs"))
+    columns = (Column("Statement"), Column("Plan"), Column("Change"))
     rows = tuple(
         (
             Cell(statement_words(change.query), change.transaction),
@@ -89,11 +87,11 @@ def _rung_blocks(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator
         )
         for change in changes
     )
-    yield Table(f"Statements planned in another way than on {rung.previous}", columns, rows)
+    yield Table(f"Statements with another plan than on {rung.previous}", columns, rows)
     for change in changes[:MOST_SHOWN]:
         yield _both(change, previous, rung)
     if (rest := len(changes) - MOST_SHOWN) > 0:
-        yield Paragraph(f"The plans of {rest} more are in the report as JSON.", Tone.MUTED)
+        yield Paragraph(f"{rest} more plans are in the JSON report.", Tone.MUTED)
 
 
 def _both(change: PlanChange, previous: TreatmentFinding, rung: TreatmentFinding) -> Details:
@@ -124,7 +122,7 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
         Column("Rung"),
         Column("Statement"),
         Column("Where"),
-        *(Column(title, Align.RIGHT) for title in ("Expected", "Came", "Factor")),
+        *(Column(title, Align.RIGHT) for title in ("Estimated", "Actual", "Factor")),
     )
     rows = tuple(
         (
@@ -137,8 +135,8 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
         )
         for worst, rung, plan in found
     )
-    table = Table("Rows that a plan expected, and rows that came each time", columns, rows)
-    return (Heading("Estimates that are off"), table)
+    table = Table("Estimated and actual rows", columns, rows)
+    return (Heading("Wrong estimates"), table)
 
 
 def _worst(plan: StatementPlan) -> Misestimate | None:

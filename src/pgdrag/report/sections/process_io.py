@@ -31,19 +31,18 @@ class ProcessIoSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """The kernel told of some trial what its server's processes did."""
-        return any(_is_told(findings, rung) for rung in findings.rungs)
+        return any(_has_account(findings, rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return a table a rung."""
         by_name = {rung.rung.name: rung for rung in findings.rungs}
         intro = Paragraph(
-            "System calls and their bytes for each committed transaction, of the trial in the middle by "
-            "throughput: where two values stand in a cell, the first is of the rung that this one is "
-            "compared with. Most reads are answered by the kernel's page cache. Not attributed is what "
-            "processes did in their last quarter of a second.",
+            "System calls and bytes per committed transaction, in the trial of median throughput; before → after "
+            "where the rung before has them. The kernel's page cache answers most reads. The last quarter of a "
+            "second of each process is not attributed.",
             Tone.MUTED,
         )
-        told = [rung for rung in findings.rungs if _is_told(findings, rung)]
+        told = [rung for rung in findings.rungs if _has_account(findings, rung)]
         tables = (x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous)))
         return (intro, *tables)
 
@@ -52,7 +51,7 @@ def _rung(
     findings: Findings, rung: TreatmentFinding, previous: TreatmentFinding | None
 ) -> Iterator[Block]:
     sides = [(rung, committed_in_middle(findings, rung))]
-    has_before = previous is not None and _is_told(findings, previous)
+    has_before = previous is not None and _has_account(findings, previous)
     if previous is not None and has_before:
         sides.insert(0, (previous, committed_in_middle(findings, previous)))
     used = [{use.kind: use for use in side.recordings.of(ProcessIoUse)} for side, _ in sides]
@@ -70,7 +69,7 @@ def _rung(
 
     against = f"against {rung.previous}" if has_before else ""
     yield Heading(rung.rung.heading, against)
-    caption = f"Reads and writes on {rung.rung.name}, for each transaction"
+    caption = f"Reads and writes on {rung.rung.name}, per transaction"
     yield Table(caption, _COLUMNS, tuple(row(kind) for kind in kinds))
 
 
@@ -86,5 +85,5 @@ def _per_transaction(use: ProcessIoUse | None, committed: int) -> tuple[str, ...
     )
 
 
-def _is_told(findings: Findings, rung: TreatmentFinding) -> bool:
+def _has_account(findings: Findings, rung: TreatmentFinding) -> bool:
     return bool(rung.recordings.of(ProcessIoUse)) and committed_in_middle(findings, rung) > 0

@@ -41,8 +41,8 @@ _ALL_BOXES = 800
 _FEWEST_BOXES = 12
 _UNSEEN = "no sample"
 _HOW_TO_READ = (
-    "A box is a function, on the one that called it; it is as wide as its share of the processor time of "
-    "the server's processes, in the trial in the middle by throughput. What waits is not in it."
+    "Each box is a function on top of its caller, as wide as its share of the server's CPU time, in the trial of "
+    "median throughput. Waiting is not included."
 )
 
 
@@ -74,11 +74,11 @@ class ProfileSection(Section):
 
 def _profile(rung: TreatmentFinding, name: str, most: int) -> Details:
     stacks = rung.recordings.of(Stack)
-    title = f"Processor time on {rung.rung.name}"
+    title = f"CPU time on {rung.rung.name}"
     samples = sum(stack.samples for stack in stacks)
     figure = Figure(
         flame_graph(stacks, name=name, title=title, most=most),
-        f"{samples:,} samples. Hold the pointer over a box for its name and share.",
+        f"{samples:,} samples. Point at a box for its name and share.",
     )
     rows = tuple(
         (Cell(function), Cell(share_words(share)))
@@ -91,17 +91,17 @@ def _profile(rung: TreatmentFinding, name: str, most: int) -> Details:
 def _change(before: TreatmentFinding, rung: TreatmentFinding, name: str, most: int) -> Details:
     first, second = before.recordings.of(Stack), rung.recordings.of(Stack)
     scales, unit = _scales(before, rung)
-    title = f"Processor time {unit}, {rung.rung.name} against {before.rung.name}"
+    title = f"CPU time {unit}, {rung.rung.name} against {before.rung.name}"
     graph = difference_graph(
         first, second, scales, name=name, title=title, previous=before.rung.name, most=most
     )
     caption = (
-        f"Red is what takes more on {rung.rung.name} than on {before.rung.name}, blue what takes less; dark "
-        "what takes three times as much, or a third. A box is as wide as both together. A difference "
-        "counts where chance would show one in any of the boxes only once in twenty pictures."
+        f"Red takes more time on {rung.rung.name} than on {before.rung.name}, blue less; the darkest colours are a "
+        "factor of three. A box is as wide as both together. Coloured differences are significant at 5 % over all "
+        "boxes together."
     )
     changed = [x for x in own_differences(first, second, scales) if x.change != "same"][:_NAMED]
-    told: Block = Paragraph("No function's own time differs by more than chance would make it.")
+    told: Block = Paragraph("No function's own time changed significantly.")
     if changed:
         told = _change_table(changed, before, rung, scales)
     return Details(title, (Figure(graph, caption), told))

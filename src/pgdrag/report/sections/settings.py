@@ -16,7 +16,7 @@ class SettingsSection(Section):
 
     name: ClassVar[str] = "settings"
     summary: ClassVar[str] = "each level that a rung adds, asked for and read back"
-    title: ClassVar[str] = "What was set, and read back"
+    title: ClassVar[str] = "Settings, as set and as read back"
     order: ClassVar[int] = 80
 
     def applies(self, findings: Findings) -> bool:
@@ -27,10 +27,7 @@ class SettingsSection(Section):
         """Return the table, and what was undone, impossible or without effect."""
         rows = tuple(row for at, rung in enumerate(findings.rungs) for row in _rows(rung, at))
         columns = (Column("Rung"), Column("Factor"), Column("Set to"), Column("Read back"))
-        reading = (
-            "Each rung keeps what the rungs before it set. Values are read back from the running "
-            "server, in its own spelling."
-        )
+        reading = "Each rung keeps the settings of the rungs before it. Values are read back from the running server."
         remarks = tuple(text for rung in findings.rungs for text in _remarks(rung))
         table = Table("Levels that each rung adds", columns, rows)
         blocks: tuple[Block, ...] = (Paragraph(reading, Tone.MUTED), table)

@@ -35,9 +35,8 @@ class StatementsSection(Section):
         """Return a table a rung."""
         by_name = {rung.rung.name: rung for rung in findings.rungs}
         intro = Paragraph(
-            "For each committed transaction, of the trial in the middle by throughput: where two values "
-            "stand in a cell, the first is of the rung that this one is compared with. "
-            "Time is the server's, in executing the statement, and in planning it where that is tracked.",
+            "Per committed transaction, in the trial of median throughput; before → after where the rung before has "
+            "the statement. Time is execution time, plus planning time where that is tracked.",
             Tone.MUTED,
         )
         told = [rung for rung in findings.rungs if rung.recordings.of(StatementUse)]
@@ -60,7 +59,7 @@ def _rung(
     titles = ("Time", "Added", "Calls", "Blocks", "Blocks read", "WAL")
     columns = (Column("Statement"), *(Column(title, Align.RIGHT) for title in titles))
     rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])
-    yield Table(f"Statements on {rung.rung.name}, for each transaction", columns, rows)
+    yield Table(f"Statements on {rung.rung.name}, per transaction", columns, rows)
     if len(changes) > MOST_SHOWN:
         verb = "added" if has_before else "took"
         yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements {verb} less.", Tone.MUTED)

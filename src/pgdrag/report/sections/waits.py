@@ -1,4 +1,4 @@
-"""In what did which of the server's processes wait, rung by rung? Each wait by type of process."""
+"""What did the server's processes wait for on each rung? By type of process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from pgdrag.units import format_duration
 _LEAST_SHARE = 0.005  # of all that a type of process did, for a line of its own
 _MOST_LINES = 20
 _READING = (
-    "Of the trial in the middle by throughput: sampled twenty times a second. Seconds of all processes of a "
-    "type together, for each transaction committed; “on a processor” is also waiting for one. A process of the "
-    "server's own that waits for work is in no line."
+    "In the trial of median throughput, sampled 20 times a second: seconds per committed transaction, over all "
+    "processes of a type. “On CPU” includes waiting for a CPU. Background processes waiting for work are left out."
 )
 
 Waits = Mapping[tuple[str, str], float]
@@ -33,7 +32,7 @@ class WaitsSection(Section):
     order: ClassVar[int] = 52
 
     def applies(self, findings: Findings) -> bool:
-        """There are tables where anybody watched."""
+        """Waits were sampled on some rung."""
         return findings.has_rungs and any(
             _per_transaction(findings, rung) for rung in findings.rungs
         )
@@ -81,7 +80,7 @@ def _table(rung: TreatmentFinding, waits: Waits, before: Waits) -> Table:
     rows = tuple(
         (
             Cell(backend),
-            Cell(wait or "on a processor"),
+            Cell(wait or "on CPU"),
             Cell(format_duration(before[backend, wait]) if (backend, wait) in before else "–"),
             Cell(format_duration(waits[backend, wait])),
             Cell(percent_words(waits[backend, wait] / whole[backend])),
