@@ -106,7 +106,7 @@ def test_what_is_lacking_here_is_untestable_and_the_rest_is_told(tmp_path: Path)
     assert single(findings).target == "R2"
     assert "R3 could not be tested here" in findings.answer
     last = single(findings).changes[2]
-    assert (last.alone, last.company, last.step) == (None, None, None)
+    assert (last.alone, last.with_others, last.step) == (None, None, None)
 
 
 def test_single_trials_say_that_they_were_not_repeated(tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ class _Finder:
     def _change(self, arm: Arm, whole: Comparison | None) -> RungChange:
         name = arm.rung.treatment.name
         before = self._before(name)
-        alone, company = self._looks(arm)
-        seen = [one.detectable for one in map(_compared, (alone, company)) if one is not None]
+        alone, with_others = self._looks(arm)
+        seen = [one.detectable for one in map(_compared, (alone, with_others)) if one is not None]
         is_whole_told = is_significant(whole)
         return RungChange(
             rung=arm.rung.name,
@@ -103,12 +103,12 @@ class _Finder:
             step=self._compare(before, name) if before is not None else None,
             to_baseline=self._compare(self._baseline, name),
             alone=_compared(alone),
-            company=_compared(company),
+            with_others=_compared(with_others),
             alone_part=self._part(self._alone(arm)) if is_whole_told else None,
-            company_part=self._part(self._company(arm)) if is_whole_told else None,
+            with_others_part=self._part(self._with_others(arm)) if is_whole_told else None,
             carries=is_whole_told
             and self._is_much(self._alone(arm))
-            and self._is_much(self._company(arm)),
+            and self._is_much(self._with_others(arm)),
             detectable=max(seen, default=math.inf),
         )
 
@@ -138,16 +138,16 @@ class _Finder:
         return call if math.log(found.detectable) <= self._matters else Call.UNKNOWN
 
     def _looks(self, arm: Arm) -> tuple[LogEstimate | None, LogEstimate | None]:
-        alone, company = self._alone(arm), self._company(arm)
+        alone, with_others = self._alone(arm), self._with_others(arm)
         return (
             self._fit.contrast(alone) if alone else None,
-            self._fit.contrast(company) if company else None,
+            self._fit.contrast(with_others) if with_others else None,
         )
 
     def _alone(self, arm: Arm) -> Weights:
         return _difference(self._baseline, arm.alone.name)
 
-    def _company(self, arm: Arm) -> Weights:
+    def _with_others(self, arm: Arm) -> Weights:
         # Of a change that this machine lacks the whole never had anything.
         is_lacking = self._is_untestable(arm.alone.name)
         return {} if is_lacking else _difference(arm.without.name, self._target)

@@ -21,8 +21,8 @@ class RungChange:
         step: the rung against the one before it; None where a side has no number.
         to_baseline: the rung against the baseline.
         alone: the baseline with this change against the baseline.
-        company: the whole against the whole without this change.
-        alone_part, company_part: of the whole, on the log scale; None where the whole cannot be told from
+        with_others: the whole against the whole without this change.
+        alone_part, with_others_part: of the whole, on the log scale; None where the whole cannot be told from
             no change.
         carries: by both looks it is more than half of the whole.
         detectable: the smallest effect, as a ratio over 1, that the coarser of the two looks would have seen;
@@ -36,9 +36,9 @@ class RungChange:
     step: Comparison | None
     to_baseline: Comparison | None
     alone: Comparison | None
-    company: Comparison | None
+    with_others: Comparison | None
     alone_part: Interval | None
-    company_part: Interval | None
+    with_others_part: Interval | None
     carries: bool
     detectable: float
 

@@ -22,7 +22,7 @@ _TONES = {Label.INERT: Tone.MUTED, Label.UNDECIDED: Tone.WARNING, Label.UNTESTAB
 
 
 class SingleChangesSection(Section):
-    """One row a step of the ladder: its ratio there, alone and in company, and what it is to the whole."""
+    """One row a step of the ladder: its ratio there, alone and with the others, and its part of the whole."""
 
     name: ClassVar[str] = "single-changes"
     summary: ClassVar[str] = (
@@ -77,11 +77,11 @@ def _table(found: LadderFinding, *, has_details: bool) -> Table:
         Column("Label"),
         Column("Step, × slower", Align.RIGHT),
         Column("Alone, × slower", Align.RIGHT),
-        Column("In company, × slower", Align.RIGHT),
+        Column("With the others, × slower", Align.RIGHT),
     ]
     if has_details:
         columns.append(Column("Part of the whole, alone", Align.RIGHT))
-        columns.append(Column("Part, in company", Align.RIGHT))
+        columns.append(Column("Part, with the others", Align.RIGHT))
     columns.append(Column("Would have been seen", Align.RIGHT))
     rows = tuple(_row(one, has_details=has_details) for one in found.changes)
     return Table("Each step of the ladder by itself", tuple(columns), rows)
@@ -100,8 +100,12 @@ def _row(change: RungChange, *, has_details: bool) -> tuple[Cell, ...]:
         label,
         slowdown_cell(change.step),
         slowdown_cell(change.alone),
-        slowdown_cell(change.company),
-        *([_part_cell(change.alone_part), _part_cell(change.company_part)] if has_details else []),
+        slowdown_cell(change.with_others),
+        *(
+            [_part_cell(change.alone_part), _part_cell(change.with_others_part)]
+            if has_details
+            else []
+        ),
         NOTHING if math.isinf(seen) else Cell(f"{format_ratio(seen)} or more"),
     )
 
@@ -117,7 +121,7 @@ def _reading(found: LadderFinding) -> Paragraph:
     method = f" Intervals: {found.method}." if found.method else ""
     return Paragraph(
         f"Step: the rung against the one before it, which depends on the order. Alone: {found.baseline} with the "
-        f"change against {found.baseline}. In company: {found.target} against {found.target} without the change. "
+        f"change against {found.baseline}. With the others: {found.target} against {found.target} without the change. "
         "Parts are of the whole on the log scale. A change is sufficient if it has an effect alone, necessary if "
         "the whole is another without it; redundant if another does the same, a synergist if it needs a partner; "
         f"inert where an effect that matters would have been seen in both looks.{method}",

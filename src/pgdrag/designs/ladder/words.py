@@ -57,11 +57,11 @@ def together_sentence(whole: Comparison | None, together: Interval | None) -> st
 
 def _carrier_words(change: RungChange) -> str:
     assert change.alone is not None, change.rung
-    assert change.company is not None, change.rung
+    assert change.with_others is not None, change.rung
     return (
         f"{_named(change)} carries more than half of that{_part_words(change)}: alone it is "
         f"{slowdown_words(change.alone.slowdown)}, and the whole is "
-        f"{slowdown_words(change.company.slowdown)} with it than without it."
+        f"{slowdown_words(change.with_others.slowdown)} with it than without it."
     )
 
 
@@ -81,7 +81,7 @@ def _part(change: RungChange) -> float:
 
 
 def _is_less_than_half(change: RungChange) -> bool:
-    parts = [part for part in (change.alone_part, change.company_part) if part is not None]
+    parts = [part for part in (change.alone_part, change.with_others_part) if part is not None]
     return bool(parts) and all(part.high < 0.5 for part in parts)
 
 

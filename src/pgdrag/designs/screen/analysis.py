@@ -107,8 +107,8 @@ def _doubts(found: ScreenFinding) -> list[str]:
     told = []
     if found.changes:
         told.append(
-            "an effect is the average over all settings of the other changes: one that only counts in "
-            'company shows a part of it; "pgdrag ablate" tells the company'
+            "an effect is the average over all settings of the other changes: an effect that needs "
+            'a partner shows only in part; "pgdrag ablate" finds the partner'
         )
     if found.changes and not found.is_folded:
         told.append(
