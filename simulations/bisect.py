@@ -1,4 +1,4 @@
-"""Does a bisection end with a small set that keeps what is wanted, in the trials it is given?
+"""Does a bisection find a small set that keeps the share wanted, within its trials?
 
 The search is the one that the design runs; only the trials are numbers. Plain delta debugging, which
 believes each trial and adds nothing up, is given the same machines, for comparison.
@@ -89,14 +89,14 @@ def simulate(scale: float) -> list[Row]:
     count = max(round(SYSTEMS * scale), 10)
     return [
         *_seed_rows(count),
-        *_company_rows(
-            "bisect, the same settings where much shows only in company",
-            SeedSystem.drawn_in_company,
+        *_partner_rows(
+            "bisect, the same settings where much shows only together",
+            SeedSystem.drawn_interacting,
             max(count // 2, 10),
         ),
-        *_company_rows(
-            "bisect, the same settings where most is one, and the cache counts upon it",
-            SeedSystem.drawn_faded,
+        *_partner_rows(
+            "bisect, the same settings where one hides what the others do",
+            SeedSystem.drawn_hiding,
             max(count // 2, 10),
         ),
         *_ddmin_rows(max(count // 4, 10)),
@@ -139,8 +139,8 @@ def _seed_rows(count: int) -> list[Row]:
     ]
 
 
-def _company_rows(name: str, draw: Draw, count: int) -> list[Row]:
-    """The same on machines where much shows only in company."""
+def _partner_rows(name: str, draw: Draw, count: int) -> list[Row]:
+    """The same on machines where settings interact."""
     played = [seed_run(seed, draw)[0] for seed in range(count)]
     right = sum(one.is_right for one in played)
     return [

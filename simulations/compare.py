@@ -1,7 +1,7 @@
 """Does compare keep its promises: few false verdicts, the power it states, intervals that cover?
 
-Every look is the one of `pgdrag.designs.compare.rules`; only the trials are made up. Trials follow each
-other on a machine that drifts, remembers, or is disturbed; lots draw the order within each pair.
+The analyses are those of `pgdrag.designs.compare.rules`; only the trials are made up. Trials follow each
+other on a machine that drifts, is autocorrelated, or is disturbed; the order within each pair is random.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Machine:
     disturbed: float = 0.0
 
     def trials(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Return the logs of so many trials, one after the other."""
-        lots = rng.standard_normal(count) * self.sd
+        """Return the logs of trials, one after the other."""
+        shocks = rng.standard_normal(count) * self.sd
         noise = np.empty(count)
-        noise[0] = lots[0]
+        noise[0] = shocks[0]
         for at in range(1, count):
-            noise[at] = self.memory * noise[at - 1] + math.sqrt(1 - self.memory**2) * lots[at]
+            noise[at] = self.memory * noise[at - 1] + math.sqrt(1 - self.memory**2) * shocks[at]
         walk = np.cumsum(rng.standard_normal(count)) * self.walk
         disturbed = (rng.random(count) < self.disturbed) * math.log(2)
         return np.asarray(noise + walk + self.drift * np.arange(count) - disturbed)
@@ -92,7 +92,7 @@ MACHINES = (
 
 
 def simulate(scale: float) -> list[Row]:
-    """Return every promise of compare with what became of it."""
+    """Return every promise of compare, and whether it is kept."""
     repeats = max(round(REPEATS * scale), 20)
     return [
         *(_false_verdicts(machine, repeats) for machine in MACHINES),
@@ -100,7 +100,7 @@ def simulate(scale: float) -> list[Row]:
         *(_power(pairs, QUIET, repeats) for pairs in (4, 6, 8, 20, 40)),
         *(_power(pairs, MACHINES[2], repeats) for pairs in (20, 40)),
         *(_false_quantities(likeness, repeats) for likeness in (0.0, 0.5, 0.9, 1.0)),
-        *(_foretold(percent, QUIET, repeats // 2) for percent in (0, 1, 4, 8)),
+        *(_forecast(percent, QUIET, repeats // 2) for percent in (0, 1, 4, 8)),
         *(
             _coverage(pairs, machine, repeats)
             for pairs in (4, 6, 8, 10, 14, 20, 30)
@@ -114,13 +114,13 @@ def simulate(scale: float) -> list[Row]:
 
 
 def run_to_end(pairs: PairedLogs, rules: CompareParameters) -> Interim:
-    """Look at the pairs as the design does, until a look decides."""
+    """Analyse the pairs as the design does, until an analysis decides."""
     found: Interim | None = None
     for count in planned_interims(rules.max_pairs):
         found = analyse_logs(PairedLogs(pairs.logs[:count], pairs.signs[:count]), rules)
         if found.is_decided:
             break
-    assert found is not None, "no look was planned"
+    assert found is not None, "no interim analysis was planned"
     return found
 
 
@@ -135,10 +135,10 @@ def _ends(
 
 def _false_verdicts(machine: Machine, repeats: int) -> Row:
     name = f"compare: false verdict on A/A, adaptive stop, {machine.name}"
-    # Without equivalence every run without a verdict goes on to its last look: the worst case.
+    # Without equivalence every run without a verdict goes on to its last analysis: the worst case.
     ends = _ends(name, machine, 0.0, CompareParameters(equivalence=0.0), repeats)
-    told = sum(one.verdict is not Verdict.INCONCLUSIVE for one in ends)
-    return share_row(name, told, repeats, "<= 0.05")
+    wrong = sum(one.verdict is not Verdict.INCONCLUSIVE for one in ends)
+    return share_row(name, wrong, repeats, "<= 0.05")
 
 
 def _errors_at_the_margins(repeats: int) -> list[Row]:
@@ -173,8 +173,10 @@ def _power(pairs: int, machine: Machine, repeats: int) -> Row:
 
 def _false_quantities(likeness: float, repeats: int) -> Row:
     """Compare six quantities, more or less like throughput, where throughput stopped the pairs."""
-    name = f"compare: any of 6 quantities told on A/A, correlation with throughput {likeness:g}"
-    rng, rules, told = _rng(name), CompareParameters(), 0
+    name = (
+        f"compare: any of 6 quantities significant on A/A, correlation with throughput {likeness:g}"
+    )
+    rng, rules, wrong = _rng(name), CompareParameters(), 0
     own = math.sqrt(1 - likeness**2)
     for _ in range(repeats):
         pairs = QUIET.pairs(rng, rules.max_pairs, 0.0)
@@ -184,18 +186,18 @@ def _false_quantities(likeness: float, repeats: int) -> Row:
             noise = QUIET.pairs(rng, count, 0.0).values
             logs = likeness * pairs.values[:count] + own * noise
             ps.append(t_p_value(PairedLogs(tuple(logs.tolist()), pairs.signs[:count])))
-        told += min(holm(ps)) <= 1 - rules.confidence
-    return share_row(name, told, repeats, "<= 0.05")
+        wrong += min(holm(ps)) <= 1 - rules.confidence
+    return share_row(name, wrong, repeats, "<= 0.05")
 
 
-def _foretold(percent: float, machine: Machine, repeats: int) -> Row:
-    """Run as many pairs as are foretold by a comparison that saw the very effect and noise."""
+def _forecast(percent: float, machine: Machine, repeats: int) -> Row:
+    """Run as many pairs as a comparison forecasts that saw exactly the effect and noise planted."""
     planted, log_sd = math.log1p(percent / 100), machine.sd * math.sqrt(2)
     typical = log_sd * math.sqrt(3 / 4)  # of four numbers one such deviation off, on either side
     seen = [planted + side * typical for side in (1, -1, -1, 1)]
     pairs = pairs_needed(PairedLogs(tuple(seen), (1, -1, 1, -1)), CompareParameters())
-    assert pairs is not None, "more pairs than are ever foretold"
-    name = f"compare: decided by the pairs foretold ({pairs}), {percent:g} % slower, {machine.name}"
+    assert pairs is not None, "more pairs than are ever forecast"
+    name = f"compare: decided by the pairs forecast ({pairs}), {percent:g} % slower, {machine.name}"
     ends = _ends(name, machine, planted, CompareParameters(max_pairs=pairs), repeats)
     return share_row(name, sum(one.is_decided for one in ends), repeats, ">= 0.8")
 
@@ -238,8 +240,8 @@ def _adaptive_coverage(machine: Machine, repeats: int) -> Row:
 def _exact_test(pairs: int, machine: Machine, repeats: int) -> Row:
     name = f"compare: exact test of {pairs} pairs finds p <= 0.05 on A/A, {machine.name}"
     rng = _rng(name)
-    told = sum(p_value(machine.pairs(rng, pairs, 0.0)) <= 0.05 for _ in range(repeats))
-    return share_row(name, told, repeats, "<= 0.05")
+    wrong = sum(p_value(machine.pairs(rng, pairs, 0.0)) <= 0.05 for _ in range(repeats))
+    return share_row(name, wrong, repeats, "<= 0.05")
 
 
 def _cost(percent: int, repeats: int) -> Row:
@@ -250,5 +252,5 @@ def _cost(percent: int, repeats: int) -> Row:
 
 
 def _rng(name: str) -> np.random.Generator:
-    """Return lots of a row's own, whatever else is simulated."""
+    """Return a random generator of a row's own, whatever else is simulated."""
     return np.random.default_rng(zlib.crc32(name.encode()))

@@ -1,9 +1,9 @@
-"""What the 32 settings of slow-42k do to a server, made up within what was seen of them, with trials as they count."""
+"""Simulated servers on which the 32 settings of slow-42k have effects within the range measured on real ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,10 +68,9 @@ class SeedSystem:
         wal: by setting.
         noise: standard deviation between trials.
         reference: log throughput of the reference.
-        company: of planner and cache together, beyond what each does. Where it is not 0, the single
-            worker counts only in the company of both.
-        fading: the part of what autovacuum and the write-ahead log do that is left upon the planner's
-            mistakes.
+        interaction: of planner and cache together, beyond what each does. Where it is not 0, the single
+            worker counts only together with both.
+        fading: the part of what autovacuum and the write-ahead log do that is left where the planner errs.
     """
 
     rng: np.random.Generator
@@ -82,7 +81,7 @@ class SeedSystem:
     wal: dict[str, float]
     noise: float
     reference: float
-    company: float = 0.0
+    interaction: float = 0.0
     fading: float = 1.0
     seconds: float = field(default=0.0)
 
@@ -104,41 +103,56 @@ class SeedSystem:
                 noise=rng.uniform(0.03, 0.10),
                 reference=math.log(rng.uniform(1200, 2400)),
             )
-            if math.log(10_000) <= system.lost(NAMES) <= math.log(30_000):
+            if system._is_within(10_000, 30_000):
                 return system
 
     @classmethod
-    def drawn_in_company(cls, seed: int) -> SeedSystem:
-        """Return a system of which much shows only in company: 8,000 to 30,000 times slower with all."""
+    def drawn_interacting(cls, seed: int) -> SeedSystem:
+        """Return a system of which much shows only together: 8,000 to 30,000 times slower with all."""
         system = cls.drawn(seed)
         system.fading = 1 / 3
-        rng = np.random.default_rng([seed, 1])
-        while True:
-            system.planner = math.log(rng.uniform(30, 150))
-            system.cache = math.log(rng.uniform(2, 6))
-            system.company = math.log(rng.uniform(3, 30))
-            system.workers = math.log(rng.uniform(1.2, 15))
-            if math.log(8_000) <= system.lost(NAMES) <= math.log(30_000):
-                return system
+        ranges = {
+            "planner": (30, 150),
+            "cache": (2, 6),
+            "interaction": (3, 30),
+            "workers": (1.2, 15),
+        }
+        return system._redrawn(np.random.default_rng([seed, 1]), ranges, (8_000, 30_000))
 
     @classmethod
-    def drawn_faded(cls, seed: int) -> SeedSystem:
-        """Return a system whose cache counts upon the planner's mistakes, and most else upon the reference.
+    def drawn_hiding(cls, seed: int) -> SeedSystem:
+        """Return a system whose planner hides what other settings do: 3,000 to 8,000 times slower with all.
 
-        3,000 to 8,000 times slower with all settings. So was a machine with the dataset in the operating system's cache: what
-        small settings add to the reference is about what the small cache adds to the planner.
+        As measured on a machine with the dataset in the operating system's cache: small settings slow the
+        reference about as much as the small cache slows a server whose planner errs.
         """
         system = cls.drawn(seed)
         system.fading = 0.1
         rng = np.random.default_rng([seed, 2])
         system.wal = {name: part * rng.uniform(0.3, 0.6) for name, part in system.wal.items()}
+        ranges = {
+            "planner": (500, 1500),
+            "cache": (1.05, 1.25),
+            "interaction": (2, 5),
+            "workers": (1.0, 1.2),
+        }
+        return system._redrawn(rng, ranges, (3_000, 8_000))
+
+    def _redrawn(
+        self,
+        rng: np.random.Generator,
+        ranges: Mapping[str, tuple[float, float]],
+        whole: tuple[float, float],
+    ) -> SeedSystem:
+        """Draw some losses again, each as a ratio in its range, until all settings together are in theirs."""
         while True:
-            system.planner = math.log(rng.uniform(500, 1500))
-            system.cache = math.log(rng.uniform(1.05, 1.25))
-            system.company = math.log(rng.uniform(2, 5))
-            system.workers = math.log(rng.uniform(1.0, 1.2))
-            if math.log(3_000) <= system.lost(NAMES) <= math.log(8_000):
-                return system
+            for name, (low, high) in ranges.items():
+                setattr(self, name, math.log(rng.uniform(low, high)))
+            if self._is_within(*whole):
+                return self
+
+    def _is_within(self, low: float, high: float) -> bool:
+        return math.log(low) <= self.lost(NAMES) <= math.log(high)
 
     def lost(self, names: Collection[str]) -> float:
         """Return the log throughput lost with these settings."""
@@ -149,9 +163,9 @@ class SeedSystem:
         if is_planned_badly:
             lost = lost * self.fading + self.planner
         lost += self.cache * ("shared_buffers" in names)
-        is_in_company = is_planned_badly and "shared_buffers" in names
-        lost += self.company * is_in_company
-        has_effect = is_in_company or not self.company
+        are_together = is_planned_badly and "shared_buffers" in names
+        lost += self.interaction * are_together
+        has_effect = are_together or not self.interaction
         return lost + self.workers * ("io_workers" in names and has_effect)
 
     def share(self, names: Collection[str]) -> float:
@@ -159,7 +173,7 @@ class SeedSystem:
         return self.lost(names) / self.lost(NAMES)
 
     def run(self, names: Collection[str], *, is_brief: bool) -> Reading:
-        """Return what a trial reads: commits come by chance, and a slow window goes on as the driver's does."""
+        """Return the reading of a trial: commits are random, and a slow window is extended as the driver does."""
         log = self.reference - self.lost(names) + self.rng.normal(0, self.noise)
         rate = math.exp(log)
         warm_up_s, window_s, budget_s = _BRIEF if is_brief else _FULL

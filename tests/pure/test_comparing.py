@@ -130,9 +130,9 @@ def test_an_interim_analysis_is_not_repeated():
 
 
 def test_the_interval_excludes_no_change_exactly_where_the_verdict_does():
-    told = found(slower_by(1.05, 8))
-    assert told.slowdown is not None
-    assert (told.verdict, told.slowdown.low > 1) == (Verdict.SLOWER, True)
+    compared = found(slower_by(1.05, 8))
+    assert compared.slowdown is not None
+    assert (compared.verdict, compared.slowdown.low > 1) == (Verdict.SLOWER, True)
     equal = found(slower_by(1.0, 8))
     assert equal.slowdown is not None
     assert 1 / 1.02 < equal.slowdown.low < equal.slowdown.high < 1.02
@@ -164,24 +164,24 @@ def test_a_precision_is_what_it_goes_on_for():
 
 def test_two_pairs_are_enough_where_the_treatment_commits_next_to_nothing():
     stalled = [one for at in (1, 2) for one in pair(at, 60_000, 3)]
-    told = found(stalled)
-    assert (told.verdict, told.end) == (Verdict.SLOWER, End.DECIDED)
-    assert told.slowdown is not None
-    assert told.slowdown.low > 1_000
+    compared = found(stalled)
+    assert (compared.verdict, compared.end) == (Verdict.SLOWER, End.DECIDED)
+    assert compared.slowdown is not None
+    assert compared.slowdown.low > 1_000
 
 
 def test_a_stalled_treatment_has_a_bound():
     none = [one for at in (1, 2) for one in pair(at, 60_000, 0)]
-    told = found(none)
-    assert told.slowdown is not None
-    assert math.isinf(told.slowdown.high)
-    assert re.match(r"B is at least [\d,]+× slower than A, 2 pairs\.", told.answer)
+    compared = found(none)
+    assert compared.slowdown is not None
+    assert math.isinf(compared.slowdown.high)
+    assert re.match(r"B is at least [\d,]+× slower than A, 2 pairs\.", compared.answer)
 
 
 def test_nothing_committed_on_either_side_is_no_comparison():
-    told = found([one for at in (1, 2) for one in pair(at, 0, 0)])
-    assert told.end is End.NOTHING_COMMITTED
-    assert told.answer.startswith("Nothing to compare: neither A nor B committed anything")
+    compared = found([one for at in (1, 2) for one in pair(at, 0, 0)])
+    assert compared.end is End.NOTHING_COMMITTED
+    assert compared.answer.startswith("Nothing to compare: neither A nor B committed anything")
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_a_side_that_fails_is_tried_once_more_and_then_is_the_answer(outcome, wo
 
     reason = "server did not start: no room" if outcome is Outcome.DID_NOT_START else "no room"
     assert progress(paired(failing(1)), CompareParameters()).end is End.GOING_ON
-    told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
-    assert (told.end, told.gate) == (End.TREATMENT_FAILED, Gate.FAIL)
-    assert words in told.answer
-    assert told.treatment_outcomes == {outcome.value: 2}
+    compared = found([*failing(1), *failing(2)], fail_if_slower=0.03)
+    assert (compared.end, compared.gate) == (End.TREATMENT_FAILED, Gate.FAIL)
+    assert words in compared.answer
+    assert compared.treatment_outcomes == {outcome.value: 2}
 
 
 def test_a_reference_that_fails_neither_passes_nor_fails_the_treatment():
@@ -211,17 +211,17 @@ def test_a_reference_that_fails_neither_passes_nor_fails_the_treatment():
         gone = trial("A", None, block, 2 * block, outcome=Outcome.CRASHED)
         return [gone, trial("B", 60_000, block, 2 * block + 1)]
 
-    told = found([*failing(1), *failing(2)], fail_if_slower=0.03)
-    assert (told.end, told.gate) == (End.REFERENCE_FAILED, Gate.INCONCLUSIVE)
+    compared = found([*failing(1), *failing(2)], fail_if_slower=0.03)
+    assert (compared.end, compared.gate) == (End.REFERENCE_FAILED, Gate.INCONCLUSIVE)
 
 
 def test_a_failed_trial_is_named_and_the_rest_compared():
     crashed = [trial("A", 1, 9, 99), trial("B", None, 9, 100, outcome=Outcome.CRASHED)]
-    told = found([*crashed, *slower_by(2.0, 4)])
-    assert told.verdict is Verdict.SLOWER
+    compared = found([*crashed, *slower_by(2.0, 4)])
+    assert compared.verdict is Verdict.SLOWER
     assert any(
         "left out: 1 trial of B without a number, the last one crashed" in one
-        for one in told.warnings
+        for one in compared.warnings
     )
 
 
@@ -235,10 +235,10 @@ def test_an_order_effect_is_named_and_subtracted():
             else pair(at + 1, 57_000 * math.exp(NOISE[at]), 60_000)
         )
     ]
-    told = found(drifting)
-    assert told.verdict is not Verdict.SLOWER
-    assert told.order == pytest.approx(60 / 57, rel=0.005)
-    assert any("the second trial of a pair was 5.3 % slower" in one for one in told.warnings)
+    compared = found(drifting)
+    assert compared.verdict is not Verdict.SLOWER
+    assert compared.order == pytest.approx(60 / 57, rel=0.005)
+    assert any("the second trial of a pair was 5.3 % slower" in one for one in compared.warnings)
 
 
 def test_a_drift_of_the_machine_is_named():
@@ -247,18 +247,18 @@ def test_a_drift_of_the_machine_is_named():
         for one in pair(at + 1, 60_000 * 0.98**at, 30_000 * 0.98**at):
             results.append(replace(one, started_unix_s=60.0 * one.trial.number))
     # Decided after four pairs: the drift is that of these.
-    told = found(results)
-    assert told.trend is not None
-    assert told.trend.change == pytest.approx(0.98**3, rel=1e-3)
-    assert any("both sides became 6.2 % slower over the 6 min" in one for one in told.warnings)
+    compared = found(results)
+    assert compared.trend is not None
+    assert compared.trend.change == pytest.approx(0.98**3, rel=1e-3)
+    assert any("both sides became 6.2 % slower over the 6 min" in one for one in compared.warnings)
 
 
 def test_more_noise_than_the_machines_own_is_a_warning():
     floor = {"log_sd": 0.0001, "pairs": 20, "when": "on 1 May"}
-    told = found(slower_by(1.0, 8), noise_floor=floor)
-    assert told.noise_floor is not None
-    assert told.noise_floor.when == "on 1 May"
-    assert any("it is noisier now" in one for one in told.warnings)
+    compared = found(slower_by(1.0, 8), noise_floor=floor)
+    assert compared.noise_floor is not None
+    assert compared.noise_floor.when == "on 1 May"
+    assert any("it is noisier now" in one for one in compared.warnings)
     calm = found(slower_by(1.0, 8), noise_floor={**floor, "log_sd": 0.005})
     assert not any("noisier" in one for one in calm.warnings)
 
@@ -282,9 +282,9 @@ def test_the_pairs_still_needed_grow_with_the_noise_and_are_capped():
 
 
 def test_the_noise_says_how_many_pairs_tell_which_slowdown():
-    told = found(slower_by(1.0, 8, 3))
-    pairs = [one.pairs for one in told.prospects]
-    assert [one.slowdown for one in told.prospects] == [1.01, 1.02, 1.05, 1.1]
+    compared = found(slower_by(1.0, 8, 3))
+    pairs = [one.pairs for one in compared.prospects]
+    assert [one.slowdown for one in compared.prospects] == [1.01, 1.02, 1.05, 1.1]
     assert all(one is not None for one in pairs)
     assert pairs == sorted(pairs, key=lambda one: -(one or 0))
     assert pairs[0] != pairs[-1]
@@ -298,12 +298,12 @@ def test_a_thing_compared_with_itself_answers_with_its_noise():
         for one in slower_by(1.0, 8, 3)
         for name in ("A" if one.trial.treatment.name == "A" else "again",)
     ]
-    told = find_of_design(replace(run, results=tuple(results)))
-    assert told.is_same
+    compared = find_of_design(replace(run, results=tuple(results)))
+    assert compared.is_same
     assert re.match(
         r"Two trials of the same treatment differ by [\d.]+ % here \(standard deviation over \d+ pairs\)\. "
         r"To detect a slowdown, 1\.01× takes \d+ pairs, ",
-        told.answer,
+        compared.answer,
     )
     assert not found(slower_by(1.0, 8)).is_same
 
@@ -319,8 +319,8 @@ def with_latency(results: list[Result], slower: float) -> list[Result]:
 
 
 def test_latency_is_compared_like_throughput():
-    told = found(with_latency(slower_by(1.5, 4), slower=3.0))
-    p99 = next(one for one in told.quantities if one.name == "latency_p99_us payment")
+    compared = found(with_latency(slower_by(1.5, 4), slower=3.0))
+    p99 = next(one for one in compared.quantities if one.name == "latency_p99_us payment")
     assert p99.direction is Direction.HIGHER
     assert p99.ratio.center == pytest.approx(3.0, rel=0.01)
     assert p99.reference == pytest.approx(8e-3, rel=0.01)

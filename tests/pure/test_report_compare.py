@@ -48,8 +48,8 @@ def test_a_gate_stands_on_top_and_in_the_picture():
 
 
 def test_the_quantities_that_differ_are_in_the_terminal_and_all_of_them_in_the_report():
-    told = findings(with_latency(slower_by(1.2, 4), slower=2.0))
-    assert re.search(r"Latency p99, payment .*2×", terminal_text(told, width=100))
+    compared = findings(with_latency(slower_by(1.2, 4), slower=2.0))
+    assert re.search(r"Latency p99, payment .*2×", terminal_text(compared, width=100))
     same = findings(with_latency(slower_by(1.2, 4), slower=1.0))
     assert "Latency p99" not in terminal_text(same, width=100)
     assert "| **Latency p99, payment** |" in render_markdown(same)
@@ -63,11 +63,11 @@ def test_each_interim_analysis_and_each_pair_is_in_the_report():
 
 def test_json_has_every_field_and_no_infinity():
     document = json.loads(render_json(findings(slower_by(1.2, 4))))["found"]
-    told = found(slower_by(1.2, 4))
+    compared = found(slower_by(1.2, 4))
     assert document["design"] == "compare"
     assert (document["verdict"], document["end"]) == ("slower", "decided")
-    assert document["slowdown"]["low"] == told.slowdown.low if told.slowdown else None
-    assert {field.name for field in fields(told)} <= set(document)
+    assert document["slowdown"]["low"] == compared.slowdown.low if compared.slowdown else None
+    assert {field.name for field in fields(compared)} <= set(document)
 
 
 @pytest.mark.parametrize(

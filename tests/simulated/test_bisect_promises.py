@@ -11,29 +11,27 @@ from simulations.seed_systems import NAMES, SeedSystem
     ("draw", "least"),
     [
         (SeedSystem.drawn, 53),
-        (SeedSystem.drawn_in_company, 49),
-        (SeedSystem.drawn_faded, 55),
+        (SeedSystem.drawn_interacting, 49),
+        (SeedSystem.drawn_hiding, 55),
     ],
 )
-def test_bisections_of_made_up_systems_of_slow_42k_end_with_a_small_set_that_keeps_nearly_90_percent(
-    draw, least
-):
+def test_bisections_of_simulated_systems_find_a_small_set_that_keeps_nearly_90_percent(draw, least):
     runs = [bisect.seed_run(seed, draw)[0] for seed in range(60)]
     assert sum(one.is_right for one in runs) >= least
     assert sum(one.covers for one in runs) >= 53
 
 
-def test_what_the_small_settings_do_is_hardly_there_upon_the_planners_mistakes():
-    system = SeedSystem.drawn_faded(1)
+def test_the_planners_mistakes_hide_what_small_settings_do():
+    system = SeedSystem.drawn_hiding(1)
     log = set(system.wal)
     alone = system.lost(log)
-    upon = system.lost(log | {"random_page_cost"}) - system.lost({"random_page_cost"})
-    assert upon < alone / 5
+    beside = system.lost(log | {"random_page_cost"}) - system.lost({"random_page_cost"})
+    assert beside < alone / 5
     cache = system.lost({"shared_buffers", "random_page_cost"}) - system.lost({"random_page_cost"})
     assert cache > 2 * system.lost({"shared_buffers"})
 
 
-def test_the_made_up_systems_are_what_they_say():
+def test_the_simulated_systems_are_as_documented():
     system = SeedSystem.drawn(3)
     assert len(NAMES) == 32
     assert system.share(NAMES) == 1

@@ -76,13 +76,13 @@ def test_a_treatment_that_does_not_start_ends_it_after_one_more_try(tmp_path: Pa
 def test_a_comparison_of_a_thing_with_itself_hardly_ever_finds_a_difference(
     tmp_path: Path,
 ) -> None:
-    told = [
+    verdicts = [
         Comparison(tmp_path, seed=seed, max_pairs=10)
         .run(SimulatedTrialRunner(Truth(noise=0.02, drift_per_hour=1.0), seed=seed))
         .verdict
         for seed in range(1, 21)
     ]
-    assert sum(one in (Verdict.SLOWER, Verdict.FASTER) for one in told) <= 1
+    assert sum(one in (Verdict.SLOWER, Verdict.FASTER) for one in verdicts) <= 1
 
 
 def test_no_promise_is_broken_in_a_short_simulation() -> None:

@@ -18,7 +18,7 @@ from pgdrag.stats.distributions import student_beyond
 ORDER_PAIRS = 4  # from which on the order effect can be separated from the treatment's
 ADJUSTED_PAIRS = 6  # from which on it is always subtracted
 ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
-ALL_SIGNS = 14  # up to so many pairs every combination of signs is tried, beyond that a sample
+ALL_SIGNS = 14  # up to this many pairs every combination of signs is tried, beyond that a sample
 SAMPLED_SIGNS = 2**14 - 1
 
 
@@ -42,7 +42,7 @@ class OrderEffect:
 
 @dataclass(frozen=True)
 class Fit:
-    """log = center + order * sign, by least squares; `se` is of both alike."""
+    """log = center + order * sign, by least squares; `se` is that of both."""
 
     center: float
     order: float

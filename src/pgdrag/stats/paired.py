@@ -158,7 +158,7 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
 
 
 def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
-    """Return the log ratio that so many pairs detect with a probability of `POWER`.
+    """Return the log ratio that this many pairs detect with a probability of `POWER`.
 
     Args:
         log_sd: standard deviation of the log ratio from pair to pair.
@@ -171,7 +171,7 @@ def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
 
 
 def power(effect: float, log_sd: float, pairs: int, *, confidence: float) -> float:
-    """Return how often so many pairs detect a log ratio: the inverse of `smallest_effect`."""
+    """Return how often this many pairs detect a log ratio: the inverse of `smallest_effect`."""
     if pairs < ORDER_PAIRS or effect <= 0:
         return 0.0
     quantile, se = t_multiplier(confidence, pairs - 2), _effective_se(log_sd, pairs)

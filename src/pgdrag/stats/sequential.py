@@ -28,7 +28,7 @@ _STEPS = (
     (24, 4),
     (60, 6),
     (math.inf, 12),
-)  # up to so many pairs, one interim analysis every so many
+)  # up to how many pairs, and an interim analysis every how many
 # The share of the error released after a share of the pairs is that share to this power: 1 spends
 # evenly, 3 hardly anything early (as O'Brien and Fleming's bounds do).
 SPENDING_POWER = 1.5
@@ -42,12 +42,12 @@ _FARTHEST = 8.5  # standard deviations beyond which nothing is left of a normal 
 def planned_interims(max_pairs: int) -> tuple[int, ...]:
     """Return after how many pairs to analyse; the last time after all of them."""
     assert max_pairs >= FIRST_INTERIM, f"{max_pairs} pairs"
-    looks = []
+    counts = []
     pairs = FIRST_INTERIM
     while pairs < max_pairs:
-        looks.append(pairs)
+        counts.append(pairs)
         pairs += next(step for limit, step in _STEPS if pairs < limit)
-    return (*looks, max_pairs)
+    return (*counts, max_pairs)
 
 
 def interims_so_far(pairs: int, max_pairs: int) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def released(pairs: int, max_pairs: int, error: float) -> float:
 
 
 def interim_confidence(pairs: int, max_pairs: int, *, confidence: float) -> float:
-    """Return the confidence that an interval needs after so many pairs.
+    """Return the confidence that an interval needs after this many pairs.
 
     Intervals at these confidences, one an analysis, all cover the truth together with at least
     `confidence`; so a verdict by the first that excludes "no change" is wrong at most so often.

@@ -36,7 +36,7 @@ class SetTested:
     """One set of changes that was tried, in the order of the first trial.
 
     Attributes:
-        stage: of the search: "ends", "groups" (each alone), "parts" (of groups, alone or upon
+        stage: of the search: "ends", "groups" (each alone), "parts" (of groups, alone or with
             what was found), "set" (that adds up to enough), "left out" (of the target), "without one",
             "confirm".
         changes: names of those in the set.

@@ -1,6 +1,6 @@
-"""What do pieces of the changes carry upon a base, and what do they add up to?
+"""How much does each piece of the changes add to a base, and what do they add up to?
 
-Pieces are measured upon what is in place already, by short trials; a piece is split into halves,
+Pieces are measured by short trials, on top of what is in place already; a piece is split into halves,
 of which often only one needs a trial.
 """
 
@@ -28,7 +28,7 @@ _LARGE, _SYNERGY = 0.1, 0.05
 
 @dataclass(eq=False)
 class Piece:
-    """Some of the changes, and what they carry upon the base.
+    """Some of the changes, and what they add to the base.
 
     Attributes:
         gain: log ratio that they add to the base.
@@ -60,7 +60,7 @@ class Piece:
 
 
 class Pieces:
-    """The pieces that the changes are divided into at present, upon a base.
+    """The pieces that the changes are divided into at present, on top of a base.
 
     Args:
         aim: part of the whole that the pieces should add up to.
@@ -119,7 +119,7 @@ class Pieces:
         return here.log - there.log if here is not None and there is not None else 0.0
 
     def measure_units(self, base: Changes | None = None) -> Steps[None]:
-        """Measure every unit upon the base, or upon a new one; they are the pieces then."""
+        """Measure every unit on the base, or on a new one; they are the pieces then."""
         self.base = self.base if base is None else base
         self.history.stage = "groups"
         rest = [(node, node.members - self.base) for node in self.units]
@@ -212,7 +212,7 @@ class Pieces:
         """Measure by itself what was only inferred; if it is more, another piece does some of it as well."""
         yield from self.measure([self.base | piece.members])
         alone = self.gain(piece.members)
-        # Where it does much less by itself, it only counts upon its other half: so it was inferred.
+        # Where it does much less by itself, it needs its other half: so it was inferred.
         if not piece.context or piece.gain - alone < 2 * self.tolerance:
             is_redundant = bool(piece.context) and alone > piece.gain + _LARGE * self.whole
             piece.gain = 0.0 if is_redundant else max(min(alone, piece.gain + self.tolerance), 0.0)

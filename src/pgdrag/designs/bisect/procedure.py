@@ -158,7 +158,7 @@ class Procedure:
         return self._outcome_verdict(subset)
 
     def _repeat_outcome(self) -> Steps[None]:
-        """Repeat the set that was found: one trial may have ended so by chance."""
+        """Repeat the set that was found: one trial may be chance."""
         history = self.history
         history.stage = "confirm"
         missing = OUTCOME_TRIALS - len(history.of(self.found))
@@ -202,7 +202,7 @@ class Procedure:
         """Run the reference again in every block of several sets, and now and then; the target where it matters.
 
         All effects are differences from the reference: a machine that became slower meanwhile would
-        make each of them look larger.
+        make each of them larger.
         """
         history, count = self.history, 0
         for request in steps:

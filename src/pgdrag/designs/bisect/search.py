@@ -1,9 +1,9 @@
 """Which small set of changes keeps enough of the slowdown? A search led by how much each piece carries.
 
-A trial near the target commits little and so says little. The search therefore measures pieces upon the
-reference, where short trials are precise, and adds them up; only sets that should be enough are tried as
-a whole. Where effects do not add up (one setting only hurts upon another), it measures upon what it has
-found already. A sum is never the evidence: the set found was tested itself.
+A trial near the target commits little and so says little. The search therefore adds pieces to the
+reference, where short trials are precise, and adds up what they do; only sets that should be enough are
+tried as a whole. Where effects do not add up (one setting only hurts together with another), it adds
+pieces to what it has found already. A sum is never the evidence: the set found was tested itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FEW_COMMITS = 30.0  # of the target's first short trial; with fewer, whole sets 
 
 _MOST_SHIFTS = 4  # of the base
 # Parts of the whole: a piece that carries less is not worth moving the base for, one that carries less
-# is measured itself before it is built upon, and a set that misses its sum by more does not add up.
+# is measured itself before it is relied on, and a set that misses its sum by more does not add up.
 _WORTH_A_SHIFT, _VERIFY_BELOW, _MISSED = 0.05, 0.1, 0.12
 _DOMINANT = 0.7  # part of the whole from which a piece may hide what the others do
-_FADED = 2.5  # standard errors by which the others must differ upon it from what they do alone
+_FADED = 2.5  # standard errors by which the others must differ with it from what they do alone
 _SPARE = 0.1  # of what may be lost, kept in hand: a trial of all that is left out is noisy, too
 
 
@@ -53,7 +53,7 @@ class Search:
         """Tell whether effects add up, and what a set leaves out was seen to carry little enough."""
         pieces = self.pieces
         if pieces.base:
-            return False  # something only counts upon another, and what is left out might, too
+            return False  # something only counts with another, and what is left out might, too
         rest = pieces.rest(found)
         was_seen = not rest or bool(self._history.of(rest))
         return pieces.adds_up() and was_seen and pieces.gain(rest) <= pieces.may_lose
@@ -85,12 +85,12 @@ class Search:
         return verdict
 
     def _hiding_piece(self) -> Steps[Piece | None]:
-        """Find a piece that carries most, and upon which the others carry what they do not upon the reference.
+        """Find a piece that carries most, and with which the others carry what they do not carry alone.
 
-        Where nearly all time goes to one mistake, what the others add to the reference hardly shows upon
+        Where nearly all time goes to one mistake, what the others add to the reference hardly shows beside
         it, and others count instead; the sum of all may be the same. So the others are divided into two
-        halves that carry about as much upon the reference, and each is tried upon the largest piece: the
-        two should differ by as much as they do alone.
+        halves that carry about as much alone, and each is tried with the largest piece: the two should
+        differ by as much as they do alone.
         """
         pieces, history = self.pieces, self._history
         if pieces.base or history.left <= 2 * len(pieces.units):
@@ -102,9 +102,9 @@ class Search:
         more, less = _divided([x for x in others if not x.members <= pieces.redundant])
         if not more or not less:
             return None
-        upon = [largest.members.union(*(x.members for x in side)) for side in (more, less)]
-        yield from pieces.measure(upon)
-        there, here = (history.effect(members) for members in upon)
+        both = [largest.members.union(*(x.members for x in side)) for side in (more, less)]
+        yield from pieces.measure(both)
+        there, here = (history.effect(members) for members in both)
         if there is None or here is None:
             return None
         expected = sum(piece.gain for piece in more) - sum(piece.gain for piece in less)
@@ -231,7 +231,7 @@ class Search:
         return shortfall - known > 2 * math.hypot(effect.se, history.threshold.noise_sd)
 
     def _drop_from_target(self) -> Steps[None]:
-        """Leave out of the target what can be left out, where single pieces carry nothing upon the base."""
+        """Leave out of the target what can be left out, where single pieces add nothing to the base."""
         self._history.stage = "left out"
         kept = self.pieces.every
         todo = [list(self.pieces.units)]

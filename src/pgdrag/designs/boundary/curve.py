@@ -112,7 +112,7 @@ def spread(first: int, count: int, points: int) -> tuple[int, ...]:
 
 
 class KneeVerdict(StrEnum):
-    """What the curve looks like."""
+    """The shape of the curve."""
 
     KNEE = "knee"  # rises, then stays
     RISING = "still rising"  # up to the largest value

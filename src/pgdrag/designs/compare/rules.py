@@ -58,7 +58,7 @@ class NoiseFloor:
     Attributes:
         log_sd: standard deviation of the log ratio from pair to pair.
         pairs: that it was estimated from.
-        when: they were run, in words; "" where that is unknown.
+        when: they were run; "" where that is unknown.
     """
 
     log_sd: Annotated[
@@ -246,7 +246,7 @@ def _fewest(is_enough: Callable[[int], bool]) -> int | None:
 
 
 def _would_decide(center: float, log_sd: float, pairs: int, rules: CompareParameters) -> bool:
-    """Tell whether so many pairs decide it with a probability of `POWER`, at the last analysis."""
+    """Tell whether this many pairs decide it with a probability of `POWER`, at the last analysis."""
     wide, narrow = _confidences(rules.max_pairs, rules)
     if rules.precision is not None:
         # Half of the width takes the quantile of the confidence alone; an effect takes that of power, too.
