@@ -1,7 +1,6 @@
-"""What does one workload do on one server, outside of any experiment? One run, as it is.
+"""How fast is one load on one server as it is? A study of one treatment, run once.
 
-`pgdrag bench` and `pgdrag tpcc` are thin shells over it. Nothing is written to a server but what
-its caller asks for.
+`pgdrag bench` and `pgdrag tpcc` use it. It writes to a server only what its caller asks for.
 """
 
 from __future__ import annotations
@@ -17,14 +16,27 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+import pgdrag
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.conversation import Listener
 from pgdrag.driver.process import Driver, Load, find_driver
 from pgdrag.errors import DriverError, ServerLost, UsageError
+from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings
 from pgdrag.host.machine import this_host
-from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import (
+    Host,
+    Outcome,
+    Result,
+    Rung,
+    RunRecord,
+    Source,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
 from pgdrag.model.load import LoadProfile
-from pgdrag.report.bench import BenchRun
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import LOAD_TIMEOUT_S
@@ -59,8 +71,8 @@ def run_work(
     seed: int,
     listen: Listener,
     notes: tuple[str, ...] = (),
-) -> BenchRun:
-    """Drive a server for a warm-up and a window and return what was counted.
+) -> Findings:
+    """Drive a server for a warm-up and a window, and return what a study of one treatment finds.
 
     Raises:
         DriverError: the server refused the driver, a script is wrong, or the driver failed.
@@ -78,7 +90,44 @@ def run_work(
         measurement=measured,
         phases_s={"run": round(time.monotonic() - began_s, 3)},
     )
-    return BenchRun(server.name, work.what, result, this_host(Path.cwd()), notes)
+    return window_findings(server.name, work.what, result, this_host(Path.cwd()), notes)
+
+
+def window_findings(
+    server: str, what: str, result: Result, host: Host, notes: tuple[str, ...] = ()
+) -> Findings:
+    """Return what a study of one treatment with this one result finds."""
+    trial, version = result.trial, result.server_version or ""
+    study = Study(
+        name="bench",
+        title=f"{what} on {server}, PostgreSQL {version}",
+        question="How fast is this load on this server as it is?",
+        scale=what,
+        design="window",
+        rungs=(Rung(trial.treatment.name, server, trial.treatment),),
+        source=Source(),
+        workload=trial.workload,
+        load=trial.load,
+        replicates=1,
+        notes=notes,
+        is_checked=False,
+    )
+    began_unix_s = result.started_unix_s
+    return find(
+        RunRecord(
+            run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.localtime(began_unix_s)),
+            study=study,
+            host=host,
+            server_version=version,
+            pgdrag_version=pgdrag.__version__,
+            seed=trial.seed,
+            started_unix_s=began_unix_s,
+            finished_unix_s=began_unix_s + sum(result.phases_s.values()),
+            status="done",
+            results=(result,),
+            planned_trials=1,
+        )
+    )
 
 
 def check_scripts(job: Mapping[str, object]) -> None:

@@ -1,24 +1,24 @@
-"""Which mistakes can a person make, and what are they told?
+"""Which errors can a user cause, and what message do they see?
 
-The whole tree of what pgdrag raises::
+All that pgdrag raises::
 
-    PgdragError                    what a person can cause or mend; shown without a traceback
-    ├── UsageError                 an option or argument that cannot be
-    ├── FileError                  a file's content is wrong: names file, line and key
+    PgdragError                    what a user can cause or fix; shown without a traceback
+    ├── UsageError                 an invalid option or argument
+    ├── FileError                  a file has invalid content: names file, line and key
     │   ├── ConfError              postgresql.conf syntax
     │   ├── HoldsError             a captured distribution of holds
     │   └── ExperimentError        an experiment file
     ├── SettingError               a server setting's name, value, unit or bounds
     ├── ServerError                PostgreSQL's programs are missing, or a cluster misbehaves
-    │   ├── ServerDidNotStart      the server refused to start (a trial's outcome, too)
-    │   └── ServerLost             the server went away while it was needed
+    │   ├── ServerDidNotStart      the server refused to start (also a trial's outcome)
+    │   └── ServerLost             the server went away while in use
     ├── DriverError                the load driver is missing, failed, or broke its contract
     ├── JournalError               the journal is missing, locked, damaged or too new
     ├── StorageError               the disk is full or cannot be written
-    │   └── ScratchDeviceError     a treatment's own device is spoilt (a trial's outcome, too)
+    │   └── ScratchDeviceError     a treatment's own device failed (also a trial's outcome)
     └── Interrupted                Ctrl-C or SIGTERM; what was measured is kept
 
-Mistakes of pgdrag itself are failed assertions, not members of this tree.
+Bugs in pgdrag are failed assertions, not members of this tree.
 Messages follow PostgreSQL's style: one line, lower case, no full stop; detail and hint are sentences.
 """
 
@@ -34,13 +34,13 @@ EXIT_INTERRUPTED = 130
 
 
 class PgdragError(Exception):
-    """Something that a person can mend.
+    """An error that a user can fix.
 
     Attributes:
         message: what failed, with the values; one line.
-        detail: sentences with more of what is known, or None.
-        hint: sentences that say what to do, or None.
-        exit_status: what the command ends with.
+        detail: sentences with further facts, or None.
+        hint: sentences on what to do, or None.
+        exit_status: of the command.
     """
 
     exit_status = EXIT_MISUSE
@@ -56,11 +56,11 @@ class PgdragError(Exception):
 
 
 class UsageError(PgdragError):
-    """An option or argument that cannot be."""
+    """An invalid option or argument."""
 
 
 class FileError(PgdragError):
-    """A file's content is wrong; the message names the file and, where known, line and key."""
+    """A file has invalid content; the message names the file and, if known, line and key."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ConfError(FileError):
 
 
 class HoldsError(FileError):
-    """A file that is no distribution of holds, as `pgdrag capture horizon` writes it."""
+    """A file that is not a distribution of holds as `pgdrag capture horizon` writes it."""
 
 
 class ExperimentError(FileError):
@@ -98,22 +98,22 @@ class ServerError(PgdragError):
 
 
 class ServerDidNotStart(ServerError):
-    """The server refused to start; `detail` carries the end of its log."""
+    """The server refused to start; `detail` has the end of its log."""
 
 
 class ServerLost(ServerError):
-    """The server went away while it was needed; `detail` carries the end of its log."""
+    """The server went away while in use; `detail` has the end of its log."""
 
 
 class DriverError(PgdragError):
     """The load driver is missing, failed, or broke its contract.
 
     Attributes:
-        sqlstate: the code that the driver counts the error under, or None where it died.
+        sqlstate: the driver's code for the error, or None if the driver died.
     """
 
-    # What the driver itself calls a breach of the protocol, and a dataset that is not as it should
-    # be. (A run that a signal stops is no error, so 57014 is a time-out of the server's.)
+    # The driver's own codes for a protocol violation and for an unexpected dataset. (A run stopped by
+    # a signal is not an error, so 57014 is a timeout on the server.)
     _DRIVERS_OWN = frozenset({"08P01", "02000"})
 
     def __init__(
@@ -129,7 +129,7 @@ class DriverError(PgdragError):
 
     @property
     def is_servers(self) -> bool:
-        """The server refused the driver, or did not answer: the driver itself did its work."""
+        """Whether the server refused the driver or did not answer, and the driver worked."""
         return self.sqlstate is not None and self.sqlstate not in self._DRIVERS_OWN
 
 
@@ -141,8 +141,8 @@ class StorageError(PgdragError):
     """The disk is full or cannot be written.
 
     Attributes:
-        path: where it was tried, where that is known.
-        is_full: it was for want of room.
+        path: the file or directory, if known.
+        is_full: there is no space left.
     """
 
     def __init__(
@@ -160,10 +160,10 @@ class StorageError(PgdragError):
 
 
 class ScratchDeviceError(StorageError):
-    """The scratch device of a treatment cannot be made, is full, read-only or gone; others are not touched."""
+    """The scratch device of a treatment cannot be created, is full, read-only or gone."""
 
 
 class Interrupted(PgdragError):
-    """Ctrl-C or SIGTERM: what was measured is kept, and the hint says how to go on."""
+    """Ctrl-C or SIGTERM: what was measured is kept, and the hint says how to continue."""
 
     exit_status = EXIT_INTERRUPTED

@@ -83,13 +83,13 @@ def test_json_counts_what_the_server_has(tables: Cluster) -> None:
     arguments = ("-c", "2", "-N", "-M", "prepared", "--warm-up", "0", dsn(tables))
     status, found = bench_json(*arguments)
     assert status == 0
-    committed = found["transactions"]["simple-update"]["committed"]
+    committed = found["trials"][0]["counts"]["simple-update"]["committed"]
     with tables.connect() as connection:
         ((rows,),) = connection.execute("SELECT count(*) FROM pgbench_history").fetchall()
     # The load goes on between warm-up and window, and what was in flight may have been committed.
     assert 0 < committed <= rows
-    assert found["workload"]["scale"] == 1
-    assert found["workload"]["statements"] == "prepared"
+    workload = found["study"]["workload"]["parameters"]
+    assert (workload["scale"], workload["statements"]) == (1, "prepared")
 
 
 def test_each_client_runs_its_transactions_as_pgbenchs_do(
@@ -103,9 +103,10 @@ def test_each_client_runs_its_transactions_as_pgbenchs_do(
     status, out, err = pgdrag("bench", "--warm-up", "0.2", "--json", *arguments, dsn(tables))
     assert status == 0, err
     found = json.loads(out)
-    assert (found["stopped_by"], found["load"]["transactions"]) == ("transactions", 60)
-    assert found["total"]["scheduled"] == found["total"]["committed"] == 120
-    assert sum(sample["committed"] for sample in found["samples"]) == 120
+    (trial,), (rung,) = found["trials"], found["rungs"]
+    assert (trial["stopped_by"], found["study"]["load"]["transactions"]) == ("transactions", 60)
+    assert rung["counts"]["scheduled"] == rung["counts"]["committed"] == 120
+    assert sum(sample["committed"] for sample in rung["samples"]) == 120
     status, out, err = pgdrag("bench", "--warm-up", "0", "-S", "-t", "1", dsn(tables))
     assert status == 0, err
     assert "1 client, closed loop; 1 transaction;" in unwrapped(out)
@@ -122,17 +123,22 @@ def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
     status, out, err = pgdrag("bench", "--warm-up", "0", "--json", *arguments, dsn(tables))
     assert status == 0, err
     found = json.loads(out)
-    assert found["total"]["committed"] == 50
-    connecting, latency = found["connecting"], found["transactions"]["select-only"]["latency"]
+    (rung,) = found["rungs"]
+    assert rung["counts"]["committed"] == 50
+    connecting, latency = found["found"]["connecting"], rung["latency"]["select-only"]
     # The first transaction's connection may have been made before the window opened, and counted or not.
     assert connecting["count"] in {49, 50}
     connecting_us = connecting["count"] * connecting["mean_us"] - connecting["max_us"]
     # Whatever connecting took, it is not in the latency: both fit into the window side by side.
     rounding = 1.01  # histograms keep three significant figures
-    assert connecting_us + 50 * latency["mean_us"] <= found["elapsed_s"] * 1e6 * rounding
+    assert (
+        connecting_us + 50 * latency["mean_us"] <= found["trials"][0]["elapsed_s"] * 1e6 * rounding
+    )
     status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
     assert status == 0, err
-    assert re.search("(49|50) connections; not in the latency, but in the rate", unwrapped(out))
+    assert re.search(
+        "(49|50) connections; not included in the latency, included in the rate", unwrapped(out)
+    )
 
 
 def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
@@ -147,7 +153,7 @@ def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
     assert "statement latencies in milliseconds and failures" in theirs.stdout, theirs.stderr
     status, out, err = pgdrag("bench", "--warm-up", "0", "--json", *arguments, dsn(tables))
     assert status == 0, err
-    slow, fast = json.loads(out)["statements"]
+    slow, fast = json.loads(out)["found"]["statements"]
     assert [(x["line"], x["succeeded"], x["failed"], x["retried"]) for x in (slow, fast)] == [
         (2, 20, 0, 0),
         (3, 20, 0, 0),
@@ -157,15 +163,16 @@ def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
     assert status == 0, err
     assert "SELECT pg_sleep(0.002)" in out
     status, found = bench_json("-S", dsn(tables))
-    assert (status, found["statements"]) == (0, [])
+    assert (status, found["found"]["statements"]) == (0, [])
 
 
 def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
     status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
     assert status == 0
-    assert found["load"]["pacing"] == {"kind": "open", "rate_per_s": 100, "arrivals": "poisson", "backlog_limit": 10000}  # fmt: skip
-    assert found["arrivals"]["scheduled"] == found["total"]["scheduled"]
-    assert found["latency_counts_from"] == "due"
+    assert found["study"]["load"]["pacing"] == {"kind": "open", "rate_per_s": 100, "arrivals": "poisson", "backlog_limit": 10000}  # fmt: skip
+    (rung,) = found["rungs"]
+    assert rung["arrivals"]["scheduled"] == rung["counts"]["scheduled"]
+    assert found["found"]["latency_counts_from"] == "due"
 
 
 def test_a_ramp_works_step_by_step(tables: Cluster) -> None:
@@ -182,7 +189,7 @@ def test_a_script_of_ones_own_has_its_variables(tables: Cluster, tmp_path: Path)
     script.write_text("\\set n :low + 1\nSELECT 1 / (:n - 5);\n")
     status, found = bench_json("-f", script, "-D", "low=5", dsn(tables))
     assert status == 0
-    assert found["transactions"]["mine.sql"]["committed"] > 0
+    assert found["trials"][0]["counts"]["mine.sql"]["committed"] > 0
 
 
 def test_a_run_with_failures_says_so_and_ends_with_1(tables: Cluster, tmp_path: Path) -> None:
@@ -265,12 +272,22 @@ def test_the_environment_names_the_server(tables: Cluster) -> None:
     assert "committed" in out
 
 
-def test_one_command_makes_a_server_and_gives_a_number(open_directory: Path) -> None:
+def test_one_command_makes_a_server_and_gives_a_number(
+    open_directory: Path, tmp_path: Path
+) -> None:
     scratch = open_directory / "throw-away"
     status, out, err = pgdrag(
-        "bench", "--throw-away", "-s", "1", *SHORT, PGDRAG_SCRATCH=str(scratch)
+        "bench",
+        "--throw-away",
+        "-s",
+        "1",
+        *SHORT,
+        "--html",
+        tmp_path / "report.html",
+        PGDRAG_SCRATCH=str(scratch),
     )
     assert status == 0, err
+    assert "The measured window" in (tmp_path / "report.html").read_text()
     assert "on a throw-away server" in unwrapped(out)
     assert not list((scratch / "clusters").iterdir())
 

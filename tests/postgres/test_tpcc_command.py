@@ -54,12 +54,13 @@ def test_a_loaded_dataset_is_consistent_and_stays_so_in_a_run(loaded: Cluster) -
     assert status == 0, err
     assert "All consistency conditions hold." in err
     found = json.loads(out)
-    assert set(found["transactions"]) == {
+    (rung,) = found["rungs"]
+    assert set(found["trials"][0]["counts"]) == {
         "new_order", "payment", "order_status", "delivery", "stock_level",
     }  # fmt: skip
-    assert found["total"]["committed"] > 0
-    assert found["new_orders"]["label"] == "new orders/min"
-    assert found["workload"]["warehouses"] == 1
+    assert rung["counts"]["committed"] > 0
+    assert rung["new_orders"]["label"] == "new orders/min"
+    assert found["study"]["workload"]["parameters"]["warehouses"] == 1
 
 
 @pytest.mark.parametrize("statements", ["simple", "extended", "pipelined"])

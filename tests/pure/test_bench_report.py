@@ -1,15 +1,17 @@
-"""A run's result says what was counted, how sure it is, and what to doubt."""
+"""A measured window is reported with what was counted, its interval and its warnings."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
+import jsonschema
 
+from pgdrag.bench import window_findings
+from pgdrag.designs.window.section import load_words
+from pgdrag.findings.values import Findings
 from pgdrag.model import (
     Arrivals,
     Counts,
@@ -25,8 +27,9 @@ from pgdrag.model import (
     WorkloadSpec,
 )
 from pgdrag.model.load import Closed, LoadProfile, Open, Pacing, Step
-from pgdrag.report.bench import BenchRun, bench_blocks, bench_json, load_words
-from pgdrag.report.terminal import print_blocks
+from pgdrag.report.json import render_json
+from pgdrag.report.schema import report_schema
+from pgdrag.report.terminal import terminal_text
 
 HOST = Host("a processor", 2, 8 << 30, "Linux 6", "ext4")
 LOAD = LoadProfile(connections=8, warm_up_s=5, measure_s=20, budget_s=20, min_commits=0)
@@ -49,18 +52,21 @@ MEASURED = Measurement(
 
 def run_of(
     measured: Measurement = MEASURED, load: LoadProfile = LOAD, *notes: str, **workload: Any
-) -> BenchRun:
+) -> Findings:
     spec = WorkloadSpec(workload.pop("kind", "pgbench"), workload)
     trial = Trial(1, 1, 1, Treatment("as it is"), spec, load, seed=42)
     result = Result(trial, Outcome.MEASURED, 0.0, server_version="18.6", measurement=measured)
-    return BenchRun('database "b" on db1, port 5432', "two scripts", result, HOST, notes)
+    return window_findings('database "b" on db1, port 5432', "two scripts", result, HOST, notes)
 
 
-def text_of(run: BenchRun) -> str:
-    out = io.StringIO()
-    console = Console(file=out, width=120, color_system=None, highlight=False)
-    print_blocks(bench_blocks(run), console)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+def text_of(run: Findings) -> str:
+    return terminal_text(run, width=120)
+
+
+def json_of(run: Findings) -> Any:
+    found = json.loads(render_json(run), parse_constant=fail)
+    jsonschema.validate(found, report_schema())
+    return found
 
 
 def with_counts(**counts: int) -> Measurement:
@@ -75,14 +81,14 @@ def test_the_headline_has_the_rate_its_interval_and_what_stands_behind_it() -> N
     assert 'two scripts on database "b" on db1, port 5432, PostgreSQL 18.6' in text
     assert "8 clients, closed loop; 20 s after 5 s of warm-up; seed 42" in text
     assert "5,000/s committed (95 % interval 4,9" in text
-    assert "): 100,000 in 20 s" in text
+    assert "): 100,000 in 20 s." in text
 
 
-def test_what_the_interval_cannot_tell_stands_beside_it() -> None:
-    words = "of this one window on this one server: what differs from run to run is not in it"
+def test_the_limits_of_the_interval_are_stated() -> None:
+    words = (
+        "The interval covers this one window on this one server, not the variation between runs."
+    )
     assert words in " ".join(text_of(run_of()).split())
-    assert words in json.loads(bench_json(run_of()))["committed_per_s_covers"]
-    assert json.loads(bench_json(run_of()))["drift"] is None
 
 
 def test_what_has_a_trend_has_its_ends_and_no_bare_mean() -> None:
@@ -95,8 +101,8 @@ def test_what_has_a_trend_has_its_ends_and_no_bare_mean() -> None:
     text = " ".join(text_of(falling).split())
     ends = r"10,\d\d\d → 3,0\d\d/s committed, falling \(× 0.3, 95 % interval 0.\d+–0.\d+; 5,8\d\d/s on average\)"
     assert re.search(ends, text), text
-    assert "Throughput fell by 70 % during the window" in text
-    assert json.loads(bench_json(falling))["drift"]["direction"] == "falling"
+    assert "hroughput fell by 70 % during the window" in text
+    assert json_of(falling)["rungs"][0]["decay"]["direction"] == "falling"
 
 
 def test_each_type_has_its_percentiles() -> None:
@@ -121,12 +127,12 @@ def test_what_did_not_happen_takes_no_room() -> None:
 
 
 def test_the_driver_says_what_it_used() -> None:
-    assert "Load driver: 12 % of a processor, 24 µs a transaction" in text_of(run_of())
+    assert "Load driver: at most 12 % of a processor, 24 µs a transaction" in text_of(run_of())
 
 
 def test_failures_are_told_by_class_with_their_first_message() -> None:
     text = text_of(run_of(with_counts(failed=7, retried=0)))
-    assert "7 transactions failed (0.007 % of those begun)" in text
+    assert "7 transactions failed (0.007 % of those started)" in text
     assert "7 × 40P01: deadlock detected" in text
 
 
@@ -148,14 +154,13 @@ def test_arrivals_that_were_late_skipped_or_dropped_are_told() -> None:
     assert "Late: 500 (0.5 %): no client was free when they were due" in text
     assert "Skipped: 20 (0.02 %)" in text
     assert "Dropped: 10 (0.01 %)" in text
-    assert "Wait until begun: p50 100 µs, p99 2 ms, max 9 ms; at most 40 at once" in text
+    assert "Wait until started: p50 100 µs, p99 2 ms, max 9 ms; at most 40 at once" in text
 
 
 def test_a_driver_without_a_processor_is_a_warning() -> None:
     busy = replace(MEASURED.driver, user_cpu_s=10.0, system_cpu_s=9.0, busiest_thread_cpu_s=19.0)
     text = text_of(run_of(replace(MEASURED, driver=busy)))
-    assert "Warnings" in text
-    assert "The load driver may be the bottleneck" in text
+    assert "the load driver may be the bottleneck" in text
 
 
 def test_nothing_committed_is_no_rate() -> None:
@@ -178,13 +183,15 @@ def test_new_orders_are_told_and_called_tpmc_only_by_its_rules() -> None:
     assert "135,000 tpmC" in text_of(by_rule)
 
 
-def test_json_has_everything_and_is_strict() -> None:
-    found = json.loads(bench_json(run_of(MEASURED, LOAD, "a note", scale=10)), parse_constant=fail)
-    assert found["committed_per_s"]["center"] == 5000
-    assert found["workload"] == {"kind": "pgbench", "scale": 10}
-    assert found["transactions"]["tpcb-like"]["latency"]["p99_us"] == 4000
-    assert found["latency_counts_from"] == "begin"
-    assert (found["notes"], found["seed"], len(found["samples"])) == (["a note"], 42, 20)
+def test_json_is_the_reports_with_every_figure() -> None:
+    found = json_of(run_of(MEASURED, LOAD, "a note", scale=10))
+    assert found["found"]["committed_per_s"]["center"] == 5000
+    assert found["study"]["workload"] == {"kind": "pgbench", "parameters": {"scale": 10}}
+    (rung,), (trial,) = found["rungs"], found["trials"]
+    assert rung["latency"]["tpcb-like"]["p99_us"] == 4000
+    assert trial["counts"]["tpcb-like"]["committed"] == 60_000
+    assert found["found"]["latency_counts_from"] == "begin"
+    assert (found["study"]["notes"], trial["seed"], len(rung["samples"])) == (["a note"], 42, 20)
 
 
 def fail(name: str) -> None:
@@ -194,7 +201,7 @@ def fail(name: str) -> None:
 def test_the_load_is_told_in_words() -> None:
     pacings: dict[Pacing, str] = {
         Closed(): "1 client, closed loop; 20 s; seed 7",
-        Open(50.0, "uniform"): "1 client, 50 even arrivals/s; 20 s; seed 7",
+        Open(50.0, "uniform"): "1 client, 50 uniform arrivals/s; 20 s; seed 7",
     }
     for pacing, words in pacings.items():
         assert load_words(replace(LOAD, connections=1, warm_up_s=0, pacing=pacing), 7) == words

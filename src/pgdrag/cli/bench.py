@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from pgdrag.cli import bench_options as options
-from pgdrag.cli.options import Consent, Dsn, Json, Postgres
+from pgdrag.cli.options import Consent, Dsn, Json, Postgres, WindowHtml
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from pgdrag.driver.connection_string import Server
+    from pgdrag.findings.values import Findings
     from pgdrag.model.load import LoadProfile
-    from pgdrag.report.bench import BenchRun
     from pgdrag.workloads._scripts import Script
     from pgdrag.workloads.pgbench import Tables
 
@@ -29,7 +30,7 @@ _TABLES = ("init_steps", "fillfactor", "partitions", "partition_method", "unlogg
            "foreign_keys", "scale", "no_vacuum", "quiet")  # fmt: skip
 _RUN = ("file", "builtin", "select_only", "skip_some_updates", "client", "jobs", "time", "transactions", "connect", "warm_up",
         "protocol", "define", "rate", "arrivals", "latency_limit", "max_tries", "sessions",
-        "progress", "report_per_command", "allow_shell", "random_seed", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
+        "progress", "report_per_command", "allow_shell", "random_seed", "html", "json", "scale", "no_vacuum", "vacuum_all")  # fmt: skip
 # Each mode: its name in messages, and the options that apply to it.
 _MODES = {
     "initialize": (
@@ -43,15 +44,11 @@ _MODES = {
 
 @dataclass(frozen=True)
 class _Asked:
-    """What to run, as far as it is known without a server."""
+    """What to run, as far as it is known without a server; `job` takes the scale."""
 
     scripts: tuple[Script, ...]
-    variables: Mapping[str, str]
     load: LoadProfile
-    statements: str
-    max_tries: int
-    allow_shell: bool
-    time_statements: bool
+    job: Callable[..., dict[str, object]]
     seed: int
     progress_s: float | None
 
@@ -82,6 +79,7 @@ def bench(
     vacuum_all: options.VacuumAll = False,
     allow_shell: options.AllowShell = False,
     random_seed: options.RandomSeed = None,
+    html: WindowHtml = None,
     json: Json = False,
     throw_away: options.ThrowAway = False,
     postgres: Postgres = None,
@@ -108,8 +106,8 @@ def bench(
     --throw-away, create a server with the tables for this run.
     """
     from pgdrag.bench import check_scripts
-    from pgdrag.cli.driving import require_consent, seed_of, tell_result
-    from pgdrag.workloads.pgbench import Tables
+    from pgdrag.cli.driving import report_window, require_consent, seed_of
+    from pgdrag.workloads.pgbench import Tables, pgbench_job
 
     if "list" in (builtin or ()):
         _list_builtins()
@@ -133,14 +131,14 @@ def bench(
         require_consent(server, "create pgbench's tables there", is_given=yes)
         _make_tables(server, tables, scale or 1, is_quiet=quiet)
         return EXIT_DONE
+    scripts = options.scripts_of(
+        file or (),
+        builtin or (),
+        select_only=select_only,
+        skip_some_updates=skip_some_updates,
+    )
     asked = _Asked(
-        scripts=options.scripts_of(
-            file or (),
-            builtin or (),
-            select_only=select_only,
-            skip_some_updates=skip_some_updates,
-        ),
-        variables=options.variables_of(define or ()),
+        scripts,
         load=options.load_of(
             clients=client,
             jobs=jobs,
@@ -153,15 +151,20 @@ def bench(
             transactions=transactions,
             reconnect=connect,
         ),
-        statements=protocol.value,
-        max_tries=max_tries,
-        allow_shell=allow_shell,
-        time_statements=report_per_command,
+        job=partial(
+            pgbench_job,
+            scripts,
+            statements=protocol.value,
+            variables=options.variables_of(define or ()),
+            max_tries=max_tries,
+            allow_shell=allow_shell,
+            time_statements=report_per_command,
+        ),
         seed=seed_of(random_seed),
         progress_s=progress,
     )
     # Before anything is created or vacuumed.
-    check_scripts(_job(asked, scale or 1))
+    check_scripts(asked.job(scale=scale or 1))
     if mode == "throw_away":
         run = _run_throw_away(asked, tables, scale or THROW_AWAY_SCALE, postgres)
     else:
@@ -169,7 +172,7 @@ def bench(
         require_consent(server, "run the load there", is_given=yes)
         vacuum = "none" if no_vacuum else "all" if vacuum_all else "small"
         run = _run_on(server, asked, scale, vacuum)
-    return tell_result(run, json=json)
+    return report_window(run, html=html, json=json)
 
 
 def _list_builtins() -> None:
@@ -211,7 +214,7 @@ def _make_tables(server: Server, tables: Tables, scale: int, *, is_quiet: bool) 
     )
 
 
-def _run_throw_away(asked: _Asked, tables: Tables, scale: int, postgres: str | None) -> BenchRun:
+def _run_throw_away(asked: _Asked, tables: Tables, scale: int, postgres: str | None) -> Findings:
     from pgdrag.bench import throw_away_server
     from pgdrag.cli.place import open_scratch
     from pgdrag.host.machine_lock import measuring_alone
@@ -225,7 +228,7 @@ def _run_throw_away(asked: _Asked, tables: Tables, scale: int, postgres: str | N
         return _run(server, asked, scale, (note,))
 
 
-def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> BenchRun:
+def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> Findings:
     from pgdrag.bench import pgbench_scale, vacuum_pgbench_tables
     from pgdrag.host.machine_lock import measuring_alone
 
@@ -241,35 +244,22 @@ def _run_on(server: Server, asked: _Asked, scale: int | None, vacuum: str) -> Be
         return _run(server, asked, scale or 1, tuple(notes))
 
 
-def _job(asked: _Asked, scale: int) -> dict[str, object]:
-    from pgdrag.workloads.pgbench import pgbench_job
-
-    return pgbench_job(
-        asked.scripts,
-        scale=scale,
-        statements=asked.statements,
-        variables=asked.variables,
-        max_tries=asked.max_tries,
-        allow_shell=asked.allow_shell,
-        time_statements=asked.time_statements,
-    )
-
-
-def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> BenchRun:
+def _run(server: Server, asked: _Asked, scale: int, notes: tuple[str, ...]) -> Findings:
     from pgdrag.bench import Work, run_work
     from pgdrag.cli.driving import showing_run
     from pgdrag.cli.place import stderr
     from pgdrag.model import WorkloadSpec
 
-    scripts, load = asked.scripts, asked.load
+    job = asked.job(scale=scale)
     shown = {
-        "scripts": [{"name": x.name, "weight": x.weight} for x in scripts],
+        "scripts": [{"name": x.name, "weight": x.weight} for x in asked.scripts],
         "scale": scale,
-        "statements": asked.statements,
-        "max_tries": asked.max_tries,
+        "statements": job["statements"],
+        "max_tries": job["max_tries"],
     }
-    names = ", ".join(x.name if len(scripts) == 1 else f"{x.name}@{x.weight}" for x in scripts)
-    what = f"{names}, scale {scale:,}, {asked.statements} statements"
-    work = Work(what, WorkloadSpec("pgbench", shown), _job(asked, scale))
-    with showing_run(stderr(), load, every_s=asked.progress_s) as listen:
-        return run_work(server, work, load, seed=asked.seed, listen=listen, notes=notes)
+    is_one = len(asked.scripts) == 1
+    names = ", ".join(x.name if is_one else f"{x.name}@{x.weight}" for x in asked.scripts)
+    what = f"{names}, scale {scale:,}, {job['statements']} statements"
+    work = Work(what, WorkloadSpec("pgbench", shown), job)
+    with showing_run(stderr(), asked.load, every_s=asked.progress_s) as listen:
+        return run_work(server, work, asked.load, seed=asked.seed, listen=listen, notes=notes)

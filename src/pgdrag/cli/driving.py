@@ -7,8 +7,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -17,12 +18,15 @@ from rich.text import Text
 
 from pgdrag.cli.options import LARGEST_SEED
 from pgdrag.cli.place import stderr, stdout
+from pgdrag.cli.running import write_report
 from pgdrag.driver.connection_string import Server
 from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.findings.values import Findings
 from pgdrag.model.load import LoadProfile
-from pgdrag.report.bench import BenchRun, bench_blocks, bench_json
-from pgdrag.report.terminal import print_blocks
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.terminal import render_terminal
 from pgdrag.units import format_duration, format_rate
 
 # Without a terminal, a line of progress this often.
@@ -70,23 +74,27 @@ def seed_of(text: str | None) -> int:
     return int(text)
 
 
-def tell_result(run: BenchRun, *, json: bool) -> int:
-    """Print the result of a run, and return the command's exit status."""
+def report_window(findings: Findings, *, html: Path | None, json: bool) -> int:
+    """Print the result of one measured window, and return the command's exit status."""
+    if html is not None:
+        write_report(findings, html, render_html)
     if json:
-        print(bench_json(run), end="")
+        print(render_json(findings), end="")
     else:
-        print_blocks(bench_blocks(run), stdout())
-    if run.failed and json:
-        stderr().print(f"{run.failed:,} transactions failed.", style="red")
-    is_well = run.measured.total.committed > 0 and not run.failed
-    return EXIT_DONE if is_well else EXIT_FAILED_CHECK
+        render_terminal(findings, stdout())
+    measured = findings.run.results[0].measurement
+    assert measured is not None, "a run that ended without an error"
+    total = measured.total
+    if total.failed and json:
+        stderr().print(f"{total.failed:,} transactions failed.", style="red")
+    return EXIT_DONE if total.committed and not total.failed else EXIT_FAILED_CHECK
 
 
 @contextmanager
 def showing_load(console: Console, *, is_quiet: bool) -> Iterator[Listener]:
     """Show the progress of loading tables, with rate and time left."""
-    view = _LoadView()
-    with _showing(console, view, None if is_quiet else _LINE_EVERY_S):
+    view = _LoadView(None if is_quiet or _is_live(console) else console)
+    with _showing(console, view):
         yield view.listen
 
 
@@ -96,49 +104,44 @@ def showing_run(
 ) -> Iterator[Listener]:
     """Show the progress of a run: live on a terminal, and a line every `every_s` (None: none)."""
     view = _RunView(load, console, every_s)
-    with _showing(console, view, None):
+    with _showing(console, view):
         yield view.listen
 
 
-@contextmanager
-def _showing(
-    console: Console, view: _LoadView | _RunView, line_every_s: float | None
-) -> Iterator[None]:
-    if console.is_terminal and os.environ.get("TERM") != "dumb":
-        with Live(view, console=console, refresh_per_second=4, transient=True):
-            yield
-        return
-    if line_every_s is not None and isinstance(view, _LoadView):
-        view.say_to(console, line_every_s)
-    yield
+def _is_live(console: Console) -> bool:
+    return console.is_terminal and os.environ.get("TERM") != "dumb"
+
+
+def _showing(console: Console, view: _LoadView | _RunView) -> AbstractContextManager[object]:
+    if not _is_live(console):
+        return nullcontext()
+    return Live(view, console=console, refresh_per_second=4, transient=True)
 
 
 @dataclass
 class _LoadView:
-    """The state of a load."""
+    """The state of loading tables; its lines go to a console unless that is None."""
 
+    console: Console | None
     phase: str = "connect"
     done: int = 0
     total: int = 0
     began_s: float = 0.0
-    console: Console | None = None
-    every_s: float = 0.0
-    said_s: float = 0.0
-
-    def say_to(self, console: Console, every_s: float) -> None:
-        self.console, self.every_s = console, every_s
+    printed_s: float = 0.0
 
     def listen(self, line: Line) -> None:
         now_s = time.monotonic()
-        if isinstance(line, PhaseLine | ProgressLine):
-            name = line.name if isinstance(line, PhaseLine) else line.phase
-            if name != self.phase:
-                self.phase, self.began_s, self.done, self.total = name, now_s, 0, 0
-                self._say(now_s)
+        match line:
+            case PhaseLine(name=phase) | ProgressLine(phase=phase):
+                is_new = phase != self.phase
+            case _:
+                return
+        if is_new:
+            self.phase, self.began_s, self.done, self.total = phase, now_s, 0, 0
         if isinstance(line, ProgressLine):
             self.done, self.total = line.done, line.total
-            if now_s - self.said_s >= self.every_s:
-                self._say(now_s)
+        if is_new or (self.done and now_s - self.printed_s >= _LINE_EVERY_S):
+            self._print(now_s)
 
     def __rich__(self) -> Text:
         return Text(self.words(time.monotonic()))
@@ -155,9 +158,9 @@ class _LoadView:
         share, per_s = self.done / self.total, self.done / elapsed_s
         return f"{name}: {share:.0%}, {per_s:,.0f} rows/s, {format_duration(round(left_s))} left"
 
-    def _say(self, now_s: float) -> None:
+    def _print(self, now_s: float) -> None:
         if self.console is not None:
-            self.said_s = now_s
+            self.printed_s = now_s
             self.console.print(self.words(now_s))
 
 

@@ -25,6 +25,7 @@ Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed m
 AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, or a mount point; repeatable")]  # fmt: skip
 Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's processors with perf and draw flame graphs")]  # fmt: skip
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
+WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
 

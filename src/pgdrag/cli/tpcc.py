@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli import bench_options as options
-from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json
+from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, WindowHtml
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.units import format_bytes, format_duration
@@ -226,12 +226,13 @@ def run(
     ] = False,
     progress: options.Progress = None,
     random_seed: options.RandomSeed = None,
+    html: WindowHtml = None,
     json: Json = False,
     yes: Consent = False,
 ) -> int:
     """Run TPC-C's transactions on loaded tables and report throughput."""
     from pgdrag.bench import Work, run_work, tpcc_warehouses
-    from pgdrag.cli.driving import require_consent, seed_of, showing_run, tell_result
+    from pgdrag.cli.driving import report_window, require_consent, seed_of, showing_run
     from pgdrag.cli.place import stderr
     from pgdrag.cli.server_argument import named_server
     from pgdrag.host.machine_lock import measuring_alone
@@ -266,7 +267,7 @@ def run(
     work = Work(what, spec, workload.job())
     with measuring_alone(), showing_run(stderr(), profile, every_s=progress) as listen:
         found = run_work(server, work, profile, seed=seed, listen=listen)
-    status = tell_result(found, json=json)
+    status = report_window(found, html=html, json=json)
     if check_after:
         conditions = _conditions(server)
         violated = [f"{name}: {broken}" for name, broken in conditions.items() if broken]

@@ -31,7 +31,11 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
 
 
 def run_warnings(
-    run: RunRecord, rungs: Sequence[TreatmentFinding], *, has_noise: bool
+    run: RunRecord,
+    rungs: Sequence[TreatmentFinding],
+    *,
+    has_noise: bool,
+    needs_replicates: bool = True,
 ) -> tuple[str, ...]:
     """Return the warnings about the run as a whole, each with the remedy still untried."""
     warnings = []
@@ -48,7 +52,7 @@ def run_warnings(
             f'{counted(len(run.results), "trial")}; continue with "pgdrag resume {run.run_id} --budget TIME"'
         )
     single = [rung.rung.name for rung in rungs if rung.tps is not None and rung.trials == 1]
-    if single:
+    if single and needs_replicates:
         each = " each" if len(single) > 1 else ""
         noise = (
             "the intervals use the trial-to-trial noise of the baseline; for tighter ones run 3 or more replicates"

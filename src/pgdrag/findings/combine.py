@@ -216,9 +216,11 @@ def rate_of(result: Result, measured: Measurement) -> TrialRate:
         measured.elapsed_s,
         measured.samples,
         # A single commit leaves an unbiased rate of zero; as a count it has wider bounds than it must.
-        is_inverse_sampled=measured.elapsed_s > load.measure_s
-        and committed == load.min_commits
-        and committed > 1,
+        is_inverse_sampled=committed > 1
+        and (
+            measured.stopped_by == "transactions"
+            or (measured.elapsed_s > load.measure_s and committed == load.min_commits)
+        ),
         changes_s=load.changes_s or _held_in_part_s(result, measured),
     )
 

@@ -56,7 +56,12 @@ def find(run: RunRecord) -> Findings:
         noise_floor=_noise_floor(treatments.trials[0]) if rungs else None,
         warnings=(
             *(found.warnings if found is not None else ()),
-            *run_warnings(run, rungs, has_noise=treatments.noise is not None),
+            *run_warnings(
+                run,
+                rungs,
+                has_noise=treatments.noise is not None,
+                needs_replicates=found is None or found.needs_replicates,
+            ),
         ),
         found=found,
         of_run={

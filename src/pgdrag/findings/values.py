@@ -93,6 +93,7 @@ class DesignFinding:
         completes_answer: its answer follows the one that the rungs give, and does not replace it.
         names_all_treatments: every treatment that was run stands among its own findings; else those that the
             design made stand behind the rungs.
+        needs_replicates: a treatment with a single trial deserves a warning.
 
     Attributes:
         answer: the study's question answered in one to three sentences.
@@ -102,6 +103,7 @@ class DesignFinding:
     has_rungs: ClassVar[bool] = True
     completes_answer: ClassVar[bool] = False
     names_all_treatments: ClassVar[bool] = True
+    needs_replicates: ClassVar[bool] = True
 
     answer: str
     warnings: tuple[str, ...]

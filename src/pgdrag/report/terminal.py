@@ -1,4 +1,4 @@
-"""The report in a terminal: answer, ladder, a sentence a rung; whole without colour, at 80 columns."""
+"""How does a report look in a terminal? Complete without colour, at 80 columns."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _STYLES = {
     Tone.BAD: "red",
     Tone.MUTED: "dim",
 }
-_ROOMY = 100  # columns from which a row's name has room for its title
+_ROOMY = 100  # columns; narrower tables omit a row's title
 
 
 def render_terminal(findings: Findings, console: Console) -> None:
-    """Print what the sections call brief; nothing in the findings is read as markup."""
+    """Print each section's brief form; no text in the findings is markup."""
     study = findings.run.study
     console.print(Text(study.title or study.name, style="bold"))
     for section in sections_for(findings):
@@ -49,14 +49,14 @@ def render_terminal(findings: Findings, console: Console) -> None:
 
 
 def print_blocks(blocks: Iterable[Block], console: Console) -> None:
-    """Print blocks one below the other; nothing in them is read as markup."""
+    """Print blocks in order; no text in them is markup."""
     for block in blocks:
         for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
             console.print(renderable)
 
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:
-    """Return what `render_terminal` prints, without colour and without blanks at line ends."""
+    """Return what `render_terminal` prints, without colour or trailing blanks."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, color_system=None, force_terminal=False, highlight=False
