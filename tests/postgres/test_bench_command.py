@@ -112,7 +112,7 @@ def test_each_client_runs_its_transactions_as_pgbenchs_do(
     assert "1 client, closed loop; 1 transaction;" in unwrapped(out)
 
 
-def test_connecting_anew_is_told_apart_from_latency_as_by_pgbench(
+def test_connection_time_is_separate_from_latency_as_in_pgbench(
     tables: Cluster, binaries: Binaries
 ) -> None:
     arguments = ("-S", "-C", "-t", "50")
@@ -240,7 +240,7 @@ def test_a_shell_command_needs_leave(tables: Cluster, tmp_path: Path) -> None:
     assert status == 0, err
 
 
-def test_tables_that_are_missing_are_told_with_the_remedy(server: Cluster) -> None:
+def test_tables_that_are_missing_are_reported_with_the_remedy(server: Cluster) -> None:
     status, _, err = pgdrag(
         "bench", *SHORT, dsn(server).replace("dbname=pgdrag", "dbname=postgres")
     )
@@ -259,7 +259,7 @@ def test_a_server_with_other_sessions_is_asked_about(tables: Cluster) -> None:
         assert status == 0, err
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported(tmp_path: Path) -> None:
     status, _, err = pgdrag("bench", "-h", tmp_path, "-d", "nothing")
     assert status == 2
     assert "could not connect" in err

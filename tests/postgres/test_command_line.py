@@ -218,7 +218,7 @@ def test_ctrl_c_stops_cleanly_keeps_what_was_measured_and_says_how_to_go_on(
     assert shell.processes() == []
 
 
-def test_a_rung_whose_server_does_not_start_is_told_and_the_run_goes_on(
+def test_a_rung_whose_server_does_not_start_is_reported_and_the_run_goes_on(
     shell: Shell, experiment: Path
 ) -> None:
     text = SHORT.replace('setting = { shared_buffers = "1MB" }', 'setting.wal_level = "minimal"')
@@ -276,7 +276,7 @@ MISTAKES: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "where", "what"), MISTAKES)
-def test_a_mistake_in_the_file_is_told_with_its_line_before_anything_runs(
+def test_a_mistake_in_the_file_is_reported_with_its_line_before_anything_runs(
     shell: Shell, experiment: Path, old: str, new: str, where: str, what: str
 ) -> None:
     experiment.write_text(SMALL.replace(old, new))
@@ -300,7 +300,7 @@ def test_a_mistake_in_the_file_is_told_with_its_line_before_anything_runs(
         (["rum"], "rum"),
     ],
 )
-def test_misuse_is_told_in_a_few_lines(shell: Shell, arguments: list[str], what: str) -> None:
+def test_misuse_is_reported_in_a_few_lines(shell: Shell, arguments: list[str], what: str) -> None:
     status, out, err = shell.run(*arguments)
     assert (status, out) == (2, "")
     assert what in err
@@ -339,7 +339,7 @@ def small_disk(tmp_path: Path, open_directory: Path) -> Iterator[Callable[[int],
     place.rmdir()
 
 
-def test_a_disk_too_small_for_the_dataset_is_told_before_it_is_loaded(
+def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
     shell: Shell, tpcc: Path, small_disk: Callable[[int], Path]
 ) -> None:
     status, _, err = shell.run("run", tpcc, PGDRAG_SCRATCH=str(small_disk(300)))

@@ -49,7 +49,7 @@ def test_a_far_slower_side_fails_the_demand_with_its_exit_status(places: dict[st
     assert pgdrag("resume", "last", "--json", **places)[0] == 1
 
 
-def test_what_cannot_be_told_has_a_status_of_its_own_and_the_noise_is_shown(
+def test_an_inconclusive_gate_has_its_own_status_and_the_noise_is_shown(
     places: dict[str, str],
 ) -> None:
     status, _, err = pgdrag("calibrate", *LOAD, "--pairs", "4", **places)

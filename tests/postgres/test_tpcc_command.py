@@ -90,7 +90,7 @@ def test_each_condition_is_listed_and_a_violated_one_fails(loaded: Cluster) -> N
     assert all(x["demands"] for x in found["conditions"])
 
 
-def test_a_database_without_tables_is_told_with_the_remedy(server: Cluster) -> None:
+def test_a_database_without_tables_is_reported_with_the_remedy(server: Cluster) -> None:
     for command in ("check", "run"):
         status, _, err = tpcc(command, dsn(server, "postgres"))
         assert status == 2

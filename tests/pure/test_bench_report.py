@@ -130,13 +130,13 @@ def test_the_driver_says_what_it_used() -> None:
     assert "Load driver: at most 12 % of a processor, 24 µs a transaction" in text_of(run_of())
 
 
-def test_failures_are_told_by_class_with_their_first_message() -> None:
+def test_failures_are_reported_by_class_with_their_first_message() -> None:
     text = text_of(run_of(with_counts(failed=7, retried=0)))
     assert "7 transactions failed (0.007 % of those started)" in text
     assert "7 × 40P01: deadlock detected" in text
 
 
-def test_arrivals_that_were_late_skipped_or_dropped_are_told() -> None:
+def test_arrivals_that_were_late_skipped_or_dropped_are_reported() -> None:
     arrivals = Arrivals(
         scheduled=100_030,
         dropped=10,
@@ -175,7 +175,7 @@ def test_steps_have_a_row_each() -> None:
     assert "Sessions" in text
 
 
-def test_new_orders_are_told_and_called_tpmc_only_by_its_rules() -> None:
+def test_new_orders_are_reported_and_called_tpmc_only_by_its_rules() -> None:
     counts = {"new_order": Counts(scheduled=45_000, committed=45_000), "payment": Counts(scheduled=55_000, committed=55_000)}  # fmt: skip
     measured = replace(MEASURED, transactions=counts, latency={})
     assert "135,000 new orders/min" in text_of(run_of(measured, kind="tpcc"))
@@ -198,7 +198,7 @@ def fail(name: str) -> None:
     raise AssertionError(f"{name} is no JSON")
 
 
-def test_the_load_is_told_in_words() -> None:
+def test_the_load_is_described_in_words() -> None:
     pacings: dict[Pacing, str] = {
         Closed(): "1 client, closed loop; 20 s; seed 7",
         Open(50.0, "uniform"): "1 client, 50 uniform arrivals/s; 20 s; seed 7",

@@ -234,7 +234,7 @@ def test_a_good_file_ends_with_0_and_prints_what_was_found(file, run):
         assert text in result.stdout
 
 
-def test_untestable_levels_end_with_0_and_are_told(file, run):
+def test_untestable_levels_end_with_0_and_are_reported(file, run):
     result = run("check", file, "--postgres", "15", "--scale", "demo")
     assert result.exit_code == 0
     assert (
@@ -259,7 +259,7 @@ def test_json_has_everything_that_is_printed(file, run):
     assert found["notes"] == ["A2 sets shared_buffers to 4MB in place of A1's 8MB"]
 
 
-def test_mends_of_pasted_text_are_told(file, run):
+def test_corrections_of_pasted_text_are_reported(file, run):
     file.write_text(
         TEXT.replace(
             'setting = { shared_buffers = "8MB" }', "setting = '''\nshared_buffers: 8MB\n'''"

@@ -107,7 +107,7 @@ def test_every_command_puts_back_and_tells_of_what_is_left_once(leftover, value)
     assert leftover.read_bytes() == b""
 
 
-def test_a_line_of_another_pgdrag_is_told_by_every_restore(leftover):
+def test_a_line_of_another_pgdrag_is_reported_by_every_restore(leftover):
     leftover.write_bytes(b'{"step": 1, "change": "sunk_ship", "with": {}, "owner": {}}\n')
     for _ in range(2):
         done = restore()

@@ -46,18 +46,18 @@ def boundary(
 
     Also find the knee: the value above which more gains nothing.
     """
-    from pgdrag.cli.asking import asking
     from pgdrag.cli.conditions import conditions
     from pgdrag.cli.running import exit_status
+    from pgdrag.cli.study_command import study_command
     from pgdrag.experiment.questions import boundary as boundary_study
     from pgdrag.experiment.questions import boundary_values
 
-    with asking(options) as place:
-        known = place.settings.find(setting)
+    with study_command(options) as command:
+        known = command.settings.find(setting)
         values = boundary_values(known, low, high or _largest(known), ratio=ratio)
-        (arm,), _ = place.arms(base)
+        (arm,), _ = command.arms(base)
         study = boundary_study(known, values, arm, conditions(options, [arm]), {})
-        return exit_status(place.run(study))
+        return exit_status(command.run(study))
 
 
 def _largest(setting: Setting) -> str | None:

@@ -41,7 +41,7 @@ def ablate(
 
     Shows the effect of each setting alone, together with the others, and its share of the whole.
     """
-    from pgdrag.cli.asking import share_of
+    from pgdrag.cli.study_command import share_of
 
     parameters: dict[str, object] = {
         "threshold": share_of(threshold, "--threshold"),
@@ -72,7 +72,7 @@ def bisect(
 
     If BAD breaks the server, find those that break it. The set is minimal: each setting is needed.
     """
-    from pgdrag.cli.asking import share_of
+    from pgdrag.cli.study_command import share_of
 
     parameters: dict[str, object] = {"share": share_of(share, "--share"), "groups": {}}
     if max_trials is not None:
@@ -102,23 +102,23 @@ def _run(
     *,
     is_seeded: bool = False,
 ) -> int:
-    from pgdrag.cli.asking import asking
     from pgdrag.cli.conditions import conditions
     from pgdrag.cli.running import exit_status
+    from pgdrag.cli.study_command import study_command
     from pgdrag.experiment.questions import over_changes
 
-    with asking(options) as place:
-        (before, after), problems = place.arms(reference, target)
+    with study_command(options) as command:
+        (before, after), problems = command.arms(reference, target)
         under = conditions(options, [before, after])
-        seed = {"seed": place.seed} if is_seeded else {}
+        seed = {"seed": command.seed} if is_seeded else {}
         study = over_changes(
             design,
             before,
             after,
             under,
-            place.settings,
+            command.settings,
             problems,
             {**parameters, **seed},
             question=question,
         )
-        return exit_status(place.run(study))
+        return exit_status(command.run(study))

@@ -12,7 +12,7 @@ from pgdrag.cli.options import StudyOptions, with_study_options
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdrag.cli.asking import Asking
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.questions import Conditions
 
 # No interval is this narrow: a calibration runs all its pairs.
@@ -65,9 +65,9 @@ def compare(
 
     Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
     """
-    from pgdrag.cli.asking import asking, share_of, with_common
     from pgdrag.cli.conditions import conditions
     from pgdrag.cli.running import exit_status
+    from pgdrag.cli.study_command import share_of, study_command, with_common
     from pgdrag.experiment.questions import comparison
 
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
@@ -75,17 +75,17 @@ def compare(
         margins["precision"] = share_of(precision, "--precision")
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
-    with asking(options) as place:
-        (first, second, *shared), _ = place.arms(a, b, *([common] if common else []))
+    with study_command(options) as command:
+        (first, second, *shared), _ = command.arms(a, b, *([common] if common else []))
         first, second = with_common([first, second], shared[0] if shared else None)
         under = conditions(options, [first, second])
         parameters = {
             "max_pairs": max_pairs,
             "confidence": confidence,
             **margins,
-            "noise_floor": _noise_floor(place, under),
+            "noise_floor": _noise_floor(command, under),
         }
-        return exit_status(place.run(comparison(first, second, under, parameters)))
+        return exit_status(command.run(comparison(first, second, under, parameters)))
 
 
 @with_study_options
@@ -114,18 +114,18 @@ def calibrate(
     The same server runs against itself. Later comparisons with the same workload and load report this
     noise and use it to predict how many pairs they need.
     """
-    from pgdrag.cli.asking import asking
     from pgdrag.cli.conditions import conditions
     from pgdrag.cli.running import exit_status
+    from pgdrag.cli.study_command import study_command
     from pgdrag.experiment.questions import calibration, overhead
 
-    with asking(options) as place:
-        (one,), _ = place.arms(arm)
+    with study_command(options) as command:
+        (one,), _ = command.arms(arm)
         under = conditions(options, [one])
         if collectors:
-            return exit_status(place.run(overhead(one, under, _turns(under, pairs))))
+            return exit_status(command.run(overhead(one, under, _turns(under, pairs))))
         study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
-        return exit_status(place.run(study))
+        return exit_status(command.run(study))
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:
@@ -145,7 +145,7 @@ def _turns(under: Conditions, blocks: int) -> dict[str, object]:
     return {"trials": math.ceil(blocks / within)}
 
 
-def _noise_floor(place: Asking, under: Conditions) -> dict[str, object] | None:
+def _noise_floor(command: StudyCommand, under: Conditions) -> dict[str, object] | None:
     """Return the noise found by the newest calibration under the same conditions here, if any."""
     from pgdrag.cli.place import open_journal
     from pgdrag.designs.compare.findings import CompareFinding
@@ -153,7 +153,7 @@ def _noise_floor(place: Asking, under: Conditions) -> dict[str, object] | None:
     from pgdrag.findings.find import find
     from pgdrag.host.machine import this_host
 
-    here = this_host(place.bench.scratch.root)
+    here = this_host(command.runner.scratch.root)
     for run in open_journal().runs_of(CALIBRATE):
         study = run.study
         is_alike = (run.host, study.workload, study.load) == (here, under.workload, under.load)

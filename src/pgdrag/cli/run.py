@@ -63,9 +63,11 @@ def run(
     talk = stderr()
     scratch = open_scratch()
     with measuring_alone():
-        bench = ServerTrialRunner.open(scratch, find_binaries(postgres), allowed=allow_change or ())
-        _refuse_mistakes(loaded, study, bench, talk)
-        found = begin_and_report(study, bench, talk, seed=seed, html=html, json=json)
+        runner = ServerTrialRunner.open(
+            scratch, find_binaries(postgres), allowed=allow_change or ()
+        )
+        _refuse_mistakes(loaded, study, runner, talk)
+        found = begin_and_report(study, runner, talk, seed=seed, html=html, json=json)
         return exit_status(found)
 
 
@@ -101,19 +103,19 @@ def resume(
     scratch = open_scratch()
     with measuring_alone():
         wanted, allowed = journal.server_wanted(run_id), journal.run(run_id).study.allowed
-        bench = ServerTrialRunner.open(scratch, find_binaries(wanted), allowed=allowed)
-        _refuse_another_place(journal.run(run_id), bench)
-        return exit_status(run_and_report(run_id, bench, journal, talk, html=html, json=json))
+        runner = ServerTrialRunner.open(scratch, find_binaries(wanted), allowed=allowed)
+        _refuse_another_place(journal.run(run_id), runner)
+        return exit_status(run_and_report(run_id, runner, journal, talk, html=html, json=json))
 
 
 def _refuse_mistakes(
-    experiment: Experiment, study: Study, bench: ServerTrialRunner, talk: Console
+    experiment: Experiment, study: Study, runner: ServerTrialRunner, talk: Console
 ) -> None:
     """Refuse an experiment with mistakes; print what is untestable on this server."""
     from pgdrag.experiment.preflight import check_experiment, first_mistake
 
-    free_bytes = bench.scratch.free_bytes()
-    checked = check_experiment(experiment, [study], bench.here, free_bytes=free_bytes)
+    free_bytes = runner.scratch.free_bytes()
+    checked = check_experiment(experiment, [study], runner.here, free_bytes=free_bytes)
     mistake = first_mistake(checked)
     if mistake is not None:
         raise mistake
@@ -141,14 +143,14 @@ def _is_complete(journal: Journal, run_id: str) -> bool:
     return record.status == "done" and len(journal.valid_results(run_id)) == record.planned_trials
 
 
-def _refuse_another_place(run: RunRecord, bench: ServerTrialRunner) -> None:
+def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
     """Refuse to resume a run under conditions that make its trials incomparable."""
     import pgdrag
 
-    here = bench.host(run.study)
+    here = runner.host(run.study)
     for what, then, now in (
         ("pgdrag", run.pgdrag_version, pgdrag.__version__),
-        ("PostgreSQL", run.server_version, bench.binaries.version),
+        ("PostgreSQL", run.server_version, runner.binaries.version),
         ("the processor", run.host.cpu_model, here.cpu_model),
         ("the number of processors", run.host.cpu_count, here.cpu_count),
         ("the memory", run.host.memory_bytes, here.memory_bytes),

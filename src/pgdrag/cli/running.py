@@ -36,7 +36,7 @@ _STATUS = {
 
 def begin_and_report(
     study: Study,
-    bench: ServerTrialRunner,
+    runner: ServerTrialRunner,
     talk: Console,
     *,
     seed: int | None,
@@ -46,14 +46,14 @@ def begin_and_report(
     """Run a new study and report it; by default with a random seed, kept in the journal."""
     journal = open_journal()
     run_id = journal.begin_run(
-        replace(study, allowed=tuple(sorted(bench.here.allowed))),
-        bench.host(study),
-        server_wanted=_where(bench.binaries),
-        server_version=bench.binaries.version,
+        replace(study, allowed=tuple(sorted(runner.here.allowed))),
+        runner.host(study),
+        server_wanted=_where(runner.binaries),
+        server_version=runner.binaries.version,
         pgdrag_version=pgdrag.__version__,
         seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
     )
-    return run_and_report(run_id, bench, journal, talk, html=html, json=json)
+    return run_and_report(run_id, runner, journal, talk, html=html, json=json)
 
 
 def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
@@ -70,7 +70,7 @@ def write_report(findings: Findings, path: Path, render: Callable[[Findings], st
 
 def run_and_report(
     run_id: str,
-    bench: ServerTrialRunner,
+    runner: ServerTrialRunner,
     journal: Journal,
     talk: Console,
     *,
@@ -79,7 +79,7 @@ def run_and_report(
 ) -> Findings:
     """Run the remaining trials of a run, and report it."""
     with showing_progress(talk) as listen:
-        record = run_experiment(run_id, bench, journal, listen)
+        record = run_experiment(run_id, runner, journal, listen)
     return report_run(record, talk, html=html, json=json)
 
 

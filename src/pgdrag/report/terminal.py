@@ -45,14 +45,9 @@ def render_terminal(findings: Findings, console: Console) -> None:
     study = findings.run.study
     console.print(Text(study.title or study.name, style="bold"))
     for section in sections_for(findings):
-        print_blocks(section.brief(findings), console)
-
-
-def print_blocks(blocks: Iterable[Block], console: Console) -> None:
-    """Print blocks in order; no text in them is markup."""
-    for block in blocks:
-        for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
-            console.print(renderable)
+        for block in section.brief(findings):
+            for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
+                console.print(renderable)
 
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:

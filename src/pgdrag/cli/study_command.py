@@ -35,18 +35,18 @@ LONG_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Asking:
+class StudyCommand:
     """Where a study is made and run."""
 
     options: StudyOptions
-    bench: ServerTrialRunner
+    runner: ServerTrialRunner
     talk: Console
     seed: int
 
     @property
     def settings(self) -> SettingsCatalog:
         """The server's settings."""
-        return self.bench.here.settings
+        return self.runner.here.settings
 
     def arms(self, *texts: str) -> tuple[list[Arm], list[Problem]]:
         """Return the arms that arguments mean, and what this server or machine cannot do of them.
@@ -57,7 +57,7 @@ class Asking:
         arms = [read_arm(text, self.settings, scale=self.options.scale) for text in texts]
         found: dict[Problem, None] = {}
         for arm in arms:
-            problems = self.bench.check(arm.levels)
+            problems = self.runner.check(arm.levels)
             arm.refuse_mistakes(problems)
             _refuse_without_server(problems)
             found.update(dict.fromkeys(problems))
@@ -74,7 +74,7 @@ class Asking:
         self._forecast(study)
         options = self.options
         return begin_and_report(
-            study, self.bench, self.talk, seed=self.seed, html=options.html, json=options.json
+            study, self.runner, self.talk, seed=self.seed, html=options.html, json=options.json
         )
 
     def _forecast(self, study: Study) -> None:
@@ -105,15 +105,15 @@ class Asking:
 
 
 @contextmanager
-def asking(options: StudyOptions) -> Iterator[Asking]:
+def study_command(options: StudyOptions) -> Iterator[StudyCommand]:
     """Open the place where a study runs; no other measurement runs on this machine meanwhile."""
     refuse_directory(options.html)
     scratch = open_scratch()
     with measuring_alone():
         allowed = options.allow_change or ()
-        bench = ServerTrialRunner.open(scratch, find_binaries(options.postgres), allowed=allowed)
+        runner = ServerTrialRunner.open(scratch, find_binaries(options.postgres), allowed=allowed)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-        yield Asking(options, bench, stderr(), seed)
+        yield StudyCommand(options, runner, stderr(), seed)
 
 
 def with_common(arms: Sequence[Arm], common: Arm | None) -> list[Arm]:
