@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pgdrag.designs.window.findings import WindowFinding
+from pgdrag.designs.window.findings import WindowFinding, measured_window
 from pgdrag.english import percent_words
 from pgdrag.findings.combine import RungTrials, rate_of
 from pgdrag.findings.decay.findings import DecayFinding
@@ -27,9 +27,10 @@ class WindowAnalysis(DesignAnalysis):
     def find(self, run: RunRecord) -> WindowFinding:
         """Return what the window showed."""
         counts_from = _counts_from(run.study.load)
-        if not run.results or run.results[0].measurement is None:
+        window = measured_window(run)
+        if window is None:
             return WindowFinding("No window was measured.", (), None, counts_from, None, ())
-        result, measured = run.results[0], run.results[0].measurement
+        result, measured = window
         rate = rate_interval(rate_of(result, measured))
         drift = _drift(run, result)
         return WindowFinding(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pgdrag.findings.values import DesignFinding, Interval
+from pgdrag.model import Measurement, Result, RunRecord
 from pgdrag.model.measurement import Latency, Statement
 
 
@@ -29,3 +30,9 @@ class WindowFinding(DesignFinding):
     latency_counts_from: Literal["begin", "due", "taken"]
     connecting: Latency | None
     statements: tuple[Statement, ...]
+
+
+def measured_window(run: RunRecord) -> tuple[Result, Measurement] | None:
+    """Return the run's first trial with a measured window; None if there is none."""
+    measured = ((one, one.measurement) for one in run.results if one.measurement is not None)
+    return next(measured, None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pgdrag.designs.window.findings import WindowFinding
+from pgdrag.designs.window.findings import WindowFinding, measured_window
 from pgdrag.english import percent_words
+from pgdrag.findings.named_rate import NamedRate
 from pgdrag.findings.values import Findings
 from pgdrag.model import Arrivals, Latency, Measurement
 from pgdrag.model.load import Closed, LoadProfile, Open
@@ -61,9 +62,12 @@ class WindowSection(Section):
 
 def _blocks(findings: Findings) -> Iterator[Block]:
     found = found_of(findings, WindowFinding)
-    (result,) = findings.run.results
-    measured, load = result.measurement, result.trial.load
-    assert measured is not None, "see applies"
+    window = measured_window(findings.run)
+    assert window is not None, "see applies"
+    result, measured = window
+    load = result.trial.load
+    for named in findings.by_rung(NamedRate).values():
+        yield Paragraph(f"{format_number(named.per_min.center)} {named.label}")
     yield Paragraph(load_words(load, result.trial.seed), Tone.MUTED)
     if measured.total.committed:
         yield Paragraph(ONE_WINDOW, Tone.MUTED)
