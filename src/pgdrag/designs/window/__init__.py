@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pgdrag.designs import OneBlock
-from pgdrag.model import Block
+from pgdrag.designs.window.analysis import finding_of
+from pgdrag.designs.window.findings import WindowFinding
+from pgdrag.model import Block, RunRecord
 
 
 class Window(OneBlock):
@@ -15,3 +17,7 @@ class Window(OneBlock):
     def block(self) -> Block:
         """Return the one trial."""
         return Block((self.rungs[0].treatment,))
+
+    def find(self, run: RunRecord) -> WindowFinding:
+        """Return what the window showed."""
+        return finding_of(run)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pgdrag.designs.window.findings import WindowFinding, measured_window
 from pgdrag.english import percent_words
 from pgdrag.findings.combine import RungTrials, rate_of
 from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.together import finding_of, rung_decay
+from pgdrag.findings.decay.together import finding_of as decay_finding
+from pgdrag.findings.decay.together import rung_decay
 from pgdrag.findings.decay.words import way_words
-from pgdrag.findings.design_analysis import DesignAnalysis
 from pgdrag.findings.values import Interval
 from pgdrag.model import Measurement, Result, RunRecord
 from pgdrag.model.load import Closed, LoadProfile, Open
@@ -19,34 +19,29 @@ from pgdrag.stats.rates import DRIFT_MATTERS, rate_interval
 from pgdrag.units import format_duration, format_number, format_rate
 
 
-class WindowAnalysis(DesignAnalysis):
-    """The window of the run's one trial."""
-
-    name: ClassVar[str] = "window"
-
-    def find(self, run: RunRecord) -> WindowFinding:
-        """Return what the window showed."""
-        counts_from = _counts_from(run.study.load)
-        window = measured_window(run)
-        if window is None:
-            return WindowFinding("No window was measured.", (), None, counts_from, None, ())
-        result, measured = window
-        rate = rate_interval(rate_of(result, measured))
-        drift = _drift(run, result)
-        return WindowFinding(
-            answer=_answer(rate, drift, measured),
-            warnings=tuple(_warnings(rate, drift, run.study.load, measured)),
-            committed_per_s=rate,
-            latency_counts_from=counts_from,
-            connecting=measured.connecting,
-            statements=tuple(measured.statements),
-        )
+def finding_of(run: RunRecord) -> WindowFinding:
+    """Return what the window of the run's one trial showed."""
+    counts_from = _counts_from(run.study.load)
+    window = measured_window(run)
+    if window is None:
+        return WindowFinding("No window was measured.", (), None, counts_from, None, ())
+    result, measured = window
+    rate = rate_interval(rate_of(result, measured))
+    drift = _drift(run, result)
+    return WindowFinding(
+        answer=_answer(rate, drift, measured),
+        warnings=tuple(_warnings(rate, drift, run.study.load, measured)),
+        committed_per_s=rate,
+        latency_counts_from=counts_from,
+        connecting=measured.connecting,
+        statements=tuple(measured.statements),
+    )
 
 
 def _drift(run: RunRecord, result: Result) -> DecayFinding | None:
     """Return a trend large enough that the mean describes no moment of the window."""
     decay = rung_decay(RungTrials(run.study.rungs[0], (result,)))
-    found = None if decay is None or not decay.has_trend else finding_of(decay)
+    found = None if decay is None or not decay.has_trend else decay_finding(decay)
     return found if found and abs(found.change.center - 1) >= DRIFT_MATTERS else None
 
 
