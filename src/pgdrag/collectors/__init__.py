@@ -219,7 +219,14 @@ class Collector(ABC):
     silent absence. Names and units do not depend on what was seen: `observations` without any reading
     lists them all, which is how an experiment file's `expects` is checked.
 
-    A collector declares its numbers as `metrics`, and returns what they are made of from `amounts`.
+    A collector declares its numbers as `metrics`, and returns what they are made of from `amounts`. One that
+    reads counters with SQL is a query and a table::
+
+        class Deadlocks(CounterCollector):
+            name = "deadlocks"
+            summary = "deadlocks of the workload's database"
+            queries = {0: "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"}
+            metrics = (Metric("deadlocks_per_s", "deadlocks per second", "deadlocks", "1/s"),)
     """
 
     name: ClassVar[str]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,14 +55,17 @@ class ProcessIo:
     storage_written_bytes: int = 0  # that were handed to a file system to be written
 
     def __add__(self, other: ProcessIo) -> ProcessIo:
-        return ProcessIo(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return ProcessIo(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
 
     def __sub__(self, other: ProcessIo) -> ProcessIo:
-        return ProcessIo(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return ProcessIo(*(a - b for a, b in zip(_values(self), _values(other), strict=True)))
 
     def is_at_least(self, other: ProcessIo) -> bool:
         """Tell whether this may be a later account of the same process: none of it ever falls."""
-        return all(a >= b for a, b in zip(astuple(self), astuple(other), strict=True))
+        return all(a >= b for a, b in zip(_values(self), _values(other), strict=True))
+
+
+_values = attrgetter(*(one.name for one in fields(ProcessIo)))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What would collectors see of a simulated trial, all of whose slowness is planted in reads of blocks?
+"""What would collectors observe in a simulated trial whose slowness is all planted in reads of blocks?
 
-Every other counter of the mechanisms is there, too, and does nothing but noise.
+Every other counter of the mechanisms is there, too, and is only noise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _READ_S = 1e-6  # to wait for a block
 _CPU_SHARE = 0.5  # of the untouched server's time on a transaction
 _LOOK_S = 0.05
 _LWLOCK_SHARE = 0.05  # of sessions, all the time
-_PARTS, _LOOKS = 4, 5  # series are told four times a second, of five looks each
+_PARTS, _LOOKS = 4, 5  # a series has four points a second, of five looks each
 
 
 def simulated_evidence(
@@ -48,7 +48,7 @@ def simulated_evidence(
         noisy = value * rng.lognormvariate(0.0, NOISE)
         return Observation(name, name.replace("_", " "), noisy, unit, resolution)
 
-    told = {
+    planted = {
         NEEDED: seen(NEEDED, _NEEDED, "1/transaction", 1 / committed),
         READ: seen(READ, read, "1/transaction", 1 / committed),
         "buffer_hit_ratio": Observation(
@@ -66,7 +66,7 @@ def simulated_evidence(
     others = tuple(
         seen(name, 0.2, "ratio" if name.endswith(("ratio", "share")) else "count", 1e-6)
         # In order: each seed has the same noise each time. What a ledger makes is not observed.
-        for name in sorted(signs - told.keys())
+        for name in sorted(signs - planted.keys())
         if not name.startswith(("mean_", "other_", "parallel_"))
     )
     waits = (
@@ -75,7 +75,7 @@ def simulated_evidence(
     )
     shares = {"IO": read_s / time_s * 0.95, "LWLock": _LWLOCK_SHARE}
     series = tuple(_series(kind, share, samples, rng) for kind, share in shares.items())
-    return (*told.values(), *others), Recordings((*waits, *(series if samples else ())))
+    return (*planted.values(), *others), Recordings((*waits, *(series if samples else ())))
 
 
 def _series(wait_type: str, share: float, samples: Sequence[Sample], rng: random.Random) -> Series:

@@ -1,4 +1,4 @@
-"""What collectors would bring from a simulated trial beside numbers: a statement, its plans, reads and row versions."""
+"""What would collectors record in a simulated trial? A statement, its plans, reads and row versions."""
 
 from __future__ import annotations
 
