@@ -1,17 +1,48 @@
+"""An ablation played on numbers: each set of changes has a planted loss, and trials have noise."""
+
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from pgdrag.designs.ablate.history import Observed
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.pairs import Together
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.procedure import Procedure, default_max_trials, smallest_max_trials
+from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
-from tests.pure.ablation_games import answer_all, play
 
 TEN = math.log(10)
+
+
+def play(loss, *, changes=32, noise=0.03, seed=1, fails=None, floor=None, options=None):
+    """Play to the end.
+
+    Args:
+        loss: how much slower a set makes the server, on the log scale.
+        fails: the outcome of a set that has no number, or None.
+        floor: short trials see nothing slower than this loss, long ones see three times further.
+    """
+    rng = np.random.default_rng(seed)
+    ablation = Procedure(changes, options or AblateParameters(seed=seed))
+    while (wanted := ablation.ask()) is not None:
+        ablation.tell(
+            [_trial(one, wanted.is_brief, loss, noise, rng, fails, floor) for one in wanted.sets]
+        )
+    return ablation
+
+
+def _trial(some, is_brief, loss, noise, rng, fails=None, floor=None):
+    if fails is not None and (outcome := fails(some)) is not None:
+        return Observed(some, is_brief, None, outcome)
+    lost = loss(some) + rng.normal(0, noise * (1.5 if is_brief else 1))
+    deepest = np.inf if floor is None else floor + (0 if is_brief else np.log(3))
+    is_bound = lost > deepest
+    reading = Reading(7 - min(lost, deepest), noise / 10, bool(is_bound), 1, is_brief)
+    return Observed(some, is_brief, reading, Outcome.STALLED if is_bound else Outcome.MEASURED)
 
 
 def labels(ablation):
@@ -209,13 +240,14 @@ def test_the_forecast_of_the_screening_is_exact():
 @pytest.mark.parametrize("most", [None, 130])
 def test_no_forecast_exceeds_the_budget(most):
     ablation = Procedure(32, AblateParameters(max_trials=most))
+    loss, rng = (lambda s: 1.1 * (1 in s)), np.random.default_rng(1)
     limit = most or default_max_trials(32)
     while (wanted := ablation.ask()) is not None:
         forecast = ablation.forecast()
         assert forecast.most + ablation.history.trials <= limit
         assert forecast.brief_most + ablation.history.trials <= limit
         assert len(wanted.sets) <= (forecast.brief_most if wanted.is_brief else forecast.most)
-        answer_all(ablation, wanted)
+        ablation.tell([_trial(one, wanted.is_brief, loss, 0.02, rng) for one in wanted.sets])
     assert ablation.history.trials <= limit
 
 

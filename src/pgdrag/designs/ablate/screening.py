@@ -281,8 +281,8 @@ class Screening:
         """Return the sets behind the comparisons for which a claim holds, in order of the changes."""
         sets = {}
         for change, one in self._judged().items():
-            looks = (one.alone, frozenset({change})), (one.with_others, self.whole - {change})
-            for (found, changes), call in zip(looks, one.calls, strict=True):
+            of_sets = {frozenset({change}): one.alone, self.whole - {change}: one.with_others}
+            for (changes, found), call in zip(of_sets.items(), one.calls, strict=True):
                 if found is not None and claim(found, call):
                     sets[changes] = True
         return [one for one in sets if one not in (REFERENCE, self.whole)]
