@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,16 @@ FALLS = 200  # of falling ones, each of which takes three curves
 LENGTHS = (20, 30, 60, 120)  # intervals of a window
 NOISES = ((0.02, 0.0), (0.05, 0.3), (0.1, 0.6))  # size and autocorrelation
 _RATE = 5000.0
+_TREATMENT = Treatment("A0")
 Curve = Callable[[float], float]  # log rate, less that at the beginning, at a share of the window
 
 
-class Truth:
+class Truth(NamedTuple):
     """A curve of log rates over a window, from 0 at its beginning, and where it has halved."""
 
-    def __init__(self, name: str, curve: Curve, half_life: float) -> None:
-        self.name = name
-        self.curve = curve
-        self.half_life = half_life
+    name: str
+    curve: Curve
+    half_life: float
 
 
 def _floor(share: float, bend: float) -> Truth:
@@ -65,8 +66,8 @@ def simulate(scale: float) -> list[Row]:
                 "%", " %"
             )
         )
-        told = false_alarms(rng, length, size, memory, repeats)
-        rows.append(share_row(f"{name}: steady, called a trend", told, repeats, "<= 0.05"))
+        false = false_alarms(rng, length, size, memory, repeats)
+        rows.append(share_row(f"{name}: steady, called a trend", false, repeats, "<= 0.05"))
         for truth in FALLING:
             slope, half_life = covered(rng, truth, length, size, memory, falls)
             rows += [
@@ -134,7 +135,7 @@ def _two_trials(rng: np.random.Generator, name: str, differ: float) -> RungTrial
         fall = math.log(2) * (1 + differ * rng.standard_normal())
         truth = Truth("", lambda u, fall=fall: -fall * u, 1.0)  # type: ignore[misc]
         windows.append(window(rng, truth, 30, 0.05, 0.3))
-    results = tuple(_result(at + 1, samples) for at, samples in enumerate(windows))
+    results = tuple(result_of(at + 1, samples) for at, samples in enumerate(windows))
     return RungTrials(Rung(name, "", Treatment(name)), results)
 
 
@@ -157,17 +158,20 @@ def window(
 
 
 def _decay_of(windows: list[tuple[Sample, ...]]) -> RungDecay:
-    results = tuple(_result(at + 1, samples) for at, samples in enumerate(windows))
+    results = tuple(result_of(at + 1, samples) for at, samples in enumerate(windows))
     found = rung_decay(RungTrials(Rung("A0", "", Treatment("A0")), results))
     assert found is not None
     return found
 
 
-def _result(number: int, samples: tuple[Sample, ...]) -> Result:
+def result_of(
+    number: int, samples: tuple[Sample, ...], treatment: Treatment = _TREATMENT
+) -> Result:
+    """Return a measured trial with these samples."""
     length_s = float(len(samples))
     load = LoadProfile(connections=8, warm_up_s=0, measure_s=length_s, budget_s=length_s)
     committed = sum(one.committed for one in samples)
     counts = {"simulated": Counts(scheduled=committed, committed=committed)}
     measured = Measurement(length_s, "deadline", counts, {}, samples, DriverCost(1.0, 1.0))
-    trial = Trial(number, number, number, Treatment("A0"), WorkloadSpec("simulated"), load, seed=1)
+    trial = Trial(number, number, number, treatment, WorkloadSpec("simulated"), load, seed=1)
     return Result(trial, Outcome.MEASURED, 0.0, measurement=measured)

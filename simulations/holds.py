@@ -13,10 +13,10 @@ from pgdrag.findings.decay.together import rung_decay
 from pgdrag.findings.dose.analysis import horizon_finding
 from pgdrag.findings.dose.findings import HorizonFinding
 from pgdrag.findings.holds.levels import HOLD, HOLDER
-from pgdrag.model import HORIZON, Level, Outcome, Result, Rung, Treatment, Trial, WorkloadSpec
-from pgdrag.model.load import LoadProfile
-from pgdrag.model.measurement import Counts, DriverCost, Measurement, Sample
+from pgdrag.model import HORIZON, Level, Result, Rung, Treatment
+from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, Series
+from simulations.decay import result_of
 from simulations.expecto import noise
 from simulations.rows import Row, share_row
 
@@ -121,13 +121,13 @@ def finds_bloat(found: HorizonFinding) -> bool:
 
 
 def _recoveries_held(found: HorizonFinding) -> list[bool]:
-    told = []
+    hits = []
     for one in found.recoveries:
         # The mean of the five seconds from then on: what is left of the cost in their middle.
         left = 1 / one.share - 1
         truth = _CLEANED_S * math.log(max(one.held_s / _HALF_DOSE_S / left, 1.0))
-        told.append(one.back_s.low - 1 <= max(truth - 2.5, 0.0) <= one.back_s.high + 1)
-    return told
+        hits.append(one.back_s.low - 1 <= max(truth - 2.5, 0.0) <= one.back_s.high + 1)
+    return hits
 
 
 def _trials(rng: np.random.Generator, law: Law, at: int, held_s: float) -> RungTrials:
@@ -151,10 +151,5 @@ def _result(
     bloat = tuple(1 + min(t_s, held_s) / 10 for t_s in times)
     series = Series("bloat_ratio", "bloat", "count", tuple(times), bloat)
     events = (Event(HOLD_EVENT, 0.0, held_s, "transaction"),) if held_s else ()
-    load = LoadProfile(connections=8, warm_up_s=0, measure_s=WINDOW_S, budget_s=WINDOW_S)
-    committed = sum(one.committed for one in samples)
-    counts = {"simulated": Counts(scheduled=committed, committed=committed)}
-    measured = Measurement(float(WINDOW_S), "deadline", counts, {}, samples, DriverCost(1.0, 1.0))
-    trial = Trial(number, number, number, treatment, WorkloadSpec("simulated"), load, seed=1)
-    result = Result(trial, Outcome.MEASURED, 0.0, measurement=measured)
+    result = result_of(number, samples, treatment)
     return replace(result, recordings=Recordings((series, *events)))

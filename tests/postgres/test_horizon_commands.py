@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from commands import heard, outcome, pgdrag, start
 
-from pgdrag.findings.holds.replay import replay_finding
+from pgdrag.findings.holds.analysis import replay_finding
 from pgdrag.horizon.distribution_file import inlined, read_distribution
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
 from pgdrag.host.undo.prepared_transaction import PreparedTransaction

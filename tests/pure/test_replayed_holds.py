@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.findings.holds.analysis import HORIZON, REPLAY, ReplayFinding, replay_finding
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
-from pgdrag.findings.holds.replay import HORIZON, REPLAY, ReplayFinding, replay_finding
 from pgdrag.findings.values import Findings
 from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdrag.findings.expecto.view import expecto_finding
+from pgdrag.findings.expecto.analysis import expecto_finding
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series
 from simulations.expecto import covered, false_alarms, noise

@@ -1,6 +1,6 @@
-"""Which part of a trial's window is to be fitted, and in which intervals?
+"""Which part of a trial's window is fitted, and in which intervals?
 
-Where something is held, only while it is: what comes after is a recovery, and has its own analysis.
+Where the horizon is held, only the hold: what comes after is a recovery, with an analysis of its own.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+
+import numpy as np
 
 from pgdrag.findings.holds.spans import Span, held_span
 from pgdrag.model import Result
@@ -27,42 +29,28 @@ def fitted_stretch(result: Result, measured: Measurement) -> Stretch | None:
 
 def stretch_of(samples: Sequence[Sample], begin_s: float, end_s: float) -> Stretch | None:
     """Return the samples between two moments in at most 120 intervals, each with commits."""
-    whole = _whole(samples_within(samples, begin_s, end_s))
-    committed = sum(one.committed for one in whole)
-    if len(whole) < INTERVALS_MIN or not committed:
+    timed = [one for one in samples_within(samples, begin_s, end_s) if one.duration_s > 0]
+    usual_s = statistics.median([one.duration_s for one in timed] or [0.0])
+    # The last interval may be much shorter than the rest.
+    whole = [one for one in timed if one.duration_s > usual_s / 2]
+    committed = np.array([one.committed for one in whole])
+    if len(whole) < INTERVALS_MIN or not committed.any():
         return None
-    size = max(
-        math.ceil(len(whole) / _INTERVALS_MAX), math.ceil(_COMMITS_MIN * len(whole) / committed)
-    )
+    ends_s = np.array([one.t_s for one in whole])
+    durations_s = np.array([one.duration_s for one in whole])
+    size = math.ceil(len(whole) * max(1 / _INTERVALS_MAX, _COMMITS_MIN / int(committed.sum())))
     while len(whole) // size >= INTERVALS_MIN:
-        groups = _groups(whole, size)
-        if all(sum(one.committed for one in group) for group in groups):
-            return _stretch(groups)
+        first = np.arange(0, len(whole) - size + 1, size)
+        last = np.append(first[1:], len(whole)) - 1  # the last group has what is left over
+        counts = np.add.reduceat(committed, first)
+        if counts.all():
+            middles = (ends_s[first] - durations_s[first] + ends_s[last]) / 2
+            rates = counts / np.add.reduceat(durations_s, first)
+            return Stretch(
+                whole[0].t_s - whole[0].duration_s,
+                whole[-1].t_s,
+                tuple(middles.tolist()),
+                tuple(rates.tolist()),
+            )
         size *= 2
     return None
-
-
-def _whole(samples: Sequence[Sample]) -> list[Sample]:
-    """Leave out what is much shorter than the rest, as the last interval may be."""
-    timed = [one for one in samples if one.duration_s > 0]
-    if not timed:
-        return []
-    usual_s = statistics.median(one.duration_s for one in timed)
-    return [one for one in timed if one.duration_s > usual_s / 2]
-
-
-def _groups(samples: Sequence[Sample], size: int) -> list[Sequence[Sample]]:
-    count = len(samples) // size
-    ends = [*(at * size for at in range(count)), len(samples)]
-    return [samples[ends[at] : ends[at + 1]] for at in range(count)]
-
-
-def _stretch(groups: Sequence[Sequence[Sample]]) -> Stretch:
-    times_s, rates = [], []
-    for group in groups:
-        lasted_s = sum(one.duration_s for one in group)
-        begin_s = group[0].t_s - group[0].duration_s
-        times_s.append((begin_s + group[-1].t_s) / 2)
-        rates.append(sum(one.committed for one in group) / lasted_s)
-    first, last = groups[0][0], groups[-1][-1]
-    return Stretch(first.t_s - first.duration_s, last.t_s, tuple(times_s), tuple(rates))

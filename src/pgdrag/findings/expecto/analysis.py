@@ -1,26 +1,131 @@
-"""What does pg_expecto's view show of each treatment?"""
+"""What do pg_expecto's formulas show of one trial, and what do its raw intervals?
+
+Published, a window is an hour of one value a minute. A trial is shorter: here an interval is one of
+the load driver's (a second), and the window a third of the trial by default.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
+
+import numpy as np
 
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Treatments
-from pgdrag.findings.expecto.findings import ExpectoFinding
-from pgdrag.findings.expecto.view import expecto_finding
+from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding, WaitTypeFinding
+from pgdrag.findings.expecto.published import (
+    WINDOW_SHARE,
+    Values,
+    angle_deg,
+    band,
+    per_min,
+    smoothed_correlation,
+    trailing_medians,
+    whole_intervals,
+    window_of,
+)
+from pgdrag.findings.expecto.sound import correlation
+from pgdrag.findings.mechanisms.signs import adjusted
+from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings, Series, StatementUse
+
+_INTERVALS_MIN = 10
+# In every sample of the sessions; the other types are only where they were seen.
+_ALWAYS_THERE = WAIT_SERIES["IO"]
 
 
 class ExpectoAnalysis(TreatmentAnalysis[ExpectoFinding]):
-    """pg_expecto's view of the trial in the middle."""
+    """pg_expecto's view of the trial with the median throughput."""
 
     name: ClassVar[str] = "expecto"
     finds: ClassVar[type] = ExpectoFinding
 
     def find(self, treatments: Treatments) -> Mapping[str, ExpectoFinding]:
-        """Return the view of each treatment whose waits were seen over time."""
-        found = (
-            (one.rung.name, expecto_finding(one.samples, one.recordings))
-            for one in treatments.trials
-        )
-        return {name: one for name, one in found if one is not None}
+        """Return the view of each treatment whose waits were sampled over time."""
+        found = {
+            one.rung.name: expecto_finding(one.samples, one.recordings) for one in treatments.trials
+        }
+        return {name: one for name, one in found.items() if one is not None}
+
+
+def expecto_finding(
+    samples: Sequence[Sample], recordings: Recordings, *, window_share: float = WINDOW_SHARE
+) -> ExpectoFinding | None:
+    """Return pg_expecto's view of a trial; None without waits over time, or with fewer than 10 intervals.
+
+    Args:
+        samples: what the driver counted, interval by interval.
+        recordings: with series of sessions by what they wait for, and statements where they were counted.
+        window_share: length of the trailing windows, in (0, 1) of the trial.
+    """
+    assert 0 < window_share < 1, window_share
+    series = {one.name: one for one in recordings.series}
+    whole = whole_intervals(samples)
+    if _ALWAYS_THERE not in series or not whole:
+        return None
+    waits = {
+        kind: _by_interval(series[name], whole)
+        for kind, name in WAIT_SERIES.items()
+        if name in series
+    }
+    seen = ~np.isnan(np.array(list(waits.values()))).any(axis=0)
+    if seen.sum() < _INTERVALS_MIN:
+        return None
+    rates = per_min(whole)[seen]
+    waits = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
+    window = window_of(len(rates), window_share)
+    speed = trailing_medians(rates, window)
+    medians = {kind: trailing_medians(values, window) for kind, values in waits.items()}
+    waitings = sum(medians.values(), start=np.zeros(len(speed)))
+    total = float(waitings.sum())
+    found = [
+        _wait_type(kind, rates, waits[kind], speed, smooth, total)
+        for kind, smooth in medians.items()
+    ]
+    found.sort(key=lambda one: (-one.share, -one.sessions, one.wait_type))
+    q = adjusted({one.wait_type: one.sound.p for one in found if one.sound is not None})
+    elapsed_s = sum(one.duration_s for one in samples)
+    statements = recordings.of(StatementUse)
+    return ExpectoFinding(
+        intervals=len(rates),
+        interval_s=float(np.median([one.duration_s for one in samples])),
+        window=window,
+        speed_per_min=float(speed.mean()),
+        calls_per_min=60 * sum(x.calls for x in statements) / elapsed_s if statements else None,
+        rows_per_min=60 * sum(x.rows for x in statements) / elapsed_s if statements else None,
+        waitings=float(waitings.mean()),
+        speed_angle_deg=angle_deg(speed),
+        waitings_angle_deg=angle_deg(waitings),
+        published=smoothed_correlation(speed, waitings),
+        wait_types=tuple(replace(one, q=q.get(one.wait_type)) for one in found),
+    )
+
+
+def _wait_type(
+    kind: str, rates: Values, sessions: Values, speed: Values, smooth: Values, total: float
+) -> WaitTypeFinding:
+    share = float(smooth.sum()) / total if total else 0.0
+    published = smoothed_correlation(speed, smooth)
+    weighted = None if published is None else published.r * share
+    return WaitTypeFinding(
+        wait_type=kind,
+        sessions=float(sessions.mean()),
+        share=share,
+        published=published,
+        weighted=weighted,
+        band=None if weighted is None else band(weighted),
+        sound=correlation(rates, sessions),
+        q=None,
+    )
+
+
+def _by_interval(series: Series, samples: Sequence[Sample]) -> Values:
+    """Return the mean of a series over each sample's interval; NaN where it has no value."""
+    times, sums = np.array(series.times_s), np.concatenate(([0.0], np.cumsum(series.values)))
+    begins = np.searchsorted(times, [one.t_s - one.duration_s for one in samples], side="right")
+    ends = np.searchsorted(times, [one.t_s for one in samples], side="right")
+    counts = ends - begins
+    means = (sums[ends] - sums[begins]) / np.maximum(counts, 1)
+    return np.where(counts > 0, means, np.nan)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import counted
-from pgdrag.findings.holds.replay import FEWEST_HOLDS, ReplayFinding
+from pgdrag.findings.holds.analysis import FEWEST_HOLDS, ReplayFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import (
     Align,
