@@ -48,7 +48,7 @@ def test_a_run_killed_anywhere_resumes_to_the_identical_result(
     study = study_of(design)
     uncut = run(journal, study)
     trials = len(uncut.results)
-    for number in sorted({1, 2, trials // 2 + 1, trials}):
+    for number in sorted({1, min(2, trials), trials // 2 + 1, trials}):
         run_id = begin(journal, study)
         killed = SimulatedTrialRunner(TRUTH, seed=3, kill_in_trial=number)
         with pytest.raises(SimulatedKill):
