@@ -15,10 +15,9 @@ from typing import Self
 
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import ScratchDeviceError, ServerError
-from pgdrag.factors import STORAGE, Here, Problem, all_factors
+from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.mount import options_at_mount
 from pgdrag.factors.server import wanted_server
-from pgdrag.factors.setting import Setting
 from pgdrag.factors.workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.host.undo import UndoJournal
@@ -228,25 +227,28 @@ def problems_of(levels: Sequence[Level], here: Here) -> list[Problem]:
     """
     kinds = all_factors()
     of_kind = {kind: [level for level in levels if level.kind == kind] for kind in kinds}
-    storage = of_kind.pop(STORAGE, [])
-    settings = {level.name.lower(): level.value for level in levels if level.kind == Setting.name}
+    storage = [level for level in levels if is_of(Phase.STORAGE, level.kind)]
+    settings = {name.lower(): x for name, x in levels_of(Phase.SETTINGS, levels).items()}
     here = replace(
         here,
         storage={level.name: level.value for level in storage},
         settings_asked=settings,
     )
-    problems = kinds[STORAGE]().check(storage, here) if storage else []
-    if problems and os.geteuid() == 0:
-        here = replace(here, storage={})
-    for kind, own in of_kind.items():
-        problems += kinds[kind]().check(own, here)
+    problems: list[Problem] = []
+    # By phase: a storage that cannot be had leaves the others without it.
+    for phase in Phase:
+        for kind in kinds.values():
+            if kind.phase is phase:
+                problems += kind().check(of_kind[kind.name], here)
+        if phase is Phase.STORAGE and problems and os.geteuid() == 0:
+            here = replace(here, storage={})
     return problems
 
 
 def storage_of(treatment: Treatment, here: Here) -> StorageSpec | None:
     """Return the device that a treatment asks for; None: it asks for none, or cannot have it here."""
-    levels = [x for x in treatment.levels if x.kind == STORAGE]
-    return None if problems_of(levels, here) else StorageSpec.of(treatment.of_kind(STORAGE))
+    levels = [x for x in treatment.levels if is_of(Phase.STORAGE, x.kind)]
+    return None if problems_of(levels, here) else StorageSpec.of(levels_of(Phase.STORAGE, levels))
 
 
 def changes_host(study: Study) -> bool:

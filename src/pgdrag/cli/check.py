@@ -97,6 +97,8 @@ def _print(checked: Checked) -> None:
 
 
 def _levels_table(checked: Checked) -> Table:
+    from pgdrag.factors import Phase, is_of
+
     table = _table(
         "line", "factor", "level", "value on the server", "applied by", "default", "verdict"
     )
@@ -104,7 +106,7 @@ def _levels_table(checked: Checked) -> Table:
         style = {"mistake": "red", "untestable here": "yellow"}.get(x.verdict)
         table.add_row(
             str(x.line),
-            x.name if x.kind == "setting" else f"{x.kind} {x.name}",
+            x.name if is_of(Phase.SETTINGS, x.kind) else f"{x.kind} {x.name}",
             x.value,
             x.canonical,
             x.takes_effect,

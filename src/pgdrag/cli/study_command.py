@@ -19,8 +19,7 @@ from pgdrag.cli.running import begin_and_report, refuse_directory
 from pgdrag.designs import Design
 from pgdrag.errors import UsageError
 from pgdrag.experiment.arms import Arm, read_arm
-from pgdrag.factors import Problem
-from pgdrag.factors.server import SERVER
+from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.findings.values import Findings
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import make_design
@@ -143,7 +142,7 @@ def share_of(text: str, option: str) -> float:
 
 def _refuse_without_server(problems: Sequence[Problem]) -> None:
     for problem in problems:
-        if problem.level.kind == SERVER:
+        if is_of(Phase.SERVER, problem.level.kind):
             raise UsageError(problem.message, detail=problem.hint)
 
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.experiment.mistakes import error_of_all
-from pgdrag.experiment.model import SETTING
-from pgdrag.factors import Problem
-from pgdrag.factors.server import SERVER
+from pgdrag.factors import Phase, Problem, is_of, kind_of
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.model.changes import Change
 from pgdrag.servers.conf import ConfLine, effective, fold, is_name, parse_pasted
@@ -102,7 +100,7 @@ def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) 
 
 def server_level(wanted: str) -> Level:
     """Return the level of the factor that chooses the server: a version, or a directory."""
-    return Level(SERVER, "postgres", wanted)
+    return Level(kind_of(Phase.SERVER), "postgres", wanted)
 
 
 def two_labels(first: Arm, second: Arm) -> tuple[str, str]:
@@ -118,7 +116,7 @@ def two_labels(first: Arm, second: Arm) -> tuple[str, str]:
 
 def is_inert(change: Change, settings: SettingsCatalog) -> bool:
     """Tell whether a change leaves a setting as it is: written differently, or the server's default."""
-    if change.factor[0] != SETTING:
+    if not is_of(Phase.SETTINGS, change.factor[0]):
         return False
     try:
         default = settings.find(change.name).boot_value or ""
@@ -137,7 +135,7 @@ def categories(changes: Iterable[Change], settings: SettingsCatalog) -> dict[str
     for change in changes:
         kind, name = change.factor
         try:
-            found[name] = settings.find(name).category if kind == SETTING else kind
+            found[name] = settings.find(name).category if is_of(Phase.SETTINGS, kind) else kind
         except SettingError:
             found[name] = "unknown here"
     return found
@@ -201,7 +199,8 @@ def _rung(study: Study, name: str) -> Rung:
 
 
 def _levels(lines: Iterable[ConfLine], settings: SettingsCatalog) -> tuple[Level, ...]:
-    return tuple(Level(SETTING, _spelt(line.name, settings), line.value) for line in lines)
+    kind = kind_of(Phase.SETTINGS)
+    return tuple(Level(kind, _spelt(line.name, settings), line.value) for line in lines)
 
 
 def _spelt(name: str, settings: SettingsCatalog) -> str:

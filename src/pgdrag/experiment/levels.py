@@ -12,7 +12,8 @@ from typing import Any
 
 from pgdrag.errors import ConfError
 from pgdrag.experiment.mistakes import Mistake, in_table
-from pgdrag.experiment.model import SETTING, ScaleTable
+from pgdrag.experiment.model import ScaleTable
+from pgdrag.factors import Phase, is_of
 from pgdrag.servers.conf import Mend, effective, fold, parse_pasted
 from pgdrag.toml_lines import KeyLines, KeyPath
 
@@ -57,7 +58,7 @@ def _level_holders(document: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str
 
 
 def _plain(path: KeyPath, value: object, lines: KeyLines, written: Written) -> object:
-    if isinstance(value, str) and path[-1] == SETTING:
+    if isinstance(value, str) and is_of(Phase.SETTINGS, str(path[-1])):
         return _pasted(path, value, lines.line_of_text(path), written)
     if isinstance(value, dict):
         return _flat(path, value, lines, written)
@@ -90,7 +91,7 @@ def _flat(
     plain: dict[str, object] = {}
     for inner, value in _leaves(table, ()):
         name = ".".join(inner)
-        if path[-1] == SETTING:
+        if is_of(Phase.SETTINGS, str(path[-1])):
             name = fold(name)  # as the server does: two spellings are one setting
         line = lines.line((*path, *inner))
         if name in plain:

@@ -25,11 +25,10 @@ from pydantic_core import PydanticCustomError
 
 from pgdrag.designs import all_designs
 from pgdrag.experiment.load import LoadTable
-from pgdrag.factors import all_factors
+from pgdrag.factors import Phase, all_factors
 from pgdrag.workloads import all_workloads
 
 FORMAT_VERSION = 1
-SETTING = "setting"  # the kind of factor whose levels may be pasted as a postgresql.conf
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 _LEVEL_TYPES = ["string", "integer", "number", "boolean"]
@@ -289,7 +288,7 @@ def _with_levels(table: type[Table]) -> type[Table]:
     # One class of the same name, so that the JSON Schema shows the name that the reference has.
     fields: dict[str, Any] = {
         kind: (
-            Settings if kind == SETTING else Levels,
+            Settings if factor.phase is Phase.SETTINGS else Levels,
             Field(default_factory=dict, description=f"Levels of {factor.summary}, by name"),
         )
         for kind, factor in all_factors().items()

@@ -13,8 +13,7 @@ from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.mistakes import error_of_all
-from pgdrag.experiment.model import SETTING
-from pgdrag.factors import Here, Problem
+from pgdrag.factors import Here, Phase, Problem, is_of, levels_of
 from pgdrag.factors.horizon import has_standby
 from pgdrag.factors.workload import workload_of
 from pgdrag.findings.levels import overrides
@@ -164,7 +163,7 @@ def _level(
     problem = next((x for x in problems if x.level == level), None)
     canonical = takes_effect = default = ""
     is_default = False
-    if level.kind == SETTING:
+    if is_of(Phase.SETTINGS, level.kind):
         try:
             setting = catalog.find(level.name)
         except SettingError:
@@ -253,7 +252,7 @@ def _snapshots_bytes(study: Study, treatments: Iterable[Treatment]) -> int:
 
 
 def _wal_bytes(treatment: Treatment, here: Here) -> int:
-    return _bytes(here.settings, "max_wal_size", treatment.of_kind(SETTING))
+    return _bytes(here.settings, "max_wal_size", levels_of(Phase.SETTINGS, treatment.levels))
 
 
 def _bytes(catalog: SettingsCatalog, name: str, settings: dict[str, str]) -> int:
@@ -275,7 +274,7 @@ def _overrides(study: Study) -> Iterable[str]:
 def _channel_notes(levels: Iterable[Level], server_version_num: int) -> Iterable[str]:
     channel = channel_settings(Path("log"), server_version_num)
     for level in levels:
-        if level.kind == SETTING:
+        if is_of(Phase.SETTINGS, level.kind):
             _, notes = merge_channel({level.name: level.value}, channel)
             for note in notes:
                 used = f" is run as {note.used}" if note.used else " is not applied"

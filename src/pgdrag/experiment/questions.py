@@ -16,10 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, is_inert, two_labels
-from pgdrag.experiment.model import SETTING
-from pgdrag.factors import Problem
+from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, ON, PROFILE, TURNS
-from pgdrag.factors.server import SERVER
 from pgdrag.factors.workload import level_problems, workload_of
 from pgdrag.model import Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.changes import Change, changes_between
@@ -282,7 +280,7 @@ def _two_rungs(first: Arm, second: Arm, labels: tuple[str, str]) -> tuple[Rung, 
 
 def _title(arm: Arm) -> str:
     """Return the first levels of an arm whose name does not say them."""
-    if not arm.levels or "=" in arm.label or arm.levels[0].kind == SERVER:
+    if not arm.levels or "=" in arm.label or is_of(Phase.SERVER, arm.levels[0].kind):
         return ""
     first = ", ".join(f"{level.name} = {level.value}" for level in arm.levels[:2])
     return first if len(arm.levels) <= 2 else f"{first} and {len(arm.levels) - 2} more"
@@ -297,7 +295,7 @@ def _left_out(
     found = {}
     for change in changes:
         why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")
-        if not why and change.factor[0] == SETTING:
+        if not why and is_of(Phase.SETTINGS, change.factor[0]):
             why = _why_fixed(change, channel)
         if not why and is_inert(change, settings):
             why = "the same to the server"

@@ -23,7 +23,6 @@ from pgdrag.experiment.mistakes import (
 )
 from pgdrag.experiment.model import (
     FORMAT_VERSION,
-    SETTING,
     BaselineTable,
     ClaimTable,
     DesignTable,
@@ -34,8 +33,8 @@ from pgdrag.experiment.model import (
     experiment_table,
 )
 from pgdrag.experiment.profile import load_profile
-from pgdrag.factors import all_factors
-from pgdrag.factors.workload import WORKLOAD, level_problems, workload_of
+from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
+from pgdrag.factors.workload import level_problems, workload_of
 from pgdrag.model import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.conf import Mend
@@ -133,7 +132,7 @@ class _Reader:
             names.add(rung.name)
             is_read = not any(x.path[:2] == path for x in self._mistakes)
             if is_read and not any(rung.levels(kind) for kind in self._kinds):
-                hint = f"Give it a table such as {in_table(('rungs', SETTING))}."
+                hint = f"Give it a table such as {in_table(('rungs', kind_of(Phase.SETTINGS)))}."
                 self._mistakes.append(Mistake(path, f'rung "{rung.name}" changes nothing', hint))
             self._mistakes += [
                 unknown_name("observation", name, known, (*path, "expects", name))
@@ -211,7 +210,7 @@ class _Reader:
             for problem in level_problems(spec, rung.treatment.levels):
                 self._note_level(problem.level, problem.message, problem.hint)
             found = workload_of(spec, rung.treatment).objection(load)
-            own = [level for level in rung.treatment.levels if level.kind == WORKLOAD]
+            own = [level for level in rung.treatment.levels if is_of(Phase.WORKLOAD, level.kind)]
             if found is not None and own:
                 # Of the parameter itself, unless another level is what it does not go with.
                 level = next((x for x in own if x.name == found.parameter), own[0])
@@ -315,7 +314,7 @@ class _Reader:
     def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
         wanted = load.connections + OWN_CONNECTIONS
         for rung in rungs:
-            allowed = _max_connections(rung.treatment.of_kind(SETTING))
+            allowed = _max_connections(levels_of(Phase.SETTINGS, rung.treatment.levels))
             if allowed < wanted:
                 path: KeyPath = ("scales", scale, "load", "connections")
                 message = (

@@ -8,8 +8,9 @@ of this folder.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,8 +21,18 @@ from pgdrag.servers.settings import SettingsCatalog
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-# The kind of factor whose levels all others may ask for, as where the data lie depends on it.
-STORAGE = "storage"
+
+class Phase(Enum):
+    """What a kind of factor changes, in the order in which it is in place.
+
+    The core asks for the phase where a kind needs more than its own hooks, never for a kind by its name.
+    """
+
+    STORAGE = "where the data lie; what other kinds can change depends on it"
+    SERVER = "which PostgreSQL is started"
+    SETTINGS = "settings of the server; levels are written as in postgresql.conf"
+    WORKLOAD = "what the clients do"
+    DURING = "anything else, from before the server starts until the end of the trial"
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ class Factor(ABC):
     examples: ClassVar[
         tuple[Example, ...]
     ]  # for its conformance suite; none: nothing to try on a cluster
+    phase: ClassVar[Phase] = Phase.DURING
     # It changes the operating system: the host is locked, and the trials of all arms begin with the dataset
     # out of the page cache.
     changes_host: ClassVar[bool] = False
@@ -159,3 +171,19 @@ class Factor(ABC):
 def all_factors() -> dict[str, type[Factor]]:
     """Return every registered kind of factor, by name."""
     return registry.registered("pgdrag.factors", Factor)  # type: ignore[type-abstract]
+
+
+def is_of(phase: Phase, kind: str) -> bool:
+    """Tell whether a kind of factor, by name, belongs to a phase; an unknown one belongs to none."""
+    found = all_factors().get(kind)
+    return found is not None and found.phase is phase
+
+
+def kind_of(phase: Phase) -> str:
+    """Return the name of the kind of factor that pgdrag itself has for a phase."""
+    return next(name for name, kind in all_factors().items() if kind.phase is phase)
+
+
+def levels_of(phase: Phase, levels: Iterable[Level]) -> dict[str, str]:
+    """Return the levels that belong to a phase, by name."""
+    return {level.name: level.value for level in levels if is_of(phase, level.kind)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import ServerError
-from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level, Treatment
 from pgdrag.servers.binaries import find_binaries
 
@@ -21,6 +21,7 @@ class Server(Factor):
     """The server itself: each version has a dataset of its own, loaded by itself."""
 
     name = SERVER
+    phase = Phase.SERVER
     summary = "the server: postgres = an installed version, or a directory of programs"
     # A cluster is of one version from the beginning, so there is nothing to try on one that is made.
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -40,7 +41,7 @@ class Server(Factor):
 
 def wanted_server(treatment: Treatment) -> str | None:
     """Return which server a treatment names, as `find_binaries` takes it; None: none."""
-    return treatment.of_kind(SERVER).get(POSTGRES)
+    return treatment.of_kind(Server.name).get(POSTGRES)
 
 
 def _problem(level: Level) -> Problem | None:

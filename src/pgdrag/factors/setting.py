@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 
 from pgdrag.errors import ServerLost, SettingError
-from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
 from pgdrag.servers.settings import SettingsCatalog, UnknownSetting
 from pgdrag.units import same_value
@@ -29,6 +29,7 @@ class Setting(Factor):
     """PostgreSQL's own settings, by their own names."""
 
     name = "setting"
+    phase = Phase.SETTINGS
     summary = "a server setting (postgresql.conf)"
     examples = (
         Example(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import UsageError
-from pgdrag.factors import STORAGE, Example, Factor, Here, Problem
+from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.host.loop_devices import uses_direct_io
 from pgdrag.host.mounts import Mount, mount_holding
 from pgdrag.host.programs import find_program
@@ -29,7 +29,8 @@ _SECTOR_BYTES = 512
 class Storage(Factor):
     """A file system made for the clusters of a treatment, on a loop device or a real one."""
 
-    name = STORAGE
+    name = "storage"
+    phase = Phase.STORAGE
     summary = "a scratch device: size, file_system = ext4, xfs or btrfs, mkfs_options, direct_io; or device"
     # A cluster is on its storage from the beginning, so there is nothing to try on one that is made.
     examples: ClassVar[tuple[Example, ...]] = ()

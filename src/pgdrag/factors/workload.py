@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
-from pgdrag.factors import Example, Factor, Here, Problem
+from pgdrag.factors import Example, Factor, Here, Phase, Problem, is_of
 from pgdrag.model import Applied, Level, Treatment, Trial, WorkloadSpec
 from pgdrag.workloads import Workload, all_workloads
 
@@ -27,6 +27,7 @@ class WorkloadParameter(Factor):
     """The workload's own parameters; a dot leads into a table, as in "weights.update"."""
 
     name = WORKLOAD
+    phase = Phase.WORKLOAD
     summary = "a parameter of the experiment's workload, as in its table"
     # The server knows nothing of it, so there is nothing to try on a cluster: every workload's parameters
     # are tried as levels in its own conformance suite.
@@ -74,7 +75,7 @@ def level_problems(spec: WorkloadSpec, levels: Iterable[Level]) -> list[Problem]
 
     Levels of other kinds are passed over.
     """
-    own = [level for level in levels if level.kind == WORKLOAD]
+    own = [level for level in levels if is_of(Phase.WORKLOAD, level.kind)]
     found = _refused(spec, own)
     if found:
         refused = {problem.level for problem in found}
@@ -111,7 +112,7 @@ def _refused(spec: WorkloadSpec, levels: Sequence[Level]) -> list[Problem]:
 
 
 def _made(spec: WorkloadSpec, levels: Iterable[Level]) -> Workload:
-    own = {level.name: level.value for level in levels if level.kind == WORKLOAD}
+    own = {level.name: level.value for level in levels if is_of(Phase.WORKLOAD, level.kind)}
     return all_workloads()[spec.kind].model_validate(_laid_over(spec.parameters, own))
 
 
