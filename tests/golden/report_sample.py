@@ -6,8 +6,10 @@ import math
 from dataclasses import replace
 
 from pgdrag.findings.answer import answer_sentence, run_warnings
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.driver_limits import DriverFinding
+from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.movement import Movement, Movements
 from pgdrag.findings.spent_time import PLACES, SessionTime, spent_time
 from pgdrag.findings.values import (
@@ -172,17 +174,12 @@ def empty(at: int) -> TreatmentFinding:
         to_baseline=None,
         to_previous=None,
         previous="",
-        total_claim=None,
-        step_claim=None,
         counts=None,
         latency={},
         errors=(),
         samples=(),
         applied=(),
         evidence=(),
-        untested=(),
-        overrides=(),
-        inert=(),
         warnings=(),
     )
 
@@ -222,14 +219,6 @@ def small_cache() -> TreatmentFinding:
         to_baseline=found,
         to_previous=found,
         previous="A0",
-        total_claim=claim(
-            Answer.REPRODUCED,
-            7082 / 1052,
-            found.slowdown,
-            "published 6.73× slower, found 7.18× slower (6.87× to 7.54×): the same direction, and "
-            "the size within a factor of 2",
-        ),
-        step_claim=claim(Answer.REPRODUCED, 7082 / 1052, found.slowdown, "as published"),
         counts=Counts(2_500, 2_481, 11, 0, 8),
         latency=latencies(38_000),
         samples=samples(165),
@@ -240,6 +229,16 @@ def small_cache() -> TreatmentFinding:
             DRIFT,
         ),
         found={
+            ClaimsFinding: ClaimsFinding(
+                total=claim(
+                    Answer.REPRODUCED,
+                    7082 / 1052,
+                    found.slowdown,
+                    "published 6.73× slower, found 7.18× slower (6.87× to 7.54×): the same direction, and "
+                    "the size within a factor of 2",
+                ),
+                step=claim(Answer.REPRODUCED, 7082 / 1052, found.slowdown, "as published"),
+            ),
             Movements: Movements(
                 (
                     Movement(
@@ -277,12 +276,16 @@ def did_not_start() -> TreatmentFinding:
         outcome=Outcome.DID_NOT_START,
         reason=reason,
         trials=1,
-        total_claim=claim(
-            Answer.UNTESTABLE, 7082 / 485, None, "published 14.6× slower; A2: did not start"
-        ),
-        step_claim=claim(
-            Answer.UNTESTABLE, 1052 / 485, None, "published 2.17× slower; A2: did not start"
-        ),
+        found={
+            ClaimsFinding: ClaimsFinding(
+                total=claim(
+                    Answer.UNTESTABLE, 7082 / 485, None, "published 14.6× slower; A2: did not start"
+                ),
+                step=claim(
+                    Answer.UNTESTABLE, 1052 / 485, None, "published 2.17× slower; A2: did not start"
+                ),
+            )
+        },
     )
 
 
@@ -299,13 +302,6 @@ def noisy() -> TreatmentFinding:
         to_baseline=total,
         to_previous=step,
         previous="A1",
-        total_claim=claim(
-            Answer.UNTESTABLE,
-            7082 / 293,
-            total.slowdown,
-            f"published 24.2× slower; run without {lacking}",
-        ),
-        step_claim=claim(Answer.INCONCLUSIVE, 1052 / 293, step.slowdown, "cannot tell"),
         counts=Counts(2_450, 2_436, 8, 0, 6),
         latency=latencies(39_000),
         samples=samples(162),
@@ -316,9 +312,25 @@ def noisy() -> TreatmentFinding:
             ),
         ),
         evidence=evidence(0.71, 4_900),
-        untested=(lacking,),
-        inert=("log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",),
-        found={DriverFinding: driver_use(0.03), Movements: Movements()},
+        found={
+            ClaimsFinding: ClaimsFinding(
+                total=claim(
+                    Answer.UNTESTABLE,
+                    7082 / 293,
+                    total.slowdown,
+                    f"published 24.2× slower; run without {lacking}",
+                ),
+                step=claim(Answer.INCONCLUSIVE, 1052 / 293, step.slowdown, "cannot tell"),
+            ),
+            LevelsFinding: LevelsFinding(
+                untested=(lacking,),
+                inert=(
+                    "log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",
+                ),
+            ),
+            DriverFinding: driver_use(0.03),
+            Movements: Movements(),
+        },
         step_share=0.01,
     )
 
@@ -329,7 +341,11 @@ def untestable() -> TreatmentFinding:
         outcome=Outcome.UNTESTABLE,
         reason="summarize_wal is unknown to PostgreSQL 15",
         trials=1,
-        untested=("summarize_wal (unknown to PostgreSQL 15; it came with 17)",),
+        found={
+            LevelsFinding: LevelsFinding(
+                untested=("summarize_wal (unknown to PostgreSQL 15; it came with 17)",)
+            )
+        },
     )
 
 
@@ -351,17 +367,26 @@ def few_commits() -> TreatmentFinding:
         to_baseline=total,
         to_previous=step,
         previous="A3",
-        total_claim=claim(
-            Answer.REPRODUCED, 7082 / 0.87, total.slowdown, "published 8,140× slower, found so"
-        ),
-        step_claim=claim(Answer.PARTLY, 98 / 0.87, step.slowdown, "another size"),
         counts=Counts(19, 11, 0, 0, 8),
         latency={"payment": Latency(11, 7.1e6, 6.4e6, 1.2e7, 1.3e7, 1.31e7)},
         samples=tuple(Sample(i + 1.0, 1.0, int(i % 7 == 0)) for i in range(75)),
         applied=(Applied(level("random_page_cost", "1e300"), "1e+300"),),
-        overrides=("A5 sets shared_buffers to 8MB, in place of A2's 128kB",),
         step_share=0.77,
-        found={Movements: Movements()},
+        found={
+            ClaimsFinding: ClaimsFinding(
+                total=claim(
+                    Answer.REPRODUCED,
+                    7082 / 0.87,
+                    total.slowdown,
+                    "published 8,140× slower, found so",
+                ),
+                step=claim(Answer.PARTLY, 98 / 0.87, step.slowdown, "another size"),
+            ),
+            LevelsFinding: LevelsFinding(
+                overrides=("A5 sets shared_buffers to 8MB, in place of A2's 128kB",)
+            ),
+            Movements: Movements(),
+        },
     )
 
 
@@ -380,17 +405,21 @@ def stalled() -> TreatmentFinding:
         to_baseline=total,
         to_previous=None,
         previous="A5",
-        total_claim=claim(
-            Answer.PARTLY,
-            7082 / 0.016,
-            total.slowdown,
-            "published 442,625× slower, found at least 34,900× slower: the same direction; nothing "
-            "committed, so the size is only bounded",
-        ),
         counts=Counts(8, 0, 0, 0, 8),
         samples=tuple(Sample(i + 1.0, 1.0, 0) for i in range(90)),
         applied=(Applied(level("io_workers", "1"), "1"),),
-        found={Movements: Movements()},
+        found={
+            ClaimsFinding: ClaimsFinding(
+                total=claim(
+                    Answer.PARTLY,
+                    7082 / 0.016,
+                    total.slowdown,
+                    "published 442,625× slower, found at least 34,900× slower: the same direction; nothing "
+                    "committed, so the size is only bounded",
+                )
+            ),
+            Movements: Movements(),
+        },
     )
 
 
@@ -470,10 +499,13 @@ def hostile_findings(text: str) -> Findings:
         replace(
             found,
             rung=replace(found.rung, name=f"A{at}{text}", title=text, mechanism=text),
-            found={Movements: Movements(), Drift: Drift(text)},
+            found={
+                **found.found,
+                Drift: Drift(text),
+                LevelsFinding: LevelsFinding(overrides=(text,)),
+            },
             reason=text,
             warnings=(text, text),
-            overrides=(text,),
             errors=((text, "40P01", text, 3),),
             applied=tuple(replace(one, note=text) for one in found.applied),
             evidence=tuple(replace(one, label=text) for one in found.evidence),

@@ -18,9 +18,11 @@ from analysis_runs import (
 )
 from pgdrag.designs import all_designs
 from pgdrag.findings import levels
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.find import find
+from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.values import Answer, Verdict
 from pgdrag.model import Applied, Outcome, Result
 from pgdrag.model.measurement import Counts, DriverCost, Sample
@@ -70,11 +72,15 @@ def test_the_shares_of_a_ladder_add_up_to_one():
 
 def test_published_numbers_are_answered_in_total_and_for_the_step():
     third = finding(find(full_run()), "A3")
-    assert third.total_claim is not None
-    assert third.step_claim is not None
-    assert third.total_claim.published == pytest.approx(28)
-    assert third.step_claim.published == pytest.approx(2)
-    assert third.total_claim.answer is third.step_claim.answer is Answer.REPRODUCED
+    assert third.get(ClaimsFinding).total is not None
+    assert third.get(ClaimsFinding).step is not None
+    assert third.get(ClaimsFinding).total.published == pytest.approx(28)
+    assert third.get(ClaimsFinding).step.published == pytest.approx(2)
+    assert (
+        third.get(ClaimsFinding).total.answer
+        is third.get(ClaimsFinding).step.answer
+        is Answer.REPRODUCED
+    )
 
 
 def test_a_rung_that_slows_nothing_says_what_it_would_have_shown():
@@ -90,8 +96,8 @@ def test_a_rung_not_run_yet_says_so_and_the_answer_stops_before_it():
     found = find(run_of(LADDER, three_of("A0", 70_000) + three_of("A1", 10_000), status="running"))
     pending = finding(found, "A2")
     assert (pending.state, pending.reason, pending.tps) == ("not run yet", "not run yet", None)
-    assert pending.total_claim is not None
-    assert pending.total_claim.answer is Answer.UNTESTABLE
+    assert pending.get(ClaimsFinding).total is not None
+    assert pending.get(ClaimsFinding).total.answer is Answer.UNTESTABLE
     assert found.answer.startswith("7× slower (")
     assert "No number for A2 and A3: not run yet." in found.answer
     assert any("6 of 6 trials" in warning for warning in found.warnings)
@@ -120,8 +126,8 @@ def test_a_rung_without_a_number_gives_its_reason_and_is_stepped_over(outcome):
     assert second.to_baseline is second.tps is None
     assert "out of shared memory" in change_sentence(second)
     assert third.previous == "A1"
-    assert third.step_claim is not None
-    assert third.step_claim.published == pytest.approx(4)  # of A1, not of A2
+    assert third.get(ClaimsFinding).step is not None
+    assert third.get(ClaimsFinding).step.published == pytest.approx(4)  # of A1, not of A2
     assert f"No number for A2: {outcome.value}." in found.answer
 
 
@@ -151,18 +157,22 @@ def test_a_baseline_without_a_number_leaves_no_answer():
     failed = result("A0", None, outcome=Outcome.DID_NOT_START, reason="port in use")
     found = find(run_of(LADDER, [failed, *three_of("A1", 10_000)]))
     assert found.answer == "No answer: the baseline A0 has no number: did not start (port in use)."
-    claim = finding(found, "A1").total_claim
+    claim = finding(found, "A1").get(ClaimsFinding).total
     assert claim is not None
     assert claim.answer is Answer.UNTESTABLE
 
 
 def test_a_later_rung_that_takes_a_level_back_undoes_the_earlier_one():
     found = find(full_run())
-    assert finding(found, "A2").overrides == ("A2 sets shared_buffers to 2MB in place of A1's 8MB",)
-    assert finding(found, "A3").overrides == (
+    assert finding(found, "A2").get(LevelsFinding).overrides == (
+        "A2 sets shared_buffers to 2MB in place of A1's 8MB",
+    )
+    assert finding(found, "A3").get(LevelsFinding).overrides == (
         "A3 sets shared_buffers back to 8MB, which undoes A2's 2MB",
     )
-    assert finding(found, "A1").overrides == ()  # the baseline's level is there to be changed
+    assert (
+        finding(found, "A1").get(LevelsFinding).overrides == ()
+    )  # the baseline's level is there to be changed
 
 
 def test_a_level_that_reads_the_same_as_before_is_inert():
@@ -184,9 +194,9 @@ def test_a_step_that_changes_nothing_effective_answers_no_claim():
     ]
     rungs = (*LADDER[:2], rung("A3", 250, added=[setting(CACHE, "8MB")]))
     third = finding(find(run_of(rungs, results)), "A3")
-    assert third.step_claim is not None
-    assert third.step_claim.answer is Answer.UNTESTABLE
-    assert "nothing effective changed from A1 to A3" in third.step_claim.why
+    assert third.get(ClaimsFinding).step is not None
+    assert third.get(ClaimsFinding).step.answer is Answer.UNTESTABLE
+    assert "nothing effective changed from A1 to A3" in third.get(ClaimsFinding).step.why
     assert "nothing effective changed from A1." in change_sentence(third)
     assert (third.outcome, third.state) == (Outcome.INERT, "inert")
     assert third.tps is not None
@@ -203,7 +213,7 @@ def test_a_level_that_the_baseline_lacks_too_leaves_the_claims_testable():
         result("A0", 70_000, applied=[lacking]),
         result("A1", 10_000, applied=[lacking, Applied(setting(CACHE, "8MB"), "8MB")]),
     ]
-    claim = finding(find(run_of(rungs, results)), "A1").total_claim
+    claim = finding(find(run_of(rungs, results)), "A1").get(ClaimsFinding).total
     assert claim is not None
     assert claim.answer is Answer.REPRODUCED
 
@@ -223,13 +233,17 @@ def test_a_rung_that_could_not_be_set_is_passed_over_when_looking_for_what_was_b
     first, untested, third = ladder_reading("8MB", None, "8MB")
     assert (first.outcome, untested.outcome) == (Outcome.MEASURED, Outcome.MEASURED)
     assert third.outcome is Outcome.INERT
-    assert third.inert == ("shared_buffers = 8MB changed nothing: it was 8MB on the rung before",)
+    assert third.get(LevelsFinding).inert == (
+        "shared_buffers = 8MB changed nothing: it was 8MB on the rung before",
+    )
 
 
 def test_where_no_rung_before_could_be_set_the_default_stood():
     _, second = ladder_reading(None, "128MB")
     assert second.outcome is Outcome.INERT
-    assert second.inert == ("shared_buffers = 8MB changed nothing: it was 128MB by default",)
+    assert second.get(LevelsFinding).inert == (
+        "shared_buffers = 8MB changed nothing: it was 128MB by default",
+    )
 
 
 def test_a_variant_that_is_no_rung_of_a_ladder_builds_on_the_baseline_alone():
@@ -308,11 +322,11 @@ def test_a_setting_that_this_server_lacks_makes_its_claims_untestable():
     results = [*three_of("A0", 70_000), *three_of("A1", 10_000), *three_of("A2", 5_000)]
     found = find(run_of(LADDER, [*results, result("A3", 2_500, applied=lacking)]))
     third = finding(found, "A3")
-    assert third.untested == ("io_workers (unknown before 18)",)
-    assert third.step_claim is not None
-    assert third.step_claim.answer is Answer.UNTESTABLE
-    assert "run without io_workers (unknown before 18)" in third.step_claim.why
-    assert third.step_claim.found is not None
+    assert third.get(LevelsFinding).untested == ("io_workers (unknown before 18)",)
+    assert third.get(ClaimsFinding).step is not None
+    assert third.get(ClaimsFinding).step.answer is Answer.UNTESTABLE
+    assert "run without io_workers (unknown before 18)" in third.get(ClaimsFinding).step.why
+    assert third.get(ClaimsFinding).step.found is not None
 
 
 def test_a_busy_driver_warns_of_its_rung_and_keeps_the_number():
@@ -367,7 +381,9 @@ def test_evidence_of_replicates_is_their_median():
 def test_variants_that_are_no_ladder_are_each_compared_with_the_baseline():
     found = find(full_run(design="one-at-a-time"))
     assert {one.previous for one in found.rungs[1:]} == {"A0"}
-    assert all(one.step_share is None and one.overrides == () for one in found.rungs)
+    assert all(
+        one.step_share is None and one.get(LevelsFinding).overrides == () for one in found.rungs
+    )
     assert found.answer.startswith("A3 is 28× slower (")
     assert "; A1 is 7× slower (" in found.answer
 
@@ -444,7 +460,8 @@ def test_any_run_has_findings(run):
         assert one.counts is None or isinstance(one.counts, Counts)
         if one.tps is not None:
             assert 0 <= one.tps.low <= one.tps.center <= one.tps.high
-        for answer in (one.total_claim, one.step_claim):
+        claims = one.get(ClaimsFinding) or ClaimsFinding()
+        for answer in (claims.total, claims.step):
             assert answer is None or answer.why
         if not one.trials:
             assert one.state == "not run yet"

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ladder.findings import LadderFinding
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer, Findings
 from pgdrag.journal import Journal
@@ -135,7 +136,7 @@ def test_a_claim_is_answered_with_what_carries_it_and_what_its_source_could_not_
         source=Source("A study", limits="It took each step once."),
     )
     findings = found(tmp_path, made, Truth(slowdowns={"b": 0.6}, noise=0.02))
-    told = findings.rungs[-1].total_claim
+    told = findings.rungs[-1].get(ClaimsFinding).total
     assert told is not None
     assert told.answer is Answer.REPRODUCED
     assert told.in_kind is not None

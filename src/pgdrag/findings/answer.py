@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdrag.english import capital, counted, listed, percent_words
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import way_words
 from pgdrag.findings.driver_limits import DriverFinding
@@ -120,7 +121,8 @@ def _no_change(comparison: Comparison, subject: str) -> str:
 
 
 def _published(rung: TreatmentFinding) -> str:
-    claim = rung.total_claim
+    claims = rung.get(ClaimsFinding)
+    claim = claims.total if claims is not None else None
     if claim is None or claim.published is None:
         return ""
     return f" Published: {published_words(claim.published)}."

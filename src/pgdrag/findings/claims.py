@@ -8,13 +8,21 @@ its direction strictly (the interval must exclude "no change").
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from pgdrag.english import listed
-from pgdrag.findings.values import Answer, ClaimFinding, Comparison, Interval, Verdict
+from pgdrag.findings import levels
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.compared import Compared, Treatments
+from pgdrag.findings.expecto.published import operational_speeds
+from pgdrag.findings.values import NOT_RUN, Answer, ClaimFinding, Comparison, Interval, Verdict
 from pgdrag.findings.wording import detectable_words, inverse, published_words, slowdown_words
-from pgdrag.model import Claim
+from pgdrag.model import OPERATIONAL_SPEED, Claim
+from pgdrag.stats.linear_model import fit
+from pgdrag.stats.rates import TrialRate
 
 SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
 THROUGHPUT = "throughput"
@@ -164,3 +172,92 @@ def _detectable(comparison: Comparison) -> str:
 
 def _log(ratio: float) -> float:
     return math.log(ratio) if math.isfinite(ratio) else math.inf
+
+
+@dataclass(frozen=True)
+class ClaimsFinding:
+    """The published ratios of one rung beside those found here.
+
+    Attributes:
+        total: against the baseline; None where nothing was published.
+        step: against the rung before; None where nothing was published.
+    """
+
+    total: ClaimFinding | None = None
+    step: ClaimFinding | None = None
+
+
+class ClaimsAnalysis(TreatmentAnalysis[ClaimsFinding]):
+    """Whether the published slowdowns hold here."""
+
+    name: ClassVar[str] = "claims"
+    finds: ClassVar[type] = ClaimsFinding
+
+    def find(self, treatments: Treatments) -> Mapping[str, ClaimsFinding]:
+        """Answer the claims of each rung but the baseline that has some."""
+        trials = treatments.trials
+        speeds = _operational_speed(treatments)
+        found = {}
+        for at, one in enumerate(treatments.all[1:], start=1):
+            total, step = _total_claim(one), _step_claim(trials, at, one)
+            if total is not None:
+                total = replace(total, in_kind=speeds.get(one.name))
+            if total is not None or step is not None:
+                found[one.name] = ClaimsFinding(total, step)
+        return found
+
+
+def _operational_speed(treatments: Treatments) -> dict[str, Interval]:
+    """Return how many times slower each rung that claims an operational speed is by that speed itself."""
+    claiming = [x for x in treatments.all if x.trials.rung.claim.of == OPERATIONAL_SPEED]
+    if not claiming:
+        return {}
+    speeds = fit({one.name: _speed_rates(one.trials) for one in treatments.all})
+    baseline = treatments.all[0].name
+    found = {one.name: speeds.slowdown(baseline, one.name) for one in claiming}
+    return {name: one.interval() for name, one in found.items() if one is not None}
+
+
+def _speed_rates(trials: RungTrials) -> list[TrialRate]:
+    """Return each trial as if it had committed at its operational speed throughout."""
+    found = [
+        (result.trial.block, measured.elapsed_s, operational_speeds(measured.samples))
+        for result, measured in trials.numbered
+    ]
+    return [
+        TrialRate(block, round(speed.mean_per_min / 60 * elapsed_s), elapsed_s)
+        for block, elapsed_s, speed in found
+        if speed is not None
+    ]
+
+
+def _total_claim(one: Compared) -> ClaimFinding | None:
+    here, baseline = one.trials, one.baseline
+    # A level that the baseline lacks as well is no part of what is compared.
+    common = set(baseline.rung.treatment.levels)
+    changed = [level for level in here.rung.treatment.levels if level not in common]
+    lacking = levels.untested([*changed, *here.rung.added], here.applied)
+    why = _why_untestable(here, baseline, lacking)
+    return answer_total(baseline.rung.claim, here.rung.claim, one.to_baseline, why_untestable=why)
+
+
+def _step_claim(trials: Sequence[RungTrials], at: int, one: Compared) -> ClaimFinding | None:
+    here, before = one.trials, one.reference
+    # Rungs between the two have no number of their own: their levels are part of this step.
+    between = trials[trials.index(before) + 1 : at + 1]
+    added = [level for rung in between for level in rung.rung.added]
+    why = _why_untestable(here, before, levels.untested(added, here.applied))
+    if not why and levels.is_whole_rung_inert(added, here.applied, before.applied):
+        why = f"nothing effective changed from {before.rung.name} to {here.rung.name}"
+    return answer_step(before.rung.claim, here.rung.claim, one.to_previous, why_untestable=why)
+
+
+def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
+    for side in (here, reference):
+        if not side.rates:
+            state = side.outcome.value if side.results else NOT_RUN
+            why = f" ({side.reason})" if side.reason and side.results else ""
+            return f"{side.rung.name}: {state}{why}"
+    if not any(trial.committed for side in (here, reference) for trial in side.rates):
+        return f"nothing committed on {reference.rung.name} nor on {here.rung.name}"
+    return untestable_words(lacking)

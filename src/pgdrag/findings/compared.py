@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.decay.together import RungDecay, rung_decays
 from pgdrag.findings.values import Comparison, DesignFinding, Interval
-from pgdrag.model import Rung, RunRecord
+from pgdrag.model import Applied, Rung, RunRecord
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import combined_rate, repeat_noise
 from pgdrag.stats.ratios import slowdown
@@ -25,6 +25,7 @@ class Compared:
         previous: its name, or "" where it has no number.
         tps: committed transactions/s; None without a number.
         to_baseline, to_previous: None for the baseline, and where a side has no number.
+        applied_before: what each factor read, where that was last read, on the treatments that this builds on.
     """
 
     trials: RungTrials
@@ -34,6 +35,7 @@ class Compared:
     tps: Interval | None
     to_baseline: Comparison | None
     to_previous: Comparison | None
+    applied_before: tuple[Applied, ...]
 
     @property
     def name(self) -> str:
@@ -120,6 +122,7 @@ def _compared(
         known or (combined_rate(here.rates) if here.rates else None),
         to_baseline,
         to_previous,
+        _applied(trials[: at if is_cumulative else min(at, 1)]),
     )
 
 
@@ -129,3 +132,12 @@ def _compare(reference: RungTrials, here: RungTrials, noise: Noise | None) -> Co
     if not all(sides) or not any(trial.committed for side in sides for trial in side):
         return None
     return slowdown(*sides, noise=noise)
+
+
+def _applied(trials: Sequence[RungTrials]) -> tuple[Applied, ...]:
+    """Return what each factor read, where that was last read."""
+    nearest: dict[tuple[str, str], Applied] = {}
+    for before in trials:
+        # A rung that could not be tested here read nothing back, and left all as it was.
+        nearest.update({x.level.factor: x for x in before.applied if x.effective is not None})
+    return tuple(nearest.values())

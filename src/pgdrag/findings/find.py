@@ -14,22 +14,16 @@ from dataclasses import replace
 from pgdrag.findings import levels
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.answer import answer_sentence, run_warnings
-from pgdrag.findings.claims import answer_step, answer_total, untestable_words
 from pgdrag.findings.combine import RungTrials
-from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
+from pgdrag.findings.compared import Treatments, compared, with_further_treatments
 from pgdrag.findings.design import find_of_design
-from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import (
-    NOT_RUN,
-    ClaimFinding,
     DesignFinding,
     Findings,
     TreatmentFinding,
     Verdict,
 )
-from pgdrag.model import OPERATIONAL_SPEED, Applied, Outcome, RunRecord
-from pgdrag.stats.linear_model import fit
-from pgdrag.stats.rates import TrialRate
+from pgdrag.model import Applied, Outcome, RunRecord
 
 
 def find(run: RunRecord) -> Findings:
@@ -46,8 +40,6 @@ def find(run: RunRecord) -> Findings:
     rungs = tuple(_core(treatments, at) for at in range(len(treatments.all)))
     if rungs and run.study.is_cumulative:
         rungs = _with_shares(rungs)
-    if any(rung.rung.claim.of == OPERATIONAL_SPEED for rung in rungs):
-        rungs = _with_operational_speed(rungs, treatments.trials)
     rungs = _analysed(rungs, treatments)
     return Findings(
         run=run,
@@ -102,30 +94,24 @@ def _answer(run: RunRecord, rungs: Sequence[TreatmentFinding], found: DesignFind
 
 def _core(treatments: Treatments, at: int) -> TreatmentFinding:
     """Return how fast a rung is, against its baseline and the rung before, and what its trials counted."""
-    run, trials, one = treatments.run, treatments.trials, treatments.all[at]
+    one = treatments.all[at]
     here = one.trials
     rung = here.rung
-    earlier = _applied_before(run, trials, at)
     return TreatmentFinding(
         rung=rung,
-        outcome=_outcome(here, earlier) if at else here.outcome,
+        outcome=_outcome(here, one.applied_before) if at else here.outcome,
         reason=here.reason,
         trials=len(here.numbered) or len(here.results),
         tps=one.tps,
         to_baseline=one.to_baseline,
         to_previous=one.to_previous,
         previous=one.previous,
-        total_claim=_total_claim(one) if at else None,
-        step_claim=_step_claim(trials, at, one) if at else None,
         counts=here.counts,
         latency=dict(here.latency),
         errors=here.errors,
         samples=here.samples,
         applied=here.applied,
         evidence=here.evidence,
-        untested=levels.untested(rung.added, here.applied),
-        overrides=levels.overrides(run.study.rungs, at) if run.study.is_cumulative else (),
-        inert=levels.inert(rung.added, here.applied, earlier) if at else (),
         warnings=here.warnings,
         arrivals=here.arrivals,
         recordings=here.recordings,
@@ -133,52 +119,10 @@ def _core(treatments: Treatments, at: int) -> TreatmentFinding:
     )
 
 
-def _applied_before(run: RunRecord, trials: Sequence[RungTrials], at: int) -> tuple[Applied, ...]:
-    """Return what each factor read, where that was last read, on the rungs that this one builds on."""
-    nearest: dict[tuple[str, str], Applied] = {}
-    for before in trials[: at if run.study.is_cumulative else min(at, 1)]:
-        # A rung that could not be tested here read nothing back, and left all as it was.
-        read = {one.level.factor: one for one in before.applied if one.effective is not None}
-        nearest.update(read)
-    return tuple(nearest.values())
-
-
 def _outcome(here: RungTrials, earlier: Sequence[Applied]) -> Outcome:
     """Return how the rung ended: inert where it was measured, but changed nothing effective."""
     is_inert = levels.is_whole_rung_inert(here.rung.added, here.applied, earlier)
     return Outcome.INERT if here.outcome is Outcome.MEASURED and is_inert else here.outcome
-
-
-def _total_claim(one: Compared) -> ClaimFinding | None:
-    here, baseline = one.trials, one.baseline
-    # A level that the baseline lacks as well is no part of what is compared.
-    common = set(baseline.rung.treatment.levels)
-    changed = [level for level in here.rung.treatment.levels if level not in common]
-    lacking = levels.untested([*changed, *here.rung.added], here.applied)
-    why = _why_untestable(here, baseline, lacking)
-    return answer_total(baseline.rung.claim, here.rung.claim, one.to_baseline, why_untestable=why)
-
-
-def _step_claim(trials: Sequence[RungTrials], at: int, one: Compared) -> ClaimFinding | None:
-    here, before = one.trials, one.reference
-    # Rungs between the two have no number of their own: their levels are part of this step.
-    between = trials[trials.index(before) + 1 : at + 1]
-    added = [level for rung in between for level in rung.rung.added]
-    why = _why_untestable(here, before, levels.untested(added, here.applied))
-    if not why and levels.is_whole_rung_inert(added, here.applied, before.applied):
-        why = f"nothing effective changed from {before.rung.name} to {here.rung.name}"
-    return answer_step(before.rung.claim, here.rung.claim, one.to_previous, why_untestable=why)
-
-
-def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
-    for side in (here, reference):
-        if not side.rates:
-            state = side.outcome.value if side.results else NOT_RUN
-            why = f" ({side.reason})" if side.reason and side.results else ""
-            return f"{side.rung.name}: {state}{why}"
-    if not any(trial.committed for side in (here, reference) for trial in side.rates):
-        return f"nothing committed on {reference.rung.name} nor on {here.rung.name}"
-    return untestable_words(lacking)
 
 
 def _with_shares(rungs: Sequence[TreatmentFinding]) -> tuple[TreatmentFinding, ...]:
@@ -208,34 +152,6 @@ def _with_shares(rungs: Sequence[TreatmentFinding]) -> tuple[TreatmentFinding, .
         else rung
         for rung in rungs
     )
-
-
-def _with_operational_speed(
-    rungs: Sequence[TreatmentFinding], trials: Sequence[RungTrials]
-) -> tuple[TreatmentFinding, ...]:
-    """Give each claim on operational speed the ratio of that speed itself, with an interval."""
-    speeds = fit({one.rung.name: _speed_rates(one) for one in trials})
-    baseline = rungs[0].rung.name
-    told = []
-    for rung in rungs:
-        claim, found = rung.total_claim, speeds.slowdown(baseline, rung.rung.name)
-        if claim is not None and found is not None and rung.rung.claim.of == OPERATIONAL_SPEED:
-            rung = replace(rung, total_claim=replace(claim, in_kind=found.interval()))
-        told.append(rung)
-    return tuple(told)
-
-
-def _speed_rates(trials: RungTrials) -> list[TrialRate]:
-    """Return each trial as if it had committed at its operational speed throughout."""
-    found = [
-        (result.trial.block, measured.elapsed_s, operational_speeds(measured.samples))
-        for result, measured in trials.numbered
-    ]
-    return [
-        TrialRate(block, round(speed.mean_per_min / 60 * elapsed_s), elapsed_s)
-        for block, elapsed_s, speed in found
-        if speed is not None
-    ]
 
 
 def _noise_floor(baseline: RungTrials) -> float | None:

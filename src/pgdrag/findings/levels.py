@@ -5,8 +5,12 @@ Applied is not effective: these sentences come from what was read back, not from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
 from pgdrag.model import Applied, Level, Rung
 
 
@@ -85,3 +89,40 @@ def overrides(rungs: Sequence[Rung], at: int) -> tuple[str, ...]:
         comma = "," if back else ""
         sentences.append(f"{rung.name} sets {level.name}{back} to {level.shown}{comma} {deed}")
     return tuple(sentences)
+
+
+@dataclass(frozen=True)
+class LevelsFinding:
+    """What became of the levels of one rung; sentences.
+
+    Attributes:
+        untested: settings that this server does not have, with the reason.
+        overrides: levels of earlier rungs that this one replaces.
+        inert: settings that changed nothing effective.
+    """
+
+    untested: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    inert: tuple[str, ...] = ()
+
+
+class LevelsAnalysis(TreatmentAnalysis[LevelsFinding]):
+    """Which levels had no effect, could not be set, or were undone."""
+
+    name: ClassVar[str] = "levels"
+    finds: ClassVar[type] = LevelsFinding
+
+    def find(self, treatments: Treatments) -> Mapping[str, LevelsFinding]:
+        """Return what became of the levels of each rung."""
+        rungs = treatments.run.study.rungs
+        is_cumulative = treatments.run.study.is_cumulative
+        return {
+            one.name: LevelsFinding(
+                untested(one.trials.rung.added, one.trials.applied),
+                overrides(rungs, at) if is_cumulative else (),
+                ()
+                if one.is_baseline
+                else inert(one.trials.rung.added, one.trials.applied, one.applied_before),
+            )
+            for at, one in enumerate(treatments.all)
+        }

@@ -39,9 +39,6 @@ class TreatmentFinding:
         to_baseline, to_previous: None for the baseline itself, and where a side has no number.
         previous: name of the rung that `to_previous` refers to: the nearest one with a number in a
             ladder, the baseline in any other design; "" where there is none.
-        untested: settings of this rung that this server does not have, with the reason.
-        overrides: sentences such as "sets shared_buffers back to 8MB, which A2 had set to 2MB".
-        inert: sentences on settings that changed nothing effective.
         step_share: part that this step has in the log slowdown from the baseline to the last rung
             that committed anything, in a ladder; None where either end of the step has no rate, or
             the whole cannot be told from noise. May be negative.
@@ -56,17 +53,12 @@ class TreatmentFinding:
     to_baseline: Comparison | None
     to_previous: Comparison | None
     previous: str
-    total_claim: ClaimFinding | None
-    step_claim: ClaimFinding | None
     counts: Counts | None
     latency: dict[str, Latency]
     errors: tuple[tuple[str, str, str, int], ...]
     samples: tuple[Sample, ...]
     applied: tuple[Applied, ...]
     evidence: tuple[Observation, ...]
-    untested: tuple[str, ...]
-    overrides: tuple[str, ...]
-    inert: tuple[str, ...]
     warnings: tuple[str, ...]
     step_share: float | None = None
     arrivals: Arrivals | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import counted, listed
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.values import Answer, ClaimFinding, Findings
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Source
@@ -76,7 +77,8 @@ def _claim_note(findings: Findings) -> list[Block]:
             f"By operational speed as pg_expecto defines it (trailing medians, of commits instead of calls): "
             f"{slowdown_words(claim.in_kind)}."
         )
-    steps = Counter(one.step_claim.answer for one in findings.rungs if one.step_claim)
+    claims = findings.by_rung(ClaimsFinding).values()
+    steps = Counter(one.step.answer for one in claims if one.step)
     if steps:
         told = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
         texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(told)}.")
@@ -91,7 +93,8 @@ def _claim_note(findings: Findings) -> list[Block]:
 
 def _last_claim(findings: Findings) -> tuple[str, ClaimFinding] | None:
     """Return the claim on the last rung that has one; one with a number here goes before."""
-    claims = [(one.rung.name, one.total_claim) for one in findings.rungs if one.total_claim]
+    every = findings.by_rung(ClaimsFinding)
+    claims = [(name, one.total) for name, one in every.items() if one.total]
     found = [(name, claim) for name, claim in claims if claim.found is not None]
     return (found or claims)[-1] if claims else None
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, in_sentence, listed, percent_words
+from pgdrag.findings.claims import ClaimsFinding
+from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.mechanisms.findings import MechanismsFinding
 from pgdrag.findings.movement import Movement, Movements
 from pgdrag.findings.spent_time import SessionTime, SpentTime
@@ -99,7 +101,8 @@ def _step_words(rung: TreatmentFinding) -> str:
 
 def _claims(rung: TreatmentFinding) -> tuple[str, ...]:
     """Say what became of the rung's published ratios, and why."""
-    kinds = (("This step", rung.step_claim), ("Up to this rung", rung.total_claim))
+    claims = rung.get(ClaimsFinding) or ClaimsFinding()
+    kinds = (("This step", claims.step), ("Up to this rung", claims.total))
     return tuple(
         f"{what}: {answer_words(claim.answer)}: {claim.why}."
         for what, claim in kinds
@@ -109,8 +112,9 @@ def _claims(rung: TreatmentFinding) -> tuple[str, ...]:
 
 def _remarks(rung: TreatmentFinding) -> list[str]:
     """Return what a setting of this rung undid, could not do, or did not do."""
-    untested = [f"not tested here: {text}" for text in rung.untested]
-    return [as_sentence(text) for text in (*rung.overrides, *untested, *rung.inert)]
+    levels = rung.get(LevelsFinding) or LevelsFinding()
+    untested = [f"not tested here: {text}" for text in levels.untested]
+    return [as_sentence(text) for text in (*levels.overrides, *untested, *levels.inert)]
 
 
 def _moves(rung: TreatmentFinding) -> tuple[Movement, ...]:

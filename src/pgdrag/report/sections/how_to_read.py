@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.findings.claim_findings import SeriesClaimFinding
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.values import Answer, Findings, TreatmentFinding
 from pgdrag.model import Outcome
@@ -79,4 +80,4 @@ class HowToReadSection(Section):
 
 
 def _has_claim(rung: TreatmentFinding) -> bool:
-    return bool(rung.total_claim or rung.step_claim or rung.get(SeriesClaimFinding))
+    return bool(rung.get(ClaimsFinding) or rung.get(SeriesClaimFinding))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.named_rate import NamedRate
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Outcome
@@ -58,13 +59,14 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
                 row.append(cell)
 
     add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
-    add("Published", [claim_cell(one.total_claim) for one in findings.rungs])
+    claims = [one.get(ClaimsFinding) or ClaimsFinding() for one in findings.rungs]
+    add("Published", [claim_cell(one.total) for one in claims])
     if has_details:
         add(_named_rate_title(findings), [_named_rate_cell(one) for one in findings.rungs])
     # Outside a ladder every rung is compared with the baseline, and there is no step.
     if findings.is_cumulative:
         add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
-        add("Published step", [claim_cell(one.step_claim) for one in findings.rungs])
+        add("Published step", [claim_cell(one.step) for one in claims])
         if has_details:
             add("Share", [_share_cell(one) for one in findings.rungs])
     return Table("Throughput and slowdown of each rung", tuple(columns), tuple(map(tuple, rows)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Applied, Level
 from pgdrag.report.document import Block, Cell, Column, Items, Paragraph, Table, Tone
@@ -53,8 +54,9 @@ def _rows(rung: TreatmentFinding, at: int) -> list[tuple[Cell, ...]]:
 
 
 def _remarks(rung: TreatmentFinding) -> list[str]:
-    overrides = [f"{text}." for text in rung.overrides]  # they name the rung themselves
-    return overrides + [f"{rung.rung.name}: {text}." for text in rung.inert]
+    levels = rung.get(LevelsFinding) or LevelsFinding()
+    overrides = [f"{text}." for text in levels.overrides]  # they name the rung themselves
+    return overrides + [f"{rung.rung.name}: {text}." for text in levels.inert]
 
 
 def _read_back(applied: Applied | None) -> Cell:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.cells import brief_slowdown, rate_cell
 from pgdrag.report.document import Block
@@ -54,7 +55,8 @@ def _row(
 ) -> Row:
     speed = rate_cell(findings, rung).text
     found = rung.to_baseline
-    claim = rung.total_claim
+    claims = rung.get(ClaimsFinding)
+    claim = claims.total if claims is not None else None
     return Row(
         name=rung.rung.name,
         aside=rung.rung.title,
