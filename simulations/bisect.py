@@ -6,7 +6,7 @@ believes each trial and adds nothing up, is given the same machines, for compari
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from pgdrag.designs._subsets import Changes, Observed
 from pgdrag.designs.bisect.ddmin import ddmin
 from pgdrag.designs.bisect.groups import units
-from pgdrag.designs.bisect.procedure import Ending, Goal, Procedure
+from pgdrag.designs.bisect.procedure import BisectParameters, Ending, Procedure
 from pgdrag.designs.bisect.sequential_test import SetVerdict
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
@@ -23,8 +23,8 @@ from simulations.seed_systems import GROUPS, NAMES, SeedSystem
 from simulations.systems import CHANGES, Machine, System, mixed
 
 SYSTEMS = 1000
-GOAL = Goal(share=0.9, limit=40, confirm_trials=2)
-MIXED_GOAL = Goal(share=0.9, limit=80, confirm_trials=2)
+GOAL = BisectParameters(groups=GROUPS)
+MIXED_GOAL = BisectParameters(max_trials=80)
 MOST = 8  # settings of a set that is small enough
 TOLERANCE = 0.02  # of a share: what the counting error of the confirming trials hides
 
@@ -51,7 +51,7 @@ class Played:
     @property
     def is_small(self) -> bool:
         """As few settings as are wanted, in as few trials."""
-        return len(self.found) <= MOST and self.trials <= GOAL.limit
+        return len(self.found) <= MOST and self.trials <= GOAL.max_trials
 
     @property
     def is_right(self) -> bool:
@@ -59,9 +59,9 @@ class Played:
         return self.is_small and self.share >= GOAL.share - TOLERANCE
 
 
-def play(names: Sequence[str], groups: Mapping[str, str], goal: Goal, run: RunTrial) -> Procedure:
+def play(names: Sequence[str], goal: BisectParameters, run: RunTrial) -> Procedure:
     """Return a bisection played to its end."""
-    bisection = Procedure(names, groups, goal)
+    bisection = Procedure(names, goal)
     while (asked := bisection.request) is not None:
         bisection.tell(
             [
@@ -77,7 +77,6 @@ def seed_run(seed: int, draw: Draw = SeedSystem.drawn) -> tuple[Played, SeedSyst
     system = draw(seed)
     bisection = play(
         NAMES,
-        GROUPS,
         GOAL,
         lambda subset, is_brief: system.run(_named(subset), is_brief=is_brief),
     )
@@ -186,9 +185,7 @@ def _mixed_rows(count: int) -> list[Row]:
     kept, small, trials = 0, 0, []
     for _ in range(count):
         system, machine = mixed(rng), Machine(rng=rng)
-        bisection = play(
-            [f"s{at}" for at in range(CHANGES)], {}, MIXED_GOAL, _runner(system, machine)
-        )
+        bisection = play([f"s{at}" for at in range(CHANGES)], MIXED_GOAL, _runner(system, machine))
         every = frozenset(range(CHANGES))
         share = system.lost(bisection.found) / system.lost(every)
         kept += share >= MIXED_GOAL.share - TOLERANCE
@@ -198,7 +195,9 @@ def _mixed_rows(count: int) -> list[Row]:
     return [
         share_row(f"{name}: the set keeps 90 % to within 2 points", kept, count, ">= 0.95"),
         share_row(f"{name}: at most one change more than the fewest that can", small, count),
-        value_row(f"{name}: trials, median (at most {MIXED_GOAL.limit})", float(np.median(trials))),
+        value_row(
+            f"{name}: trials, median (at most {MIXED_GOAL.max_trials})", float(np.median(trials))
+        ),
     ]
 
 
@@ -227,7 +226,7 @@ def _nothing_rows(count: int) -> list[Row]:
     said = 0
     for _ in range(count):
         machine = Machine(rng=rng)
-        bisection = play(NAMES, GROUPS, GOAL, _runner(System(()), machine))
+        bisection = play(NAMES, GOAL, _runner(System(()), machine))
         said += bisection.ending is Ending.NO_DIFFERENCE
     return [share_row("bisect, two ends that do not differ: said so", said, count, ">= 0.95")]
 
@@ -240,7 +239,7 @@ def _outcome_rows(count: int) -> list[Row]:
         guilty = frozenset(
             int(x) for x in rng.choice(len(NAMES), int(rng.integers(1, 3)), replace=False)
         )
-        bisection = Procedure(NAMES, GROUPS, GOAL)
+        bisection = Procedure(NAMES, GOAL)
         while (asked := bisection.request) is not None:
             bisection.tell(
                 [

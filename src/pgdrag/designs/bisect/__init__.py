@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from pydantic import Field
 
 from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Changes, Request, SubsetDesign
 from pgdrag.designs.bisect.analysis import finding_of
 from pgdrag.designs.bisect.findings import BisectFinding
-from pgdrag.designs.bisect.procedure import Goal, Procedure
+from pgdrag.designs.bisect.procedure import BisectParameters, Procedure
 from pgdrag.model import Forecast, Result, Rung, RunRecord
 from pgdrag.model.changes import Change
 
 _LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
-
-
-class BisectParameters(DesignParameters):
-    """Parameters of a bisection."""
-
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.9, description="The set must keep this share of the log slowdown"
-    )
-    max_trials: Annotated[int, Field(ge=12, le=1000)] = Field(
-        default=40, description="Run at most this many trials, those of the confirmation included"
-    )
-    confirm_trials: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=2, description="Full trials of the set at the end"
-    )
-    groups: dict[str, str] = Field(
-        default_factory=dict,
-        description="By name of a setting, the group that is tried as a whole first; "
-        '"A / B" is a group within A',
-    )
 
 
 class Bisect(SubsetDesign):
@@ -47,12 +25,7 @@ class Bisect(SubsetDesign):
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        self.groups = self.parameters.groups
-        goal = Goal(
-            self.parameters.share, self.parameters.max_trials, self.parameters.confirm_trials
-        )
-        names = [change.name for change in self.changes]
-        self.procedure = Procedure(names, self.parameters.groups, goal)
+        self.procedure = Procedure([one.name for one in self.changes], self.parameters)
 
     @property
     def request(self) -> Request | None:
@@ -67,13 +40,13 @@ class Bisect(SubsetDesign):
 
     def forecast(self) -> Forecast:
         """Return how many trials are still to come: never more than `max_trials` allows."""
-        request, goal = self.request, self.procedure.goal
+        request = self.request
         if request is None:
             return Forecast(0, 0)
         history, now, is_brief = self.procedure.history, len(request.sets), request.is_brief
         left = max(now, (history.limit - len(history.results)) // history.replicates)
         # Whole sets of a slow target, and the confirmation, take full trials.
-        full = min(left, max(2 * goal.confirm_trials + 4, 0 if is_brief else now))
+        full = min(left, max(2 * self.parameters.confirm_trials + 4, 0 if is_brief else now))
         if is_brief:
             full = min(full, left - now)
             return Forecast(min(_LEAST_AHEAD, full), full, now, left - full)

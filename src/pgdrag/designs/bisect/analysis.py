@@ -56,7 +56,7 @@ class _Finder:
             inert=design.names(procedure.inert),
             outcome=procedure.outcome.value if procedure.outcome else "",
             guilty=guilty,
-            share_wanted=procedure.goal.share,
+            share_wanted=design.parameters.share,
             share=share,
             share_left=None if share is None else _rest(share),
             slowdown=self._slowdown(history.all),
@@ -68,7 +68,7 @@ class _Finder:
             tests=tuple(map(self._tested, history.tests)),
             trials=len(history.results),
             full_trials=sum(not one.is_brief for one in history.results),
-            trials_most=procedure.goal.limit,
+            trials_most=design.parameters.max_trials,
         )
 
     def _guilty(self, at: int) -> GuiltyChange:
@@ -78,7 +78,7 @@ class _Finder:
             name=change.name,
             before=_shown(change.before),
             after=_shown(change.after),
-            group=self._design.groups.get(change.name, ""),
+            group=self._design.parameters.groups.get(change.name, ""),
             alone=self._kept(frozenset([at])),
             without=self._kept(rest) if rest else None,
             verdict=tested.verdict.value if tested else NOT_TESTED,

@@ -8,10 +8,14 @@ numbered changes, not treatments.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
+from typing import Annotated
 
+from pydantic import Field
+
+from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.designs.bisect.ddmin import smallest_set
 from pgdrag.designs.bisect.groups import units
@@ -57,27 +61,31 @@ class Ending(StrEnum):
     NO_DIFFERENCE = "no difference"
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What a bisection is to find.
+class BisectParameters(DesignParameters):
+    """Parameters of a bisection."""
 
-    Attributes:
-        share: of the log slowdown that the set must keep, in (0, 1).
-        limit: trials at most.
-        confirm_trials: full trials of the set at the end.
-    """
-
-    share: float
-    limit: int
-    confirm_trials: int
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.9, description="The set must keep this share of the log slowdown"
+    )
+    max_trials: Annotated[int, Field(ge=12, le=1000)] = Field(
+        default=40, description="Run at most this many trials, those of the confirmation included"
+    )
+    confirm_trials: Annotated[int, Field(ge=1, le=20)] = Field(
+        default=2, description="Full trials of the set at the end"
+    )
+    groups: dict[str, str] = Field(
+        default_factory=dict,
+        description="By name of a setting, the group that is tried as a whole first; "
+        '"A / B" is a group within A',
+    )
 
 
 class Procedure:
     """A bisection of changes.
 
     Args:
-        names: of the changes; a subset holds places in it.
-        groups: by name of a change, its group.
+        names: of the changes; a set of changes holds places in it.
+        goal: the design's parameters.
 
     Attributes:
         request: the trials to run next; None: it is over.
@@ -86,14 +94,14 @@ class Procedure:
         outcome: what is bisected where the target has no throughput; None: its throughput is.
     """
 
-    def __init__(self, names: Sequence[str], groups: Mapping[str, str], goal: Goal) -> None:
+    def __init__(self, names: Sequence[str], goal: BisectParameters) -> None:
         self.goal = goal
         self.inert: Changes = frozenset()
-        self.history = History(len(names), goal.limit)
+        self.history = History(len(names), goal.max_trials)
         self.found: Changes = self.history.all
         self.ending = Ending.UNDER_WAY
         self.outcome: Outcome | None = None
-        self._names, self._groups = names, groups
+        self._names = names
         self._steps = self._run()
         self.request = next(self._steps, None)
 
@@ -117,7 +125,7 @@ class Procedure:
         if not history.readings(history.all):
             yield Request((history.all,) * (OUTCOME_TRIALS - 1), is_brief=True)
         changes = {at: name for at, name in enumerate(self._names) if at not in self.inert}
-        self._units = units(changes, self._groups)
+        self._units = units(changes, self.goal.groups)
         if history.readings(history.all):
             yield from self._bisect_throughput()
         else:

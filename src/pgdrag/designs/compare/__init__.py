@@ -28,7 +28,6 @@ class Compare(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         self.reference, self.treatment = rungs[0].treatment, rungs[-1].treatment
-        self.rules = self.parameters
         self.progress = Progress()
         self._results: list[Result] = []
 
@@ -44,7 +43,7 @@ class Compare(Design):
     def tell(self, results: Sequence[Result]) -> None:
         """Analyse the pairs so far, where an interim analysis is due."""
         self._results += results
-        self.progress = progress(self.trials, self.rules, known=self.progress.interims)
+        self.progress = progress(self.trials, self.parameters, known=self.progress.interims)
 
     def forecast(self) -> Forecast:
         """Return the trials until the first analysis that may end it, and until the last pair."""
@@ -52,7 +51,7 @@ class Compare(Design):
             return Forecast(0, 0)
         pairs = len(self.trials.pairs)
         least = max(FIRST_INTERIM - pairs, 1)
-        return Forecast(2 * least, 2 * max(self.rules.max_pairs - pairs, least))
+        return Forecast(2 * least, 2 * max(self.parameters.max_pairs - pairs, least))
 
     def find(self, run: RunRecord) -> CompareFinding:
         """Return the verdict on what was run so far."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgdrag.designs.compare.findings import (
     CompareFinding,
     Failures,
-    PairFinding,
+    TrialPair,
     Prospect,
     Trend,
 )
@@ -51,7 +51,7 @@ _TREND_PAIRS = 4
 
 def finding_of(design: Compare, run: RunRecord) -> CompareFinding:
     """Return the verdict on what was run so far."""
-    rules, floor = design.rules, design.rules.noise_floor
+    rules, floor = design.parameters, design.parameters.noise_floor
     trials = pairing(run.results, design.reference, design.treatment)
     stands = progress(trials, rules)
     outcomes = [_outcomes(trials, side) for side in (0, 1)]
@@ -178,10 +178,10 @@ def _trend(pairs: Sequence[Pair]) -> Trend | None:
     return Trend(math.exp(change), lasted_s)
 
 
-def _pair_finding(pair: Pair) -> PairFinding:
+def _pair_finding(pair: Pair) -> TrialPair:
     before, after = (rate.per_s for rate in pair.rates)
     ratio = before / after if after else (math.inf if before else 1.0)
-    return PairFinding(pair.reference.trial.block, before, after, ratio, pair.is_reference_first)
+    return TrialPair(pair.reference.trial.block, before, after, ratio, pair.is_reference_first)
 
 
 def _outcomes(trials: Pairing, side: int) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pgdrag.model import Outcome
 
 
 @dataclass(frozen=True)
-class PairFinding:
+class TrialPair:
     """One pair of trials.
 
     Attributes:
@@ -124,7 +124,7 @@ class CompareFinding(DesignFinding):
     equivalence: float
     end: End
     interims: tuple[Interim, ...]
-    pairs: tuple[PairFinding, ...]
+    pairs: tuple[TrialPair, ...]
     detectable: float
     more_pairs: int | None
     pair_log_sd: float | None
