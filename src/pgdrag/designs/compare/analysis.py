@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pgdrag.designs.compare.findings import (
     CompareFinding,
     Failures,
-    TrialPair,
     Prospect,
     Trend,
+    TrialPair,
 )
 from pgdrag.designs.compare.pairs import Pair, Pairing, pairing
 from pgdrag.designs.compare.quantities import quantities
