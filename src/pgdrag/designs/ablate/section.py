@@ -425,10 +425,12 @@ def _labels(found: AblateFinding) -> list[Label]:
 def _legend(found: AblateFinding) -> Paragraph:
     meanings = " ".join(f"{capital(label.value)}: {label.meaning}" for label in _labels(found))
     detectable = _detectable(found)
+    brief = found.brief_trials
+    trials = counted(brief, "short trial") if brief else "trials of full length"
     power = f" {capital(detectable)} (nine times in ten)." if detectable else ""
     return Paragraph(
         f"Alone: {found.reference} with the change against {found.reference}. With the others: {found.target} "
-        f"against {found.target} without the change. Both from {counted(found.brief_trials, 'short trial')}."
+        f"against {found.target} without the change. Both from {trials}."
         f"{power} {meanings}",
         Tone.MUTED,
     )
