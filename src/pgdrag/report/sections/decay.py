@@ -219,4 +219,4 @@ def _curve_cell(decay: DecayFinding) -> Cell:
     if not decay.curve:
         return NOTHING
     strength = "strong" if decay.margin >= 6 else "moderate" if decay.margin >= 2 else "weak"
-    return Cell(decay.curve, f"{strength} evidence (AICc {decay.margin:.2g} below the next)")
+    return Cell(decay.curve, f"{strength} evidence: AICc {decay.margin:.2g} below the next")
