@@ -75,7 +75,7 @@ def test_trials_that_were_not_measured_say_nothing() -> None:
     crashed = replace(looked_at_in_turns(blocks=4, cost=3.0), outcome=Outcome.CRASHED)
     found = found_in(crashed, result("in turns", None, outcome=Outcome.DID_NOT_START))
     assert (found.slowdown, found.blocks, found.trials) == (None, (), 0)
-    assert found.answer == "No trial has told yet what the collectors cost."
+    assert found.answer == "No trial has measured yet what the collectors cost."
 
 
 def test_the_design_asks_for_all_trials_at_once() -> None:
@@ -88,8 +88,8 @@ def test_the_design_asks_for_all_trials_at_once() -> None:
 def test_the_report_says_the_cost_and_that_few_blocks_are_few() -> None:
     run = run_of([rung("in turns")], [looked_at_in_turns(blocks=4, cost=1.02)], design="turns")
     findings = find(run)
-    assert "Throughput while the collectors rest is 1.02× " in findings.answer
-    assert any("4 blocks of turns are few" in x for x in findings.warnings)
+    assert "Throughput with the collectors paused is 1.02× " in findings.answer
+    assert any("only 4 blocks of turns" in x for x in findings.warnings)
     assert TurnsSection().applies(findings)
     assert "4 blocks in 1 trial" in render_markdown(findings)
     assert '"looked_first"' in render_json(findings)

@@ -73,7 +73,7 @@ def test_one_change_that_does_it_all_is_said_to_carry_it(tmp_path: Path) -> None
     assert part is not None
     assert part.center == pytest.approx(1, rel=0.1)
     assert part.low > 0.5
-    assert "R2 (b as well) carries more than half of that" in findings.answer
+    assert "R2 (b as well) accounts for more than half of it" in findings.answer
     # One number and not two: the ladder's own columns have the same.
     assert findings.rungs[2].to_previous == single(findings).changes[1].step
 
@@ -83,7 +83,7 @@ def test_two_that_need_each_other_are_synergists_and_none_carries_it(tmp_path: P
     findings = found(tmp_path, study("a", "b", "c"), truth)
     assert labels(findings) == [Label.SYNERGIST, Label.SYNERGIST, Label.INERT]
     assert "No single change" in findings.answer
-    assert "act on each other" in findings.answer
+    assert "they interact" in findings.answer
 
 
 def test_two_that_do_the_same_are_redundant(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_two_that_do_the_same_are_redundant(tmp_path: Path) -> None:
 def test_noise_alone_is_credited_to_nothing(tmp_path: Path) -> None:
     findings = found(tmp_path, study("a", "b", "c", replicates=2), Truth(noise=0.1))
     assert set(labels(findings)) == {Label.UNDECIDED}
-    assert "cannot be told from none" in findings.answer
+    assert "none is attributed to a single one" in findings.answer
     assert any("cannot tell" in doubt for doubt in findings.warnings)
 
 
@@ -143,5 +143,5 @@ def test_a_claim_is_answered_with_what_carries_it_and_what_its_source_could_not_
     assert told.in_kind.low < 0.6 < told.in_kind.high
     report = render_markdown(findings)
     assert "By operational speed as pg_expecto defines it" in report
-    assert report.count("carries more than half of that") >= 2
+    assert report.count("accounts for more than half of it") >= 2
     assert "It took each step once." in report

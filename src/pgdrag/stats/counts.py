@@ -132,7 +132,7 @@ def widened(interval: Interval, dispersion: float) -> Interval:
     if dispersion <= 1 or not 0 < interval.center < math.inf:
         return interval
     power = math.sqrt(dispersion)
-    doubt = (
+    warning = (
         f"trials of the same treatment differ {power:.1f} times more than chance in counting "
         "explains; the interval is widened by that, roughly; find what differs between them"
     )
@@ -140,7 +140,7 @@ def widened(interval: Interval, dispersion: float) -> Interval:
         interval,
         low=interval.center * (interval.low / interval.center) ** power,
         high=_power(interval.high / interval.center, power) * interval.center,
-        warnings=(*interval.warnings, doubt) if power >= 1.1 else interval.warnings,
+        warnings=(*interval.warnings, warning) if power >= 1.1 else interval.warnings,
     )
 
 

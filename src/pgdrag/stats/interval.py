@@ -17,7 +17,7 @@ class Interval:
         low, high: bounds; `high` may be infinite, `low` may be 0.
         confidence: the coverage, in (0, 1).
         method: how it was made, in a few words.
-        warnings: doubts to print beside the number, each naming the remedy still untried.
+        warnings: to print beside the number, each naming the remedy still untried.
     """
 
     low: float
@@ -43,8 +43,8 @@ class Comparison:
 
     Attributes:
         slowdown: throughput of the reference divided by that of the treatment.
-        detectable: the smallest slowdown (as a ratio over 1) that these trials could have told
-            from noise; infinite where nothing could.
+        detectable: the smallest slowdown (as a ratio over 1) that trials like these detect
+            with a power of 80 %; infinite where they can detect none.
     """
 
     verdict: Verdict

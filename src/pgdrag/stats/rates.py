@@ -1,6 +1,6 @@
 """How fast was one trial, and how sure is that?
 
-Two sources of doubt are told apart: the chance in *counting* commits (exact Poisson, all that there
+There are two sources of error: the chance in *counting* commits (exact Poisson, all that there
 is when commits are few) and the unsteadiness of the *server* within the window (batch means, which
 stay right when neighbouring seconds resemble each other). The wider of the two is given.
 """
@@ -26,7 +26,7 @@ DRIFT_MATTERS = 0.05  # change of the rate over the window below which a trend i
 
 _SAMPLES_GOOD = 20
 _STEP_SAMPLES_GOOD = 10
-LONG_MEMORY = "neighbouring seconds resemble each other so much"
+LONG_MEMORY = "throughput is autocorrelated"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Trend:
 
     @property
     def matters(self) -> bool:
-        """The trend is told from noise, and large enough to spoil a mean."""
+        """The trend is significant, and large enough to spoil a mean."""
         return self.is_significant and abs(self.change) >= DRIFT_MATTERS
 
 
@@ -59,7 +59,7 @@ class TrialRate:
         block: which trials ran close together.
         is_inverse_sampled: the window went on until its last commit; see `counts.Tally`.
         changes_s: seconds of the window at which its load changed, or a hold of the horizon began or
-            ended, ascending. What the parts between them differ by is design, and no doubt about the mean
+            ended, ascending. What the parts between them differ by is design, and no error of the mean
             over all of them.
         has_trend: a fit over the window has one: neighbouring seconds resemble each other for that alone,
             and a longer window would not help.
@@ -85,7 +85,7 @@ class TrialRate:
 
     @property
     def has_few_commits(self) -> bool:
-        """So few that their own chance is all the doubt there is: batches of them show no more."""
+        """So few that the chance in counting them is the whole error: batches of them show no more."""
         return self.committed < FEW_COMMITS + self.is_inverse_sampled
 
 
@@ -264,11 +264,11 @@ def _sample_warnings(trial: TrialRate) -> tuple[str, ...]:
     if memory is None:
         return ()
     drift = trend(trial.samples)
-    # What has a trend resembles itself for that alone, and is told to have one.
+    # A trend alone correlates neighbouring seconds, and has a warning of its own.
     if drift is not None and drift.matters:
         return ()
     return (
-        f"{LONG_MEMORY} (correlation {memory.correlation:.2f}) that the interval may be too narrow; "
+        f"{LONG_MEMORY} (correlation {memory.correlation:.2f}), so this interval may be too narrow; "
         f"measure for {format_duration(_rounded_up(memory.enough_s))} or more",
     )
 

@@ -1,4 +1,4 @@
-"""How many times slower is one treatment than another, and could these trials have told?
+"""How many times slower is one treatment than another, and which slowdown could these trials detect?
 
 All on logarithms of throughput: the range is five orders of magnitude, and a factor of two up is
 as far as a factor of two down. Which of four intervals is used depends on what there is:

@@ -66,15 +66,15 @@ class _Finder:
     def find(self) -> GridFinding:
         """Return all of it, in words as well."""
         found = self._interactions()
-        told = next((one.interaction for one in found), None)
+        largest = next((one.interaction for one in found), None)
         return GridFinding(
             answer=answer(found, list(self._lacking.values())),
-            warnings=told.warnings if told is not None else (),
+            warnings=largest.warnings if largest is not None else (),
             factors=tuple(FactorFinding(axis.name, axis.words) for axis in self._axes),
             baseline=self._baseline.name,
             combinations=tuple(self._combination(places) for places in self._names),
             interactions=found,
-            method=told.method if told is not None else "",
+            method=largest.method if largest is not None else "",
         )
 
     def _lacks(self, trials: RungTrials) -> bool:

@@ -89,8 +89,8 @@ def _row(one: InteractionFinding) -> tuple[Cell, ...]:
     first, second = (
         f"{name} {change}" for name, change in zip(one.factors, one.changes, strict=True)
     )
-    told = Verdict.SLOWER if one.interaction.center > 1 else Verdict.FASTER
-    verdict = told if one.is_significant else Verdict.INCONCLUSIVE
+    way = Verdict.SLOWER if one.interaction.center > 1 else Verdict.FASTER
+    verdict = way if one.is_significant else Verdict.INCONCLUSIVE
     return (
         Cell(first, f"and {second}", is_strong=True),
         *(_ratio_cell(each) for each in (*one.alone, one.both)),
@@ -107,8 +107,8 @@ def _ratio_cell(found: Interval) -> Cell:
 def _reading(found: GridFinding) -> Paragraph:
     method = f" Intervals: {found.method}." if found.method else ""
     return Paragraph(
-        "Product: what both would make if neither acted on the other. Interaction: both divided by that; 1 where "
-        "they do not act on each other, slower where they do more harm, or less good, together. It is told "
-        f"where its interval, allowing for {len(found.interactions)} of them, excludes 1.{method}",
+        "Product: the slowdown if the two changes did not interact. Interaction: the slowdown of both divided by "
+        "that; 1 where they do not interact. It is significant if its interval, allowing for "
+        f"{len(found.interactions)} of them, excludes 1.{method}",
         Tone.MUTED,
     )

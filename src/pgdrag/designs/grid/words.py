@@ -10,7 +10,7 @@ from pgdrag.findings.values import Interval
 from pgdrag.findings.wording import inverse, slowdown_words
 from pgdrag.units import format_ratio
 
-_MOST_TOLD = 3  # interactions in the answer
+_MOST_NAMED = 3  # interactions in the answer
 
 
 def interaction_sentence(found: InteractionFinding) -> str:
@@ -24,19 +24,18 @@ def interaction_sentence(found: InteractionFinding) -> str:
         else ""
     )
     start = (
-        f"{names}{over}: together {_times(found.both.center)}, where their product would be "
-        f"{_times(found.product)}: the interaction is {slowdown_words(found.interaction)}"
+        f"{names}{over}: together {_times(found.both.center)}, without an interaction "
+        f"{_times(found.product)}; the interaction is {slowdown_words(found.interaction)}"
     )
     if found.is_significant:
         return f"{start}."
     if _excludes_one(found.interaction):
-        return f"{start}; of so many looks one may say that by chance."
-    seen = format_ratio(found.detectable)
-    return f"{start}, which may be none; one of {seen} or more would have been seen."
+        return f"{start}, not significant among so many interactions."
+    return f"{start}, not significant; these trials can detect {format_ratio(found.detectable)} or more."
 
 
 def answer(found: Sequence[InteractionFinding], lacking: Sequence[str] = ()) -> str:
-    """Say which factors act on each other, the strongest first.
+    """Say which factors interact, the strongest first.
 
     Args:
         lacking: names of factors that could not be set here.
@@ -46,20 +45,20 @@ def answer(found: Sequence[InteractionFinding], lacking: Sequence[str] = ()) -> 
 
 
 def _answer(found: Sequence[InteractionFinding]) -> str:
-    told = sorted(
+    significant = sorted(
         (one for one in found if one.is_significant),
         key=lambda one: -max(one.interaction.center, inverse(one.interaction.center)),
     )
-    if told:
-        more = len(told) - _MOST_TOLD
-        rest = f" {counted(more, 'further interaction')} was told." if more == 1 else ""
-        rest = rest or (f" {more} further interactions were told." if more > 1 else "")
-        return " ".join(one.sentence for one in told[:_MOST_TOLD]) + rest
+    if significant:
+        more = len(significant) - _MOST_NAMED
+        verb = "is" if more == 1 else "are"
+        rest = f" {counted(more, 'more interaction')} {verb} significant." if more > 0 else ""
+        return " ".join(one.sentence for one in significant[:_MOST_NAMED]) + rest
     if not found:
-        return "Whether the factors act on each other cannot be said: combinations have no number."
+        return "No interaction can be estimated: combinations have no measured throughput."
     if len(found) == 1:
         return found[0].sentence
-    return f"None of {len(found)} interactions could be told from none."
+    return f"None of {len(found)} interactions is significant."
 
 
 def _times(slowdown: float) -> str:

@@ -12,9 +12,9 @@ from pgdrag.designs.ladder.arms import Arm, arms
 from pgdrag.designs.ladder.findings import LadderFinding, RungChange
 from pgdrag.designs.ladder.words import (
     carrier_sentence,
-    doubts,
     is_significant,
     together_sentence,
+    warnings,
 )
 from pgdrag.english import listed
 from pgdrag.findings.combine import RungTrials, group
@@ -62,10 +62,10 @@ class _Finder:
         changes = self._labelled([self._change(arm, whole) for arm in self._arms])
         together = self._together()
         sentence = carrier_sentence(whole, changes)
-        told = [sentence, together_sentence(whole, together), self._lacking()]
+        answer = [sentence, together_sentence(whole, together), self._lacking()]
         return LadderFinding(
-            answer=" ".join(filter(None, told)),
-            warnings=doubts(changes, has_repeats=self._fit.dof > 0),
+            answer=" ".join(filter(None, answer)),
+            warnings=warnings(changes, has_repeats=self._fit.dof > 0),
             baseline=self._baseline,
             target=self._target,
             whole=whole,
@@ -92,7 +92,7 @@ class _Finder:
     def _change(self, arm: Arm, whole: Comparison | None) -> RungChange:
         name = arm.rung.treatment.name
         before = self._before(name)
-        alone, with_others = self._looks(arm)
+        alone, with_others = self._contrasts(arm)
         seen = [one.detectable for one in map(_compared, (alone, with_others)) if one is not None]
         is_whole_told = is_significant(whole)
         return RungChange(
@@ -113,31 +113,31 @@ class _Finder:
         )
 
     def _labelled(self, changes: Sequence[RungChange]) -> list[RungChange]:
-        """Call all looks at once, so that their number is allowed for."""
-        looks = [self._looks(arm) for arm in self._arms]
-        effects = [None if one is None else _effect(one) for pair in looks for one in pair]
+        """Test all contrasts at once, so that their number is allowed for."""
+        contrasts = [self._contrasts(arm) for arm in self._arms]
+        effects = [None if one is None else _effect(one) for pair in contrasts for one in pair]
         calls = call_all(effects, matters=self._matters)
-        told = []
+        labelled = []
         for at, change in enumerate(changes):
             if change.label is not Label.UNTESTABLE:
                 pairs = [
                     (effects[place], self._as_seen(calls[place], one))
-                    for place, one in zip((2 * at, 2 * at + 1), looks[at], strict=True)
+                    for place, one in zip((2 * at, 2 * at + 1), contrasts[at], strict=True)
                 ]
                 label = label_of(*resolved(pairs[0], pairs[1]))
             else:
                 label = change.label
-            told.append(replace(change, label=label, meaning=label.meaning))
-        return told
+            labelled.append(replace(change, label=label, meaning=label.meaning))
+        return labelled
 
-    def _as_seen(self, call: Call, look: LogEstimate | None) -> Call:
+    def _as_seen(self, call: Call, contrast: LogEstimate | None) -> Call:
         """Return a call, where "none" is said only if an effect that matters would have shown."""
-        found = _compared(look)
+        found = _compared(contrast)
         if call is not Call.NONE or found is None:
             return call
         return call if math.log(found.detectable) <= self._matters else Call.UNKNOWN
 
-    def _looks(self, arm: Arm) -> tuple[LogEstimate | None, LogEstimate | None]:
+    def _contrasts(self, arm: Arm) -> tuple[LogEstimate | None, LogEstimate | None]:
         alone, with_others = self._alone(arm), self._with_others(arm)
         return (
             self._fit.contrast(alone) if alone else None,

@@ -22,10 +22,10 @@ class RungChange:
         to_baseline: the rung against the baseline.
         alone: the baseline with this change against the baseline.
         with_others: the whole against the whole without this change.
-        alone_part, with_others_part: of the whole, on the log scale; None where the whole cannot be told from
+        alone_part, with_others_part: of the whole, on the log scale; None where the whole does not differ significantly from
             no change.
-        carries: by both looks it is more than half of the whole.
-        detectable: the smallest effect, as a ratio over 1, that the coarser of the two looks would have seen;
+        carries: by both contrasts it is more than half of the whole.
+        detectable: the smallest effect, as a ratio over 1, that the coarser of the two contrasts can detect;
             infinite where there is none.
     """
 

@@ -55,12 +55,12 @@ def _picture(found: LadderFinding) -> list[Block]:
     ]
     whole = found.whole.slowdown
     rows.append(Row("the whole", "", slowdown_words(whole), found=whole, is_whole=True))
-    told = "; ".join(f"{row.name} {row.words}" for row in rows)
+    words = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
         f"{found.baseline} with one change only against {found.baseline}, and {found.target}, which has all of "
         "them; logarithmic scale, further right is slower."
     )
-    return [rows_figure(rows, _TITLE, told, caption, name="ladder-chart")]
+    return [rows_figure(rows, _TITLE, words, caption, name="ladder-chart")]
 
 
 def _words(comparison: Comparison | None) -> str:
@@ -123,7 +123,7 @@ def _reading(found: LadderFinding) -> Paragraph:
         f"Step: the rung against the one before it, which depends on the order. Alone: {found.baseline} with the "
         f"change against {found.baseline}. With the others: {found.target} against {found.target} without the change. "
         "Parts are of the whole on the log scale. A change is sufficient if it has an effect alone, necessary if "
-        "the whole is another without it; redundant if another does the same, a synergist if it needs a partner; "
-        f"inert where an effect that matters would have been seen in both looks.{method}",
+        "the whole differs without it, redundant if another change does the same, a synergist if it needs a partner, "
+        f"and inert if neither comparison shows an effect that it could have detected.{method}",
         Tone.MUTED,
     )

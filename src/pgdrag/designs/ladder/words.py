@@ -1,8 +1,7 @@
-"""Which single change carries the whole, in words, and only where the intervals allow it?"""
+"""Which single change accounts for the whole? In words, and only where the intervals allow it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from pgdrag.designs.ladder.findings import RungChange
@@ -13,45 +12,40 @@ from pgdrag.units import format_ratio
 
 
 def is_significant(comparison: Comparison | None) -> bool:
-    """Tell whether a comparison excludes that nothing changes."""
+    """Tell whether the interval of a comparison excludes 1."""
     return comparison is not None and comparison.verdict in (Verdict.SLOWER, Verdict.FASTER)
 
 
 def carrier_sentence(whole: Comparison | None, changes: Sequence[RungChange]) -> str:
-    """Say which change carries more than half of the whole, or why that cannot be said."""
+    """Say which change accounts for more than half of the whole, or why none can be named."""
     if whole is None:
-        return "Which change carries it cannot be said: all changes together have no number."
+        return "The whole cannot be attributed: all changes together have no measured throughput."
     if not is_significant(whole):
-        return (
-            "Nothing can be credited to a single change, since all of them together cannot be told from "
-            f"none (an effect of {format_ratio(whole.detectable)} or more would have been seen)."
-            if math.isfinite(whole.detectable)
-            else "Nothing can be credited to a single change: these trials could not have shown any effect."
-        )
+        return "All changes together have no significant effect, so none is attributed to a single one."
     if carriers := [one for one in changes if one.carries]:
         return " ".join(_carrier_words(one) for one in carriers)
-    looked_at = [one for one in changes if one.alone_part is not None]
-    if not looked_at:
-        return "Which change carries it cannot be said: none of them was tried alone."
-    largest = max(looked_at, key=_part)
+    measured = [one for one in changes if one.alone_part is not None]
+    if not measured:
+        return "The whole cannot be attributed: no change was tried alone."
+    largest = max(measured, key=_part)
     found = largest.alone
     assert found is not None, largest.rung
     start = (
-        "No single change carries half of that"
-        if all(_is_less_than_half(one) for one in looked_at)
-        else "No single change can be said to carry more than half of that"
+        "No single change accounts for half of it"
+        if all(_is_less_than_half(one) for one in measured)
+        else "No single change can be shown to account for more than half of it"
     )
     return f"{start}: the largest alone is {_named(largest)}, {slowdown_words(found.slowdown)}{_part_words(largest)}."
 
 
 def together_sentence(whole: Comparison | None, together: Interval | None) -> str:
-    """Say whether the changes act on each other; "" where that cannot be told."""
+    """Say that the changes interact; "" where that is not significant."""
     if whole is None or together is None or together.low <= 1 <= together.high:
         return ""
     product = whole.slowdown.center / together.center
     return (
-        f"Each alone, multiplied, would make {_times(product)}: together they are "
-        f"{slowdown_words(together)} than that, so they act on each other."
+        f"The product of the changes alone is {_times(product)}; together they are "
+        f"{slowdown_words(together)} than that, so they interact."
     )
 
 
@@ -59,7 +53,7 @@ def _carrier_words(change: RungChange) -> str:
     assert change.alone is not None, change.rung
     assert change.with_others is not None, change.rung
     return (
-        f"{_named(change)} carries more than half of that{_part_words(change)}: alone it is "
+        f"{_named(change)} accounts for more than half of it{_part_words(change)}: alone it is "
         f"{slowdown_words(change.alone.slowdown)}, and the whole is "
         f"{slowdown_words(change.with_others.slowdown)} with it than without it."
     )
@@ -94,18 +88,18 @@ def _times(slowdown: float) -> str:
     return f"{format_ratio(size)} {way}"
 
 
-def doubts(changes: Sequence[RungChange], *, has_repeats: bool) -> tuple[str, ...]:
-    """Return what to doubt of the single changes, each with the remedy still untried."""
+def warnings(changes: Sequence[RungChange], *, has_repeats: bool) -> tuple[str, ...]:
+    """Return warnings about the single changes, each with the remedy still untried."""
     found = []
     if not has_repeats:
         found.append(
-            "no treatment was repeated: what differs from trial to trial is in no interval of the single "
-            "changes; run 2 or more replicates"
+            "no treatment was repeated, so no interval of the single changes includes trial-to-trial noise; "
+            "run 2 or more replicates"
         )
     undecided = [one.rung for one in changes if one.label.name == "UNDECIDED"]
     if undecided and has_repeats:
         found.append(
-            f"what {listed(undecided)} {'does' if len(undecided) == 1 else 'do'} to the whole these trials "
-            "cannot tell; run more replicates or longer windows"
+            f"these trials cannot tell what {listed(undecided)} {'adds' if len(undecided) == 1 else 'add'} to the "
+            "whole; run more replicates or longer windows"
         )
     return tuple(found)

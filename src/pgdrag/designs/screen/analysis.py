@@ -1,4 +1,4 @@
-"""What did a screening find? Each change's own effect, told from noise or not."""
+"""What did a screening find? Each change's own effect, and whether it is significant."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def finding_of(design: Screen, run: RunRecord) -> ScreenFinding:
     is_folded = design.parameters.is_folded
     changes = changes_between(reference, target)
     runs = design.runs
-    told = Told()
-    told.add(run.results)
+    results = Told()
+    results.add(run.results)
     rows, logs, failed, stalled = [], [], 0, 0
     for treatment, row in runs:
-        readings = told.readings(treatment)
-        failed += len(told.results(treatment)) - len(readings)
+        readings = results.readings(treatment)
+        failed += len(results.results(treatment)) - len(readings)
         stalled += sum(one.is_bound for one in readings)
         rows += [row] * len(readings)
         logs += [one.log_per_s for one in readings]
@@ -54,7 +54,7 @@ def finding_of(design: Screen, run: RunRecord) -> ScreenFinding:
         failed=failed,
         stalled=stalled,
     )
-    return replace(found, answer=_answer(found), warnings=tuple(_doubts(found)))
+    return replace(found, answer=_answer(found), warnings=tuple(_warnings(found)))
 
 
 def _changes(changes: tuple[Change, ...], screened: Screened | None) -> tuple[ScreenedChange, ...]:
@@ -87,41 +87,39 @@ def _answer(found: ScreenFinding) -> str:
         return f"No answer: {found.reference} and {found.target} are the same."
     if not found.changes:
         return (
-            f"No answer yet: {found.trials} of {found.planned} trials have a number, which cannot tell "
-            f"{counted(len(found.names), 'change')} apart."
+            f"No answer yet: {found.trials} of {found.planned} trials have a measured throughput, too few to "
+            f"separate {counted(len(found.names), 'change')}."
         )
-    told = [one for one in found.changes if one.is_significant]
-    count = f"{len(told)} of {counted(len(found.names), 'change')}"
-    if not told:
-        return f"None of {counted(len(found.names), 'change')} has an effect of its own that could be told from noise."
-    words = [f"{one.name} {slowdown_words(one.slowdown)}" for one in told[:MOST_NAMED]]
-    if len(told) > MOST_NAMED:
-        words.append(f"{len(told) - MOST_NAMED} more")
-    verb = "has" if len(told) == 1 else "have"
-    return (
-        f"{count} {verb} an effect of {'its' if len(told) == 1 else 'their'} own: {listed(words)}."
-    )
+    significant = [one for one in found.changes if one.is_significant]
+    count = f"{len(significant)} of {counted(len(found.names), 'change')}"
+    if not significant:
+        return f"None of {counted(len(found.names), 'change')} has a significant effect of its own."
+    words = [f"{one.name} {slowdown_words(one.slowdown)}" for one in significant[:MOST_NAMED]]
+    if len(significant) > MOST_NAMED:
+        words.append(f"{len(significant) - MOST_NAMED} more")
+    verb = "has" if len(significant) == 1 else "have"
+    return f"{count} {verb} a significant effect of {'its' if len(significant) == 1 else 'their'} own: {listed(words)}."
 
 
-def _doubts(found: ScreenFinding) -> list[str]:
-    told = []
+def _warnings(found: ScreenFinding) -> list[str]:
+    warnings = []
     if found.changes:
-        told.append(
+        warnings.append(
             "an effect is the average over all settings of the other changes: an effect that needs "
             'a partner shows only in part; "pgdrag ablate" finds the partner'
         )
     if found.changes and not found.is_folded:
-        told.append(
+        warnings.append(
             "without mirror images an interaction of two changes can look like an effect of a third; "
             "fold the design"
         )
     if found.failed and found.changes:
-        told.append(
-            f"{counted(found.failed, 'trial')} had no number: the effects are fitted to the others"
+        warnings.append(
+            f"{counted(found.failed, 'trial')} had no measured throughput: the effects are fitted to the others"
         )
     if found.stalled:
-        told.append(
-            f"nothing committed in {counted(found.stalled, 'trial')}: counted with the bound, which makes "
-            "effects look smaller than they are; a longer budget would show the rate"
+        warnings.append(
+            f"nothing committed in {counted(found.stalled, 'trial')}: they count with the upper bound of their rate, "
+            "which makes effects look smaller than they are; allow a longer budget"
         )
-    return told
+    return warnings

@@ -16,7 +16,7 @@ class ScreenedChange:
         slowdown: how many times slower the change makes it, on average over all settings of the others.
         p: that it is as large by chance, alone.
         p_adjusted: the same, for all changes together (Holm).
-        is_significant: told from noise among all of them, at 5 %.
+        is_significant: significant at 5 %, adjusted for all of them.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ScreenFinding(DesignFinding):
         changes: with their effects, the largest first; empty where the trials cannot tell them apart.
         names: of all changes.
         method: how the error of the effects was had.
-        detectable: the smallest slowdown that would have been told from noise, at about even odds; None
+        detectable: the smallest slowdown that would be significant at about even odds; None
             where nothing was.
         is_folded: each trial's mirror image was part of the design.
         trials: of the design, with a number.

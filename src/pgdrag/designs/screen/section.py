@@ -53,31 +53,34 @@ class ScreenSection(Section):
 
 
 def _picture(found: ScreenFinding) -> list[Block]:
-    # Those that could be noise are many: a few of them show what noise looks like.
-    told_count = sum(one.is_significant for one in found.changes)
-    shown = found.changes[: max(told_count + _NOISE_SHOWN, _LEAST_SHOWN)]
+    # Those that are not significant are many: a few of them show what noise looks like.
+    significant = sum(one.is_significant for one in found.changes)
+    shown = found.changes[: max(significant + _NOISE_SHOWN, _LEAST_SHOWN)]
     rows = [
-        Row(one.name, _told(one), slowdown_words(one.slowdown), found=one.slowdown) for one in shown
+        Row(one.name, _effect(one), slowdown_words(one.slowdown), found=one.slowdown)
+        for one in shown
     ]
     rest = len(found.changes) - len(shown)
     others = (
-        f" {counted(rest, 'smaller effect')} that could be noise: in the table." if rest else ""
+        f" {counted(rest, 'smaller effect')} that are not significant: in the table."
+        if rest
+        else ""
     )
-    told = "; ".join(f"{row.name} {row.words}" for row in rows)
+    words = "; ".join(f"{row.name} {row.words}" for row in rows)
     caption = (
         "How many times slower each change makes it, averaged over all settings of the others, with its "
         f"95 % interval; logarithmic scale, further right is slower.{others}"
     )
-    return [rows_figure(rows, _TITLE, told, caption, name="screen-chart")]
+    return [rows_figure(rows, _TITLE, words, caption, name="screen-chart")]
 
 
 def _reading(found: ScreenFinding) -> Paragraph:
     seen = (
-        f" An effect of {format_ratio(found.detectable)} or more would have been told."
+        f" An effect of {format_ratio(found.detectable)} or more would be significant."
         if found.detectable is not None
         else ""
     )
-    text = f"{counted(found.trials, 'trial')}; {found.method}; told from noise at 5 % over all changes (Holm).{seen}"
+    text = f"{counted(found.trials, 'trial')}; {found.method}; significant at 5 %, adjusted for all changes (Holm).{seen}"
     return Paragraph(text, Tone.MUTED)
 
 
@@ -85,7 +88,7 @@ def _table(found: ScreenFinding) -> Table:
     columns = (
         Column("Change"),
         Column("× slower", Align.RIGHT),
-        Column("Told from noise"),
+        Column("Effect"),
         Column("p", Align.RIGHT),
         Column("p of all", Align.RIGHT),
     )
@@ -96,7 +99,7 @@ def _table(found: ScreenFinding) -> Table:
                 format_ratio(one.slowdown.center),
                 f"{format_ratio(one.slowdown.low)} to {format_ratio(one.slowdown.high)}",
             ),
-            Cell(_told(one), tone=Tone.PLAIN if one.is_significant else Tone.MUTED),
+            Cell(_effect(one), tone=Tone.PLAIN if one.is_significant else Tone.MUTED),
             Cell(_p(one.p)),
             Cell(_p(one.p_adjusted)),
         )
@@ -105,9 +108,9 @@ def _table(found: ScreenFinding) -> Table:
     return Table("The effect of every change", columns, rows)
 
 
-def _told(one: ScreenedChange) -> str:
+def _effect(one: ScreenedChange) -> str:
     if not one.is_significant:
-        return "could be noise"
+        return "not significant"
     return "slower" if one.slowdown.center > 1 else "faster"
 
 

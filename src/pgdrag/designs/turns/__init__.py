@@ -1,4 +1,4 @@
-"""What do the collectors cost? One treatment, in whose trials they look and rest in turns."""
+"""What do the collectors cost? One treatment, in whose trials they run and pause in turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Turns(OneBlock):
     """The first rung, again and again; its level `collectors = "turns"` makes the difference within a trial."""
 
     name = "turns"
-    summary = "one treatment in which the collectors look and rest in turns: what looking costs"
+    summary = "one treatment in which the collectors run and pause in turns: what collecting costs"
     Parameters = TurnsParameters
     parameters: TurnsParameters
 

@@ -27,7 +27,7 @@ def finding_of(design: Turns, run: RunRecord) -> TurnsFinding:
     cost = _cost(blocks, design.parameters.confidence)
     return TurnsFinding(
         answer=_answer(cost, len(blocks)),
-        warnings=tuple(_doubts(cost, len(blocks))),
+        warnings=tuple(_warnings(cost, len(blocks))),
         slowdown=cost,
         blocks=blocks,
         trials=sum(bool(found) for found in by_trial),
@@ -42,14 +42,14 @@ def _cost(blocks: tuple[TurnBlock, ...], confidence: float) -> Interval | None:
 
 def _answer(cost: Interval | None, blocks: int) -> str:
     if cost is None:
-        return "No trial has told yet what the collectors cost."
+        return "No trial has measured yet what the collectors cost."
     ratio = format_interval(cost.low, cost.center, cost.high)
     return (
-        f"Throughput while the collectors rest is {ratio} that while they look, from "
+        f"Throughput with the collectors paused is {ratio} that with them running, from "
         f"{counted(blocks, 'block')} of four turns within the trials' windows."
     )
 
 
-def _doubts(cost: Interval | None, blocks: int) -> Iterator[str]:
+def _warnings(cost: Interval | None, blocks: int) -> Iterator[str]:
     if cost is not None and blocks < _FEW:
-        yield f"{blocks} blocks of turns are few: {_FEW_HINT}"
+        yield f"only {counted(blocks, 'block')} of turns: {_FEW_HINT}"

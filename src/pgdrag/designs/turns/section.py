@@ -18,11 +18,11 @@ _SMALL = 1.01  # what the collectors are to stay below
 
 
 class TurnsSection(Section):
-    """Throughput while the collectors rest against throughput while they look."""
+    """Throughput with the collectors paused against throughput with them running."""
 
     name: ClassVar[str] = "turns"
-    summary: ClassVar[str] = "what the collectors cost, from turns of looking and resting"
-    title: ClassVar[str] = "What looking costs"
+    summary: ClassVar[str] = "what the collectors cost, from turns with and without them"
+    title: ClassVar[str] = "What collecting costs"
     order: ClassVar[int] = 16
     is_folded: ClassVar[bool] = False
 
@@ -43,7 +43,7 @@ class TurnsSection(Section):
             dots=tuple(block.slowdown for block in found.blocks),
         )
         caption = (
-            "Throughput at rest divided by that while looking: the interval, and below it each block of "
+            "Throughput with the collectors paused divided by that with them running: the interval, and below it each block of "
             "four neighbouring turns in the order run. The band is 1 % to either side."
         )
         looking = geometric_mean([x.looking_per_s for x in found.blocks])
@@ -53,9 +53,12 @@ class TurnsSection(Section):
             Figure(shown.svg(self.title, found.answer), caption, shown.text()),
             KeyValues(
                 (
-                    ("While they rest", Cell(format_rate(resting))),
-                    ("While they look", Cell(format_rate(looking))),
-                    ("Rest to look", Cell(words, f"{cost.confidence * 100:.3g} %: {cost.method}")),
+                    ("Collectors paused", Cell(format_rate(resting))),
+                    ("Collectors running", Cell(format_rate(looking))),
+                    (
+                        "Paused to running",
+                        Cell(words, f"{cost.confidence * 100:.3g} %: {cost.method}"),
+                    ),
                     ("From", Cell(count)),
                 )
             ),
