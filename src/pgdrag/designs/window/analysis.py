@@ -30,7 +30,7 @@ def finding_of(run: RunRecord) -> WindowFinding:
     drift = _drift(run, result)
     return WindowFinding(
         answer=_answer(rate, drift, measured),
-        warnings=tuple(_warnings(rate, drift, run.study.load, measured)),
+        warnings=tuple(_warnings(drift, run.study.load, measured)),
         committed_per_s=rate,
         latency_counts_from=counts_from,
         connecting=measured.connecting,
@@ -68,9 +68,8 @@ def _answer(rate: Interval, drift: DecayFinding | None, measured: Measurement) -
 
 
 def _warnings(
-    rate: Interval, drift: DecayFinding | None, load: LoadProfile, measured: Measurement
+    drift: DecayFinding | None, load: LoadProfile, measured: Measurement
 ) -> Iterator[str]:
-    yield from rate.warnings
     if drift is not None:
         yield "throughput was not steady: warm up longer"
     if measured.stopped_by == "clients":

@@ -25,6 +25,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section, found_of
+from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.units import format_duration, format_number, format_rate
 
 ONE_WINDOW = (
@@ -48,14 +49,14 @@ class WindowSection(Section):
         return isinstance(found, WindowFinding) and found.committed_per_s is not None
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the load, and what was counted."""
-        return tuple(_blocks(findings))
+        """Return the load, what was counted, and warnings."""
+        return (*_blocks(findings), *rung_warnings(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the same, and notes."""
+        """Return the same and notes; the evidence section prints the warnings."""
         notes = findings.run.study.notes
         return (
-            *self.blocks(findings),
+            *_blocks(findings),
             *([Note("Notes", notes)] if notes else []),
         )
 
