@@ -152,11 +152,12 @@ def hostile_series(text: str) -> Findings:
         rungs.append(
             replace(
                 found,
-                recordings=replace(
-                    seen,
-                    series=tuple(replace(one, label=f"{one.label} {text}") for one in seen.series),
-                    events=tuple(replace(one, kind=text, text=text) for one in seen.events),
-                    missing={text: text},
+                recordings=Recordings(
+                    (
+                        *(replace(one, label=f"{one.label} {text}") for one in seen.series),
+                        *(replace(one, kind=text, text=text) for one in seen.events),
+                    ),
+                    {text: text},
                 ),
             )
         )

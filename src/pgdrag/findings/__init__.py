@@ -1,11 +1,9 @@
 """What do the numbers say? Pure functions on values: no server, no clock, no files.
 
-Start at `ladder.find`: it turns a run into `findings.Findings`. Below it, in the order the data
-flows: `combine` (the trials of a rung as one), `counts` and `rates` (throughput and its interval),
-`ratios` (slowdowns and verdicts), `movement` (evidence), `levels` (what was set in vain or undone),
-`claims` (published numbers), `answer` (the sentence on top), all of them in the words of `wording`.
+Start at `find.find`: it turns a run into `values.Findings`. `combine` makes the trials of a treatment one, `compared`
+says which treatments are compared with which, and each registered analysis (`analysis`) adds what it finds: claims,
+levels, mechanisms, movements, plans, the driver's limits, the steps of a load, decay. `answer` is the sentence on top.
 
-Designs that choose their next treatment by what they were told look at `readings`. The maths of each
-is a folder: `comparison`, `ablation`, `bisection`, `screening`, `boundary`; what a run of it found is
-said by its file in `by_design`.
+Designs that choose their next treatment by earlier results read `readings`; what a design found is in its own folder
+under `designs`.
 """
