@@ -21,6 +21,7 @@ from pgdrag.findings.spent_time import PLACES
 from pgdrag.findings.values import FALSE_DISCOVERIES
 from pgdrag.findings.wording import value_words
 from pgdrag.model import Observation
+from pgdrag.stats.estimate import bounded_exp
 from pgdrag.units import format_ratio
 
 
@@ -100,9 +101,7 @@ def moved(before: Observation, after: Observation, expected: str | None = None) 
         size=abs(distance),
         direction=direction,
         expected=expected,
-        sentence=_movement_words(
-            before, after, direction, math.exp(min(max(distance, -700.0), 700.0))
-        ),
+        sentence=_movement_words(before, after, direction, bounded_exp(distance)),
     )
 
 

@@ -36,11 +36,11 @@ from pgdrag.stats.curve_fit import (
     fit_stretch,
 )
 from pgdrag.stats.distributions import normal_quantile, student_quantile
+from pgdrag.stats.estimate import bounded_exp
 from pgdrag.stats.interval import Interval
 
 _CURVE_POINTS = 25
 _ROUNDING_S = 1.0  # a window of 30 s may end a little earlier
-_MOST = 700.0  # exp() of more overflows
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> float:
 
 def as_ratio(found: Estimate, method: str) -> Interval:
     """Return an interval of logarithms as one of ratios, or rates."""
-    low, center, high = (math.exp(min(x, _MOST)) for x in (found.low, found.center, found.high))
+    low, center, high = (bounded_exp(x) for x in (found.low, found.center, found.high))
     return Interval(low, center, high, CONFIDENCE, method)
 
 
