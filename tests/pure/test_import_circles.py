@@ -1,15 +1,17 @@
-"""The load driver's modules import each other without circles.
+"""No module imports itself in a circle, neither in Python nor in Rust.
 
-A folder's `mod.rs` and the files beside it may know each other: `mod.rs` declares them.
+In Rust a folder's `mod.rs` and the files beside it may know each other: `mod.rs` declares them. In Python
+a folder's `__init__.py` and its modules may not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 CRATES = Path(__file__).parents[2] / "crates"
@@ -60,15 +62,23 @@ def imports(name: str, file: Path, known: dict[str, Path]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("crate", ["pgwire", "pgbench-script", "pgdrag-driver"])
-def test_no_module_imports_itself_in_a_circle(crate: str) -> None:
-    known = modules(CRATES / crate / "src")
-    graph = {name: imports(name, file, known) for name, file in known.items()}
+def refuse_circles(graph: Mapping[str, set[str]]) -> None:
     assert any(graph.values())
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" → ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("crate", ["pgwire", "pgbench-script", "pgdrag-driver"])
+def test_no_rust_module_imports_itself_in_a_circle(crate: str) -> None:
+    known = modules(CRATES / crate / "src")
+    refuse_circles({name: imports(name, file, known) for name, file in known.items()})
+
+
+def test_no_python_module_imports_itself_in_a_circle() -> None:
+    graph = grimp.build_graph("pgdrag", exclude_type_checking_imports=True, cache_dir=None)
+    refuse_circles({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
 
 
 def test_a_use_tree_names_its_leaves() -> None:
