@@ -14,6 +14,7 @@ All that pgdrag raises::
     │   └── ServerLost             the server went away while in use
     ├── DriverError                the load driver is missing, failed, or broke its contract
     ├── JournalError               the journal is missing, locked, damaged or too new
+    ├── PluginError                a package that extends pgdrag cannot be loaded
     ├── StorageError               the disk is full or cannot be written
     │   └── ScratchDeviceError     a treatment's own device failed (also a trial's outcome)
     └── Interrupted                Ctrl-C or SIGTERM; what was measured is kept
@@ -135,6 +136,10 @@ class DriverError(PgdragError):
 
 class JournalError(PgdragError):
     """The journal is missing, locked, damaged or from a newer pgdrag."""
+
+
+class PluginError(PgdragError):
+    """A package that extends pgdrag cannot be loaded."""
 
 
 class StorageError(PgdragError):

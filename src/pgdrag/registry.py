@@ -1,9 +1,9 @@
 """What is there of a kind? A thing is registered by being in its folder, and by nothing else.
 
 A folder such as `collectors/` defines one base class; each module in it that defines a concrete
-subclass has thereby registered it under the subclass's `name`. A package from outside registers
-what it has through one entry point in the group `pgdrag`, which names the package: whatever
-subclasses its modules define are found as ours are.
+subclass has thereby registered it under the subclass's `name`. A class without a `name` is a base
+for others. A package from outside registers what it has through one entry point in the group
+`pgdrag`, which names the package: whatever subclasses its modules define are found as ours are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TypeVar
 
+from pgdrag.errors import PluginError
+
 ENTRY_POINT_GROUP = "pgdrag"
 
 T = TypeVar("T")
@@ -26,11 +28,14 @@ T = TypeVar("T")
 def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, type[T]]:
     """Return the concrete subclasses of `base` in a folder and in plug-ins, by `name`, sorted.
 
-    Each class has a class attribute `name`; two of one name are a defect of pgdrag or of a plug-in.
+    Each has a class attribute `name`, and no two of a kind the same.
 
     Args:
         folder: dotted name of the package whose modules are searched, one level deep.
         module: search only the module of this name in each package of the folder.
+
+    Raises:
+        PluginError: a package from outside cannot be imported, or takes a name that is taken.
     """
     found: dict[str, type[T]] = {}
     for each in (*_modules(folder, module), *_plugin_modules()):
@@ -40,10 +45,15 @@ def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, typ
                 and issubclass(value, base)
                 and not inspect.isabstract(value)
                 and value.__module__ == each.__name__
+                and hasattr(value, "name")
             ):
-                name = value.name  # type: ignore[attr-defined]
-                assert name not in found, f"{each.__name__}: another thing is named {name!r}"
-                found[name] = value
+                name: str = value.name  # type: ignore[attr-defined]
+                other = found.setdefault(name, value)
+                if other is not value:
+                    raise PluginError(
+                        f'two plug-ins of one kind are named "{name}"',
+                        detail=f"{other.__module__} has one and {each.__name__} the other.",
+                    )
     return dict(sorted(found.items()))
 
 
@@ -60,11 +70,16 @@ def _modules(folder: str, module: str) -> tuple[ModuleType, ...]:
 
 @cache
 def _plugin_modules() -> tuple[ModuleType, ...]:
-    return tuple(
-        module
-        for entry_point in entry_points(group=ENTRY_POINT_GROUP)
-        for module in _all_modules(entry_point.load())
-    )
+    found: list[ModuleType] = []
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            found += _all_modules(entry_point.load())
+        except Exception as error:
+            raise PluginError(
+                f'could not load plug-in "{entry_point.name}": {type(error).__name__}: {error}',
+                hint=f"Repair or uninstall the package that has {entry_point.value}.",
+            ) from error
+    return tuple(found)
 
 
 def _all_modules(package: ModuleType) -> Iterator[ModuleType]:

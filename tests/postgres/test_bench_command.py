@@ -16,7 +16,7 @@ from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
-from pgdrag.workloads._scripts import BUILTINS
+from pgdrag.workloads.scripts import BUILTINS
 
 SHORT = ("-T", "1", "--warm-up", "0.2", "--random-seed", "7")
 

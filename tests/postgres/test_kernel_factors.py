@@ -247,7 +247,7 @@ def test_fewer_huge_pages_than_asked_for_are_told(host_alone, place, monkeypatch
     (pool / "nr_hugepages").write_text("0\n")
     monkeypatch.setattr("pgdrag.factors.huge_pages.ROOT", tmp_path)
     monkeypatch.setattr(
-        "pgdrag.factors._kernel_files.write_value", lambda path, value: write_value(path, "212")
+        "pgdrag.factors.kernel_files.write_value", lambda path, value: write_value(path, "212")
     )
     (found,) = applied(HugePages(), place, {"hugepages-2048kB": "300"})
     assert (found.effective, found.note) == ("212", "the kernel found 212 of 300 pages")

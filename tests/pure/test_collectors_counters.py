@@ -12,9 +12,9 @@ from hypothesis.strategies import dictionaries, integers, sampled_from
 
 import pgdrag.collectors._proc as proc
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, observation_names
-from pgdrag.collectors._counters import Drawn, growth
 from pgdrag.collectors._metric import most_named, of_kind, total
 from pgdrag.collectors._proc import ProcessIo, ServerIo, ShareSampler, read_io, read_server_io
+from pgdrag.collectors.counters import Drawn, growth
 from pgdrag.collectors.cpu import Cpu, server_ticks
 from pgdrag.model import Observation
 

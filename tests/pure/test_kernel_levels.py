@@ -217,7 +217,7 @@ def test_what_a_switch_changes_beside_itself_is_put_back_with_it(kernel, monkeyp
         if path in beside:
             write_value(*beside[path])
 
-    monkeypatch.setattr("pgdrag.factors._kernel_files.write_value", write)
+    monkeypatch.setattr("pgdrag.factors.kernel_files.write_value", write)
     before = [path.read_text() for path, _ in beside.values()]
     levels = {
         "transparent_hugepage": {"enabled": "always"},
@@ -240,7 +240,7 @@ def test_of_two_that_exclude_each_other_the_one_in_force_is_named(kernel, monkey
         if path.name == "dirty_ratio":
             write_value(path.with_name("dirty_bytes"), "0")
 
-    monkeypatch.setattr("pgdrag.factors._kernel_files.write_value", write)
+    monkeypatch.setattr("pgdrag.factors.kernel_files.write_value", write)
     factor, levels = all_factors()["sysctl"](), {"vm.dirty_bytes": "9999", "vm.dirty_ratio": "10"}
     factor.before_start(Cluster(), levels)
     found = {x.level.name: x for x in factor.read_back(Cluster(), levels)}
@@ -258,7 +258,7 @@ def test_what_was_refused_is_not_watched_any_longer(kernel, monkeypatch):
     def refuse(path: Path, value: str) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr("pgdrag.factors._kernel_files.write_value", refuse)
+    monkeypatch.setattr("pgdrag.factors.kernel_files.write_value", refuse)
     factor, levels = all_factors()["sysctl"](), {"vm.vfs_cache_pressure": "93"}
     factor.before_start(Cluster(), levels)
     (found,) = factor.read_back(Cluster(), levels)

@@ -11,8 +11,8 @@ from log_writing import PREFIX, WRITERS, json_record
 
 import pgdrag.collectors._log as log
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import Counters
 from pgdrag.collectors._log import LogCollector, LogLine, LogReader, in_groups, is_within
+from pgdrag.collectors.counters import Counters
 from pgdrag.model import Observation
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import Wanted

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pgdrag.workloads._scripts import (
+from pgdrag.workloads.pgbench import Pgbench
+from pgdrag.workloads.scripts import (
     BUILTINS,
     Script,
     ScriptProblem,
@@ -17,7 +18,6 @@ from pgdrag.workloads._scripts import (
     split_weight,
     with_own_names,
 )
-from pgdrag.workloads.pgbench import Pgbench
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pgdrag.driver.connection_string import Server
     from pgdrag.findings.values import Findings
     from pgdrag.model.load import LoadProfile
-    from pgdrag.workloads._scripts import Script
     from pgdrag.workloads.pgbench import Tables
+    from pgdrag.workloads.scripts import Script
 
 THROW_AWAY_SCALE = 10
 # The rows of pgbench's tables are not random.
@@ -176,7 +176,7 @@ def bench(
 
 
 def _list_builtins() -> None:
-    from pgdrag.workloads._scripts import BUILTINS
+    from pgdrag.workloads.scripts import BUILTINS
 
     for builtin in BUILTINS.values():
         print(f"{builtin.name:>13}: {builtin.title}")

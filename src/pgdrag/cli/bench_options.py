@@ -18,7 +18,7 @@ from pgdrag.units import parse_seconds
 
 if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile, Step
-    from pgdrag.workloads._scripts import Script
+    from pgdrag.workloads.scripts import Script
 
 LARGEST_SCALE = 20_000  # as workloads.pgbench has it, which is not imported for help
 DEFAULT_DURATION_S = 20.0
@@ -139,7 +139,7 @@ def scripts_of(
     Raises:
         UsageError: a script cannot be found.
     """
-    from pgdrag.workloads._scripts import (
+    from pgdrag.workloads.scripts import (
         ScriptProblem,
         builtin_script,
         file_script,

@@ -14,7 +14,7 @@ from pgdrag.experiment.questions import PROFILED, Conditions, conditions_from, c
 from pgdrag.model.load import LoadProfile
 from pgdrag.units import parse_seconds
 from pgdrag.workloads import all_workloads
-from pgdrag.workloads._scripts import ScriptProblem, file_script
+from pgdrag.workloads.scripts import ScriptProblem, file_script
 
 BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
 DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)

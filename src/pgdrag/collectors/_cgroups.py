@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.collectors import Unseen
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._proc import PROC
+from pgdrag.collectors.counters import attempt
 
 CGROUPS = Path("/sys/fs/cgroup")
 # Version 1 says "no limit" as the largest number of whole pages.

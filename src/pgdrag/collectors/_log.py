@@ -22,8 +22,8 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector, attempt
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import CounterCollector, attempt
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import LogFormat, LogMessage, Wanted, format_of, unix_s
 

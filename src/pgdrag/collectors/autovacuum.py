@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Unseen, Window
-from pgdrag.collectors._counters import ANY_VERSION
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.collectors.counters import ANY_VERSION
 from pgdrag.english import counted
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted

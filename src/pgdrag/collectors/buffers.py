@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Window, detailed
-from pgdrag.collectors._counters import CounterCollector, Drawn
+from pgdrag.collectors.counters import CounterCollector, Drawn
 
 # Sessions and their parallel workers; autovacuum, checkpointer and the rest would blur the picture.
 _SESSIONS_SINCE_18 = """

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import CounterCollector, Counters
+from pgdrag.collectors.counters import CounterCollector, Counters
 
 # utime and stime, then those of waited-for children: fields 14 to 17 of proc(5). The first two fields
 # are cut off at the last parenthesis: a program's name may hold one, and spaces.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Metric, detailed
-from pgdrag.collectors._counters import ANY_VERSION, CounterCollector
+from pgdrag.collectors.counters import ANY_VERSION, CounterCollector
 
 _DATABASE = """
 SELECT xact_rollback AS rollbacks, deadlocks, temp_bytes AS temporary

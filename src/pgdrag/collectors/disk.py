@@ -14,7 +14,7 @@ from typing import ClassVar
 import psutil
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import CounterCollector, Counters, Drawn, attempt
+from pgdrag.collectors.counters import CounterCollector, Counters, Drawn, attempt
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
 

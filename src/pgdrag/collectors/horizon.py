@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._log import in_groups
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import attempt
 from pgdrag.english import counted
 from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
 from pgdrag.model.recordings import Event, Recordings, Series

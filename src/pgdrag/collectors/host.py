@@ -21,9 +21,9 @@ from pgdrag.collectors._cgroups import (
     read_kernel,
     throttling,
 )
-from pgdrag.collectors._counters import CounterCollector, Counters, Drawn, attempt
 from pgdrag.collectors._metric import NO_READING, total
 from pgdrag.collectors._proc import PROC
+from pgdrag.collectors.counters import CounterCollector, Counters, Drawn, attempt
 from pgdrag.collectors.disk import device_of, number_of_disk
 from pgdrag.model.recordings import Recordings, Series
 from pgdrag.units import format_bytes

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Unseen, Window
-from pgdrag.collectors._counters import ANY_VERSION, CounterCollector
 from pgdrag.collectors._metric import most_named, of_kind
+from pgdrag.collectors.counters import ANY_VERSION, CounterCollector
 
 _INDEXES = """
 SELECT indexrelid::text AS key, schemaname || '.' || indexrelname AS title, idx_scan AS scans,

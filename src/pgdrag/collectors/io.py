@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector
 from pgdrag.collectors._metric import most_named, of_kind
+from pgdrag.collectors.counters import CounterCollector
 from pgdrag.servers.processes import CLIENT_BACKEND
 
 # Each column is null where an operation cannot happen.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import Counters, Drawn, attempt
 from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
 from pgdrag.collectors._metric import NO_READING, most_named
+from pgdrag.collectors.counters import Counters, Drawn, attempt
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import Wanted
 from pgdrag.units import format_bytes, format_duration

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import attempt
 
 _NS = 1e-9
 _OWN, _PROGRAMS, _SESSIONS = "pgdrag itself", "its programs", "their sessions"

@@ -17,7 +17,6 @@ from typing import ClassVar
 import psycopg
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._explaining import (
     SESSION,
     explain,
@@ -27,6 +26,7 @@ from pgdrag.collectors._explaining import (
     tidy,
 )
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import attempt
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, scanned, text_of
 from pgdrag.model.measurement import Example

@@ -20,9 +20,9 @@ from typing import IO, ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
+from pgdrag.collectors.counters import attempt
 from pgdrag.model.recordings import Recordings
 
 PERF = "perf"

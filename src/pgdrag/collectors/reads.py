@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import CounterCollector, Counters, attempt
 from pgdrag.collectors._metric import NO_READING, total
 from pgdrag.collectors._proc import (
     SAMPLE_INTERVAL_S,
@@ -19,6 +18,7 @@ from pgdrag.collectors._proc import (
     ShareSampler,
     read_server_io,
 )
+from pgdrag.collectors.counters import CounterCollector, Counters, attempt
 from pgdrag.model.recordings import ProcessIoUse, Recordings
 
 

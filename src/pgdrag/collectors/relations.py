@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
-from pgdrag.collectors._counters import CounterCollector, Counters
 from pgdrag.collectors._metric import of_kind, total
+from pgdrag.collectors.counters import CounterCollector, Counters
 from pgdrag.units import format_bytes
 
 # A table's overflow table and its index are stored for the table, and go under its name. What only

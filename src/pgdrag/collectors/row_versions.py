@@ -17,12 +17,12 @@ from typing import ClassVar
 import psycopg
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import attempt, require_track_counts
 from pgdrag.collectors._extensions import extension_schemas
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._pace import Pace
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors._table_strips import Strips
+from pgdrag.collectors.counters import attempt, require_track_counts
 from pgdrag.errors import PgdragError
 from pgdrag.model.recordings import Recordings, Series, SeriesUnit
 

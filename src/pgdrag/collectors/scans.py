@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Unseen, Window, detailed
-from pgdrag.collectors._counters import ANY_VERSION, CounterCollector
 from pgdrag.collectors._metric import most_named, total
+from pgdrag.collectors.counters import ANY_VERSION, CounterCollector
 
 # One row a table, so that a table that is dropped in the window takes only its own counts along.
 _TABLES = """

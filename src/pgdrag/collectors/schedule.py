@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import attempt
+from pgdrag.collectors.counters import attempt
 from pgdrag.collectors.cpu import ended_ticks
 from pgdrag.model.recordings import SESSION_TYPES
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Window, detailed
-from pgdrag.collectors._counters import CounterCollector
 from pgdrag.collectors._metric import most_named
+from pgdrag.collectors.counters import CounterCollector
 
 _SLRU = "SELECT name AS key, blks_hit AS hits, blks_read AS reads FROM pg_stat_slru"
 _LOOKUPS = ("reads *", "hits *")

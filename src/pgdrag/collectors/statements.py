@@ -13,9 +13,9 @@ from operator import add
 from typing import Any, ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, require_sight_of_others
 from pgdrag.collectors._extensions import making_extensions
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import attempt, require_sight_of_others
 from pgdrag.model.recordings import Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 

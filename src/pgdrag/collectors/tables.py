@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import ANY_VERSION, CounterCollector, Counters
+from pgdrag.collectors.counters import ANY_VERSION, CounterCollector, Counters
 
 _TUPLES = """
 SELECT coalesce(sum(n_tup_upd), 0)::bigint AS updates,

@@ -20,7 +20,6 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._counters import attempt
 from pgdrag.collectors._explaining import (
     QUIET,
     SESSION,
@@ -33,6 +32,7 @@ from pgdrag.collectors._explaining import (
 )
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._pace import Pace
+from pgdrag.collectors.counters import attempt
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.model.measurement import Example

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._counters import attempt, require_sight_of_others
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import attempt, require_sight_of_others
 from pgdrag.driver.process import Driver, Waits, Watching, find_driver
 from pgdrag.english import percent_words
 from pgdrag.errors import DriverError

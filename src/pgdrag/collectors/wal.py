@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Metric, detailed
-from pgdrag.collectors._counters import SHARED_STATISTICS_SINCE, CounterCollector, Drawn
+from pgdrag.collectors.counters import SHARED_STATISTICS_SINCE, CounterCollector, Drawn
 
 # The position is exact and counts every process; the views' counters are handed in later.
 _BEFORE_18 = """

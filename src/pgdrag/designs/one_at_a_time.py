@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdrag.designs._rungs import EveryRung, RungsParameters
+from pgdrag.designs.rungs import EveryRung, RungsParameters
 
 
 class OneAtATimeParameters(RungsParameters):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors._devices import Disk, disk_at, disk_under
-from pgdrag.factors._kernel_files import (
+from pgdrag.factors.kernel_files import (
     Batch,
     KernelFiles,
     Writing,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Here, Problem
-from pgdrag.factors._kernel_files import (
+from pgdrag.factors.kernel_files import (
     Batch,
     KernelFiles,
     Writing,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Example, Here, Problem
-from pgdrag.factors._kernel_files import Batch, KernelFiles, Writing, untouchable
+from pgdrag.factors.kernel_files import Batch, KernelFiles, Writing, untouchable
 from pgdrag.model import Level
 
 if TYPE_CHECKING:

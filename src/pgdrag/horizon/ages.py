@@ -11,7 +11,7 @@ import psycopg
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
-from pgdrag.horizon.holders._session import open_session, words_of
+from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.horizon.watching import read_oldest
 from pgdrag.servers.abort_connection import hang_up
 

@@ -12,7 +12,7 @@ from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.findings.holds.distribution import HolderKind
 from pgdrag.horizon.census import Sighting, begin_to_look, take_census
-from pgdrag.horizon.holders._session import words_of
+from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.tracking import begin_of, kind_of
 
 TIMEOUT_S = 10.0

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import TIDIER_NAME, HoldPlace
-from pgdrag.horizon.holders._session import open_session, words_of
+from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.units import format_duration
 
 AfterRelease = Literal["nothing", "vacuum", "vacuum and reindex"]

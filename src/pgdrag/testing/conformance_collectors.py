@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors._counters import CounterCollector
+from pgdrag.collectors.counters import CounterCollector
 from pgdrag.model import Observation, Unit
 from pgdrag.model.recordings import Recordings
 

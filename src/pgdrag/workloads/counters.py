@@ -23,9 +23,9 @@ from pydantic import AfterValidator, Field
 from pgdrag.model.measurement import Example, Measurement, Sum
 from pgdrag.workloads import Workload
 from pgdrag.workloads._counter_variants import CATALOGUE, DELTA, Variant
-from pgdrag.workloads._scripts import Script
-from pgdrag.workloads._tables import look_up, run_setup
 from pgdrag.workloads.pgbench import pgbench_job
+from pgdrag.workloads.scripts import Script
+from pgdrag.workloads.tables import look_up, run_setup
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target

@@ -18,7 +18,7 @@ from pydantic import (
 
 from pgdrag.model.measurement import Example
 from pgdrag.workloads import Workload
-from pgdrag.workloads._scripts import (
+from pgdrag.workloads.scripts import (
     LARGEST_WEIGHT,
     Script,
     ScriptProblem,
@@ -26,7 +26,7 @@ from pgdrag.workloads._scripts import (
     builtin_script,
     with_own_names,
 )
-from pgdrag.workloads._tables import run_setup
+from pgdrag.workloads.tables import run_setup
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target

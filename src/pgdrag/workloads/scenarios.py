@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pgdrag.model.measurement import Example, Measurement
 from pgdrag.workloads import Workload
-from pgdrag.workloads._scripts import Script
-from pgdrag.workloads._tables import violated
 from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench, ScriptTable
+from pgdrag.workloads.scripts import Script
+from pgdrag.workloads.tables import violated
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target

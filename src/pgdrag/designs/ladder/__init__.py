@@ -10,10 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pgdrag.designs._rungs import EveryRung, RungsParameters
 from pgdrag.designs.ladder.analysis import finding_of
 from pgdrag.designs.ladder.arms import further_treatments
 from pgdrag.designs.ladder.findings import LadderFinding
+from pgdrag.designs.rungs import EveryRung, RungsParameters
 from pgdrag.model import Block, RunRecord
 
 

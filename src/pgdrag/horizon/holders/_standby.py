@@ -12,8 +12,8 @@ import psycopg
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
-from pgdrag.horizon.holders._session import HeldSession, open_session, wait_until_seen, words_of
 from pgdrag.horizon.holders._settings import whole, word
+from pgdrag.horizon.holders.session import HeldSession, open_session, wait_until_seen, words_of
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk

@@ -11,8 +11,8 @@ from psycopg import sql
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, Holder, HoldPlace
-from pgdrag.horizon.holders._session import open_session, wait_until_seen, words_of
 from pgdrag.horizon.holders._settings import whole
+from pgdrag.horizon.holders.session import open_session, wait_until_seen, words_of
 
 GID_PREFIX = "pgdrag horizon holder"
 _SETTING = "max_prepared_transactions"

@@ -10,8 +10,8 @@ import psycopg
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, Held, Holder, HoldPlace, _standby
-from pgdrag.horizon.holders._session import open_session, wait_until_seen, words_of
 from pgdrag.horizon.holders._settings import whole
+from pgdrag.horizon.holders.session import open_session, wait_until_seen, words_of
 from pgdrag.servers.cluster import Cluster
 
 SLOT_PREFIX = "pgdrag_horizon_holder"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdrag.horizon.holders._session import SessionHolder
+from pgdrag.horizon.holders.session import SessionHolder
 
 
 class TransactionHolder(SessionHolder):
