@@ -1,6 +1,6 @@
 """One trial, as one readable function: what happens between asking for a treatment and its result.
 
-provision → restore the dataset → apply → read back → warm up → measure → collect → check → undo
+provision → restore the dataset → apply → read back → warm up → measure → collect → undo → check
 """
 
 from __future__ import annotations
@@ -39,10 +39,14 @@ from pgdrag.servers.binaries import executable_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk
+from pgdrag.servers.snapshot import CLEAN, shutdown_state
 from pgdrag.servers.storage import Storage
 from pgdrag.workloads import Driving
 
 CHECK_TIMEOUT_S = 60.0
+# The check runs on a server with default settings: a treatment's may slow it down as much as the workload.
+# Nothing of it has to survive, and the dataset stays as the trial left it.
+CHECK_SETTINGS = {"autovacuum": "off", "fsync": "off"}
 START_TIMEOUT_S = 120.0
 EXAMPLES_SEED = 1
 
@@ -66,12 +70,11 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     try:
         with notes.provision() as cluster:
             try:
-                with notes.applied_factors(cluster):
-                    with notes.driving(cluster) as load:
-                        notes.warm_up(load, cluster)
-                        with notes.collecting(cluster):
-                            notes.measure(load, cluster)
-                    notes.check(cluster)
+                with notes.applied_factors(cluster), notes.driving(cluster) as load:
+                    notes.warm_up(load, cluster)
+                    with notes.collecting(cluster):
+                        notes.measure(load, cluster)
+                notes.check(cluster)
                 outcome = notes.outcome()
                 notes.is_sound = outcome is Outcome.MEASURED
             except (ServerDidNotStart, ServerLost, DriverError) as broken:
@@ -105,6 +108,7 @@ class _Notes:
         self.restored: RestoreCost | None = None
         self.storage = Storage(bench.scratch)
         self.is_sound = False
+        self.is_restarted = False
         self.was_crashed: bool | None = None
         self.starts_cold = bench.starts_cold(trial.treatment)
 
@@ -139,7 +143,8 @@ class _Notes:
                         cluster.drop_pages()
                 yield cluster
             finally:
-                if self.is_sound and not self.workload.changes_data and not self.starts_cold:
+                is_as_loaded = self.is_sound and not self.workload.changes_data
+                if is_as_loaded and not self.starts_cold and not self.is_restarted:
                     self.bench.keep(snapshot, cluster)
                 else:
                     self.remove(cluster)
@@ -317,14 +322,31 @@ class _Notes:
             )
         with self.phase("check", CHECK_TIMEOUT_S):
             try:
+                if self.workload.changes_data or not cluster.is_running():
+                    self.restart(cluster)
                 self.violations = self.workload.violations(
                     self.bench.driver,
                     cluster.target,
                     self.measurement,
                     timeout_s=CHECK_TIMEOUT_S,
                 )
-            except DriverError as error:
+            except (DriverError, ServerDidNotStart, ServerLost) as error:
                 self.warnings.append(f"the dataset's consistency was not checked: {error.message}")
+
+    def restart(self, cluster: Cluster) -> None:
+        """Restart the server with default settings, once the treatment has been undone.
+
+        Raises:
+            ServerLost: it did not stop cleanly; what it then loses (asynchronous commits, unlogged tables) is
+                no violation.
+            ServerDidNotStart: it does not start again.
+        """
+        self.is_restarted = True
+        cluster.stop(fast_timeout_s=CHECK_TIMEOUT_S)
+        if (state := shutdown_state(cluster)) != CLEAN:
+            raise ServerLost(f"the server did not shut down cleanly, its state is: {state}")
+        cluster.configure(CHECK_SETTINGS)
+        cluster.start(timeout_s=START_TIMEOUT_S)
 
     def outcome_of(self, error: PgdragError, cluster: Cluster) -> Outcome:
         """Return how a trial ended that an error broke off.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgdrag.errors import DriverError, UsageError
-from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile, Step
 from pgdrag.trial import ServerTrialRunner, run_trial
@@ -88,6 +88,16 @@ def test_a_program_that_goes_wrong_is_an_invalid_trial(
 
 def test_a_program_that_did_nothing_stalled(bench: ServerTrialRunner) -> None:
     assert run(bench, command="echo tps 0").outcome is Outcome.STALLED
+
+
+def test_the_check_runs_under_default_settings(bench: ServerTrialRunner) -> None:
+    crippled = Treatment("crippled", (Level("setting", "work_mem", "64kB"),))
+    shown = 'test "$(psql -Atc "SHOW work_mem")" = '
+    parameters = {"pattern": PATTERN, "dataset_mb": 70, "check": shown + "4MB"}
+    parameters["command"] = f"{shown}64kB && echo tps 5"
+    spec = WorkloadSpec("command", parameters)
+    found = run_trial(Trial(1, 1, 1, crippled, spec, LOAD, seed=7), bench)
+    assert (found.outcome, found.warnings) == (Outcome.MEASURED, ()), found.reason
 
 
 def test_a_failed_check_makes_the_trial_invalid(bench: ServerTrialRunner) -> None:

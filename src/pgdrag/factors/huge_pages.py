@@ -56,7 +56,7 @@ class HugePages(KernelFiles):
     def undo(self, cluster: Cluster) -> None:
         """Put the number of pages back; those that a server has can only go when it has ended."""
         if self.has_applied:
-            cluster.stop(fast_timeout_s=0)
+            cluster.stop()
         super().undo(cluster)
 
     def note(self, writing: Writing, shown: str) -> str:

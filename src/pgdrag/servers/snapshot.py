@@ -40,6 +40,7 @@ _DESCRIPTION = "snapshot.json"
 _FORMAT = 1
 _LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
 _CONTROLDATA_TIMEOUT_S = 30.0
+CLEAN = "shut down"
 _STATE = re.compile(r"^Database cluster state:\s*(.*)$", re.MULTILINE)
 # Room for what a server writes first, beyond the copy itself.
 _SPARE_BYTES = 32 * 2**20
@@ -241,16 +242,22 @@ def _locked(directory: Path, operation: int) -> Iterator[None]:
         os.close(fd)
 
 
-def _require_clean_shutdown(cluster: Cluster) -> None:
+def shutdown_state(cluster: Cluster) -> str:
+    """Return the state of a cluster as pg_controldata shows it: "shut down" after a clean shutdown."""
     answer = run(
         [cluster.binaries.bin_dir / "pg_controldata", cluster.data_directory],
         user=cluster.scratch.user,
         timeout_s=_CONTROLDATA_TIMEOUT_S,
     )
     state = _STATE.search(answer.output)
-    if cluster.is_running() or state is None or state[1] != "shut down":
+    return state[1] if state else answer.output.strip()
+
+
+def _require_clean_shutdown(cluster: Cluster) -> None:
+    state = shutdown_state(cluster)
+    if cluster.is_running() or state != CLEAN:
         raise ServerError(
             "cannot make a snapshot of a cluster that was not shut down cleanly",
-            detail=f"Its state is: {state[1] if state else answer.output.strip()}.",
+            detail=f"Its state is: {state}.",
             hint="Start it, and stop it with enough time for its last checkpoint.",
         )

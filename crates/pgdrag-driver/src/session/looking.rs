@@ -24,7 +24,8 @@ const PREPARE: &str = "\
                 'default_tablespace')
             AND name NOT LIKE 'lc\\_%' AND name NOT LIKE '%.%';
     SET enable_nestloop = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
-    SET enable_bitmapscan = off; SET jit = off; SET work_mem = '128MB';
+    SET enable_bitmapscan = off; SET enable_mergejoin = off; SET jit = off; SET work_mem = '128MB';
+    SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
     SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
 /// Keeps what the session does out of the workload's account and out of the log, where the server keeps
@@ -54,7 +55,18 @@ pub async fn begin(conn: &mut Connection) -> Result<(), Error> {
 
 /// Executes a statement that counts the places where the condition `name` does not hold.
 pub async fn count(conn: &mut Connection, name: &str, sql: &str) -> Result<u64, Error> {
+    counts(conn, name, sql).await?.first().copied().ok_or_else(|| no_counts(name, "nothing"))
+}
+
+/// Executes a statement that answers with one row of counts.
+pub async fn counts(conn: &mut Connection, name: &str, sql: &str) -> Result<Vec<u64>, Error> {
     let rows = conn.simple_rows(sql).await?;
-    let count = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
-    count.ok_or_else(|| Error::Protocol(format!("condition {name} answered {rows:?}, not a count")))
+    let counts = rows.first().and_then(|row| {
+        row.iter().map(|value| value.as_deref()?.parse().ok()).collect::<Option<Vec<u64>>>()
+    });
+    counts.ok_or_else(|| no_counts(name, &format!("{rows:?}")))
+}
+
+fn no_counts(name: &str, answer: &str) -> Error {
+    Error::Protocol(format!("condition {name} answered {answer}, not a count"))
 }
