@@ -51,16 +51,16 @@ torture: $(VENV)/installed
 	$(BIN)/python tests/torture/torture.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/installed-dev
-	$(BIN)/ruff format --check src tests benchmarks simulations
-	$(BIN)/ruff check src tests benchmarks simulations
+	$(BIN)/ruff format --check src tests benchmarks simulations examples
+	$(BIN)/ruff check src tests benchmarks simulations examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
 	cargo clippy --release --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format src tests benchmarks simulations
-	$(BIN)/ruff check --fix src tests benchmarks simulations
+	$(BIN)/ruff format src tests benchmarks simulations examples
+	$(BIN)/ruff check --fix src tests benchmarks simulations examples
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json

@@ -6,7 +6,7 @@ Subclass it in a test module; it asks for one fixture::
         @pytest.fixture(params=list(all_sections().values()), ids=list(all_sections()))
         def section_class(self, request): ...            # type[Section]
 
-Nothing here needs pytest to be installed.
+A section that shows a recording of its own kind gives the suite one in `recordings`. Nothing here needs pytest to be installed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import ClassVar
 
 from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
@@ -39,7 +40,7 @@ from pgdrag.model import (
 )
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.load import Step
-from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, together
+from pgdrag.model.recordings import HOLD_EVENT, Event, Recording, Recordings, together
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
@@ -57,7 +58,13 @@ AWKWARD = "1 < 2 & <b>3</b>"
 
 
 class SectionConformance:
-    """Claims about one section class, on findings of the simulated laboratory."""
+    """Claims about one section class, on findings of the simulated laboratory.
+
+    Class attributes:
+        recordings: what each trial of one more run records, beside what the simulated laboratory has.
+    """
+
+    recordings: ClassVar[tuple[Recording, ...]] = ()
 
     def test_it_says_what_it_is(self, section_class: type[Section]) -> None:
         """Its name is an anchor, its title a heading, and its summary fits a list."""
@@ -68,13 +75,13 @@ class SectionConformance:
 
     def test_it_has_a_place_of_its_own(self, section_class: type[Section]) -> None:
         """No other section claims the same order: where it stands is no accident."""
-        for findings in every_state():
+        for findings in every_state(self.recordings):
             same = [one for one in sections_for(findings) if one.order == section_class.order]
             assert [type(one) for one in same] in ([], [section_class])
 
     def test_it_bears_every_state_of_a_run(self, section_class: type[Section]) -> None:
         """Where it applies it has something to say, and the same each time."""
-        for findings in every_state():
+        for findings in every_state(self.recordings):
             section = section_class()
             if section.applies(findings):
                 assert list(section.blocks(findings))
@@ -83,11 +90,11 @@ class SectionConformance:
 
     def test_it_applies_to_a_run_that_went_well(self, section_class: type[Section]) -> None:
         """A section that never shows is no section."""
-        assert any(section_class().applies(findings) for findings in went_well())
+        assert any(section_class().applies(findings) for findings in went_well(self.recordings))
 
     def test_every_rendering_has_it(self, section_class: type[Section]) -> None:
         """Its heading is in the browser and in Markdown, and the terminal bears its brief form."""
-        for findings, html, markdown, terminal in every_rendering():
+        for findings, html, markdown, terminal in every_rendering(self.recordings):
             if section_class().applies(findings):
                 assert f'<section id="{section_class.name}"' in html
                 assert f"## {section_class.title}" in markdown
@@ -95,7 +102,7 @@ class SectionConformance:
 
     def test_it_leaves_escaping_to_the_renderer(self, section_class: type[Section]) -> None:
         """Text is shown as it was written: never as markup, and never escaped twice."""
-        findings = next(one for one in went_well() if section_class().applies(one))
+        findings = next(one for one in went_well(self.recordings) if section_class().applies(one))
         page = render_html(findings).partition(f'<section id="{section_class.name}"')[2]
         shown = page.partition("</section>")[0]
         assert shown
@@ -111,19 +118,19 @@ STEPPED = replace(
 
 
 @cache
-def every_state() -> tuple[Findings, ...]:
-    """Return findings of runs that went well, badly, or not at all."""
-    return tuple(_states())
+def every_state(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
+    """Return findings of runs that went well, badly, or not at all; see `went_well`."""
+    return tuple(_states(recordings))
 
 
-def _states() -> Iterator[Findings]:
+def _states(recordings: tuple[Recording, ...]) -> Iterator[Findings]:
     yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(STEPPED, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(
         STUDY.with_design("compare"),
         Truth(slowdowns={"a": 2.0}),
     )
-    yield from went_well()
+    yield from went_well(recordings)
     for name in all_designs():  # cut off, or not begun
         study = STUDY.with_design(name)
         yield findings_of(study, Truth(slowdowns={"a": 2.0}))
@@ -136,17 +143,23 @@ def _states() -> Iterator[Findings]:
 
 
 @cache
-def every_rendering() -> tuple[tuple[Findings, str, str, str], ...]:
+def every_rendering(
+    recordings: tuple[Recording, ...] = (),
+) -> tuple[tuple[Findings, str, str, str], ...]:
     """Return every state's findings with their HTML, their Markdown and what a terminal of 80 columns shows."""
     return tuple(
         (one, render_html(one), render_markdown(one), terminal_text(one, width=80))
-        for one in every_state()
+        for one in every_state(recordings)
     )
 
 
 @cache
-def went_well() -> tuple[Findings, ...]:
-    """Return findings of a ladder, and of every design run to its end; with names awkward to show."""
+def went_well(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
+    """Return findings of a ladder, and of every design run to its end; with names awkward to show.
+
+    Args:
+        recordings: what each trial of a further ladder records, too.
+    """
     rungs = tuple(replace(rung, title=AWKWARD) for rung in STEPPED.rungs)
     ladder = replace(STEPPED, rungs=rungs)
     truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.02, is_observed=True)
@@ -157,6 +170,7 @@ def went_well() -> tuple[Findings, ...]:
         held_findings(),
         _replayed(),
         *(find(_run_to_end(study, truth)) for study in designs),
+        *((_recorded(findings_of(ladder, truth), recordings),) if recordings else ()),
     )
 
 
@@ -208,6 +222,14 @@ def _holds(lengths_s: tuple[float, ...]) -> Recordings:
         for at, length_s in enumerate(lengths_s * 2)
     ]
     return Recordings(events)
+
+
+def _recorded(findings: Findings, recordings: tuple[Recording, ...]) -> Findings:
+    results = [
+        replace(one, recordings=together((one.recordings, Recordings(recordings))))
+        for one in findings.run.results
+    ]
+    return find(record_of(findings.run.study, results))
 
 
 def _run_to_end(study: Study, truth: Truth) -> RunRecord:

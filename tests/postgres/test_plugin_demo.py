@@ -1,0 +1,161 @@
+"""A package from outside adds one plug-in of each kind, and pgdrag needs no edit for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import pgdrag
+from jsonschema import Draft202012Validator
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pgdrag-plugin-demo"
+TIMEOUT_S = 300
+SECTIONS = {"sandwich": "Between two baselines", "free-space": "Disk space"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the demo is installed, and nowhere else.
+
+    Attributes:
+        environment: of a pgdrag that has the plug-in.
+        scratch, undo: its directories.
+        journal: the environment's part without the plug-in.
+    """
+
+    environment: dict[str, str]
+    journal: dict[str, str]
+    scratch: Path
+    undo: Path
+
+
+@pytest.fixture(scope="module")
+def place(open_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The package on the path, with the metadata that an installer would write of its pyproject.toml."""
+    site, undo = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("undo")
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    metadata = site / f"pgdrag_plugin_demo-{project['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+    entries = [f"{x} = {module}" for x, module in project["entry-points"]["pgdrag"].items()]
+    (metadata / "entry_points.txt").write_text("\n".join(["[pgdrag]", *entries, ""]))
+    path = [str(EXAMPLE), str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
+    scratch = open_directory / "plugin-demo"
+    journal = {
+        "PGDRAG_SCRATCH": str(scratch),
+        "PGDRAG_UNDO": str(undo),
+        "PGDRAG_HOME": str(tmp_path_factory.mktemp("home")),
+    }
+    return Place({**journal, "PYTHONPATH": os.pathsep.join(path)}, journal, scratch, undo)
+
+
+@pytest.fixture(scope="module")
+def report(place: Place) -> dict[str, Any]:
+    """The report of the demo's experiment, run on a real server."""
+    status, out, err = pgdrag("run", EXAMPLE / "demo.toml", "--json", **place.environment)
+    assert status == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_all_five_are_listed(place: Place) -> None:
+    status, out, err = pgdrag("list", "--json", **place.environment)
+    assert status == 0, err
+    listed = json.loads(out)
+    assert "ballast" in listed["factors"]
+    assert "free_space" in listed["collectors"]
+    assert "free_space_bytes" in {one["name"] for one in listed["observations"]}
+    assert "lookup" in listed["workloads"]
+    assert "serializable" in listed["holders"]
+    assert "sandwich" in listed["designs"]
+    assert SECTIONS.keys() <= listed["sections"].keys()
+
+
+def test_the_conformance_suites_pass_on_all_of_them(place: Place) -> None:
+    arguments = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [sys.executable, *arguments, str(EXAMPLE / "tests")],
+        env={**os.environ, **place.environment},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_trial_of_the_experiment_is_measured(report: dict[str, Any]) -> None:
+    trials = report["trials"]
+    assert [x["treatment"] for x in trials] == ["baseline", "B", "baseline", "C", "baseline"]
+    assert {x["outcome"] for x in trials} == {"measured"}
+    applied = {
+        (x["level"]["kind"], x["level"]["name"]): x["effective"]
+        for rung in report["rungs"]
+        for x in rung["applied"]
+    }
+    assert applied == {("ballast", "size"): "64 MB", ("horizon", "holder"): "serializable"}
+
+
+def test_the_design_says_what_it_found(report: dict[str, Any]) -> None:
+    found = report["found"]
+    assert found["design"] == "sandwich"
+    first, second = found["fillings"]
+    assert (first["rung"], second["rung"]) == ("B", "C")
+    assert first["after_per_s"] == second["before_per_s"]
+    assert report["rungs"][1]["to_baseline"] == first["comparison"]
+
+
+def test_the_collectors_metric_and_recording_are_in_the_report(report: dict[str, Any]) -> None:
+    for rung in report["rungs"]:
+        (recorded,) = rung["recordings"]["pgdrag_demo_free_space"]
+        assert len(recorded["times_s"]) == len(recorded["free_bytes"]) >= 3
+        values = {x["name"]: x["value"] for x in rung["evidence"]}
+        assert values["free_space_bytes"] > 0
+
+
+def test_the_report_follows_its_schema(place: Place, report: dict[str, Any]) -> None:
+    status, out, err = pgdrag("report", "--schema", **place.environment)
+    assert status == 0, err
+    Draft202012Validator(json.loads(out)).validate(report)
+
+
+def test_the_sections_are_drawn(place: Place, report: dict[str, Any]) -> None:
+    def rendered(form: str) -> str:
+        arguments = ("report", "last", "--format", form, "--output", "-")
+        status, out, err = pgdrag(*arguments, **place.environment)
+        assert status == 0, err
+        return out
+
+    markdown, terminal = rendered("markdown"), rendered("terminal")
+    (page,) = Path(place.environment["PGDRAG_HOME"], "reports").glob("*.html")
+    html = page.read_text()
+    for name, title in SECTIONS.items():
+        assert f"## {title}" in markdown
+        assert f'<section id="{name}"' in html
+        assert title in terminal
+    assert "taken" in markdown
+    assert 'id="free-space-chart' in html
+
+
+def test_the_undo_leaves_nothing(place: Place, report: dict[str, Any]) -> None:
+    assert (place.undo / "undo.jsonl").read_bytes() == b""
+    assert list(place.scratch.glob("ballast-*")) == []
+
+
+def test_the_run_is_still_reported_without_the_package(
+    place: Place, report: dict[str, Any]
+) -> None:
+    status, out, err = pgdrag(
+        "report", "last", "--format", "json", "--output", "-", **place.journal
+    )
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["found"] is None
+    assert [x["recordings"] for x in found["rungs"]] == [x["recordings"] for x in report["rungs"]]
