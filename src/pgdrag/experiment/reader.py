@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +45,11 @@ from pgdrag.workloads import Workload, all_workloads
 DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
 OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
 _DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
+# What each `kind` of a table takes, by the table's name.
+_MODELS: dict[str, Callable[[], Mapping[str, type[BaseModel]]]] = {
+    "workload": all_workloads,
+    "design": lambda: {kind: design.Parameters for kind, design in all_designs().items()},
+}
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -242,11 +247,7 @@ class _Reader:
         return found
 
     def _model(self, name: str, kind: object) -> type[BaseModel] | None:
-        known: dict[str, type[BaseModel]] = (
-            dict(all_workloads())
-            if name == "workload"
-            else {kind: design.Parameters for kind, design in all_designs().items()}
-        )
+        known = _MODELS[name]()
         if not isinstance(kind, str):
             return None  # the model of the file says so
         if kind not in known:

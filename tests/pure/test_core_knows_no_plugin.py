@@ -1,0 +1,55 @@
+"""The core iterates over what is registered: it compares nothing with the name of a plug-in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgdrag.collectors import all_collectors
+from pgdrag.designs import all_designs
+from pgdrag.factors import all_factors
+from pgdrag.horizon.holders import all_holders
+from pgdrag.report.sections import all_sections
+from pgdrag.workloads import all_workloads
+
+SOURCE = Path(__file__).parents[2] / "src" / "pgdrag"
+# Where plug-ins live. The simulated laboratory plants effects of factors that it names; what the horizon's
+# census finds is of a kind that PostgreSQL has, which the holder of that kind is named after.
+PLUGIN_FOLDERS = ("factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
+# The same word for another thing: a mistake that pydantic reports, a type of file system, the state of a server.
+OTHER_THINGS = {
+    ("experiment/mistakes.py", "steps"),
+    ("host/control_groups/hierarchies.py", "cgroup"),
+    ("servers/postmaster.py", "standby"),
+}
+
+
+def compared_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield each string that a value is compared with or matched against."""
+    for node in ast.walk(tree):
+        sides: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            sides = [node.value]
+        for side in sides:
+            for one in side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]:
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    yield one.lineno, one.value
+
+
+def test_nothing_outside_of_a_plugins_folder_is_compared_with_its_name() -> None:
+    kinds = (all_collectors, all_designs, all_factors, all_holders, all_sections, all_workloads)
+    names = {name for kind in kinds for name in kind()}
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith(PLUGIN_FOLDERS):
+            strings = compared_strings(ast.parse(path.read_text(encoding="utf-8")))
+            found += [
+                f"{place}:{line} {text!r}"
+                for line, text in strings
+                if text in names and (place, text) not in OTHER_THINGS
+            ]
+    assert found == []
