@@ -100,7 +100,7 @@ def test_repeats_that_agree_are_said_to_agree():
     assert "1.00×" not in text
 
 
-def test_doubts_that_differ_in_numbers_alone_are_one_line():
+def test_warnings_that_differ_in_numbers_alone_are_one_line():
     def falling(at: int, fall: float) -> Result:
         seconds = [Sample(s + 1.0, 1.0, round(1000 - fall * s)) for s in range(60)]
         committed = sum(one.committed for one in seconds)
@@ -109,7 +109,7 @@ def test_doubts_that_differ_in_numbers_alone_are_one_line():
 
     run = run_of([rung(f"A{at}") for at in range(3)], [falling(0, 2), falling(1, 4), falling(2, 8)])
     text = terminal_text(find(run), width=400)
-    warnings = text[text.index("Warnings about rungs") :]
+    warnings = text[text.index("\nWarnings\n") :]
     (line,) = [line for line in warnings.splitlines() if "throughput fell" in line]
     assert line.startswith(
         " • A0, A1 and A2: throughput fell by 12 to 48 % during the window of 1 min"

@@ -48,6 +48,13 @@ def change_sentence(rung: TreatmentFinding) -> str:
     return "".join(told)
 
 
+def cause_sentence(rung: TreatmentFinding) -> str:
+    """Say which mechanisms account for the time, or where it was spent if no mechanism is named."""
+    found = rung.get(MechanismsFinding)
+    is_named = found is not None and bool(found.named)
+    return (mechanisms_sentence(found) if is_named else "") or time_sentence(rung)
+
+
 def time_sentence(rung: TreatmentFinding) -> str:
     """Say where the time that a transaction gained or lost was spent, the largest part first."""
     return spent_sentence((rung.get(SessionTime) or SessionTime()).parts, rung.previous)

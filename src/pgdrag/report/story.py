@@ -13,6 +13,7 @@ from pgdrag.findings.movement import Movement, Movements, is_told_apart
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.rung_words import (
+    cause_sentence,
     change_sentence,
     mechanisms_sentence,
     plan_sentence,
@@ -50,7 +51,7 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
     lines = [findings.answer]
     for rung in _largest_steps(findings.rungs):
         lines.append(_step_words(rung))
-        told = (_cause_words(rung), plan_sentence(rung))
+        told = (cause_sentence(rung) or change_sentence(rung), plan_sentence(rung))
         if cause := " ".join(text for text in told if text):
             lines.append(cause)
     return (*lines, *noise_words(findings))
@@ -104,12 +105,6 @@ def _baseline_words(rung: TreatmentFinding) -> str:
     if rung.to_baseline is None or rung.to_baseline == rung.to_previous:
         return ""
     return f"From the baseline on: {slowdown_words(rung.to_baseline.slowdown)}."
-
-
-def _cause_words(rung: TreatmentFinding) -> str:
-    found = rung.get(MechanismsFinding)
-    named = mechanisms_sentence(found) if found is not None and found.named else ""
-    return named or time_sentence(rung) or change_sentence(rung)
 
 
 def _untold(rung: TreatmentFinding) -> list[Movement]:

@@ -7,10 +7,8 @@ are left out, those first of which there is least to see: throughput changed lea
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 from pgdrag.findings.values import TreatmentFinding
 from pgdrag.report.document import Recording, TimeSeries
@@ -37,12 +35,11 @@ class Detail:
 
 
 _ALL = 1000
-# From fine to coarse: points first; the picture that stands where no script runs next.
+# From fine to coarse; the picture that stands where no script runs needs fewer points.
 _DETAILS = (
-    *(Detail(points, 44, _ALL) for points in (600, 480, 400, 360, 320, 280, 240)),
-    *(Detail(points, 30, _ALL) for points in (200, 160, 120)),
-    *(Detail(points, 20, _ALL) for points in (100, 80, 60)),
-    Detail(60, 20, 3),
+    Detail(600, 44, _ALL),
+    Detail(300, 44, _ALL),
+    Detail(120, 30, _ALL),
     Detail(40, 20, 3),
 )
 
@@ -71,20 +68,17 @@ def fitted(
         room_bytes: what they may take in the page together.
     """
 
-    @cache
-    def sizes(at: int) -> dict[str, int]:
-        return {name: _size_bytes(one, _DETAILS[at]) for name, one in recordings.items()}
-
-    last = len(_DETAILS) - 1
-    at = bisect_left(range(last), True, key=lambda place: sum(sizes(place).values()) <= room_bytes)
-    kept = dict(sizes(at))
+    for detail in _DETAILS:
+        kept = {name: _size_bytes(one, detail) for name, one in recordings.items()}
+        if sum(kept.values()) <= room_bytes:
+            break
     # Of those that changed alike the later go first: all are compared with what came before.
     places = {name: place for place, name in enumerate(recordings)}
     for name in sorted(recordings, key=lambda one: (changes[one], -places[one])):
         if sum(kept.values()) <= room_bytes or len(kept) <= 2:
             break
         del kept[name]
-    return _DETAILS[at], tuple(kept)
+    return detail, tuple(kept)
 
 
 def still_picture(here: Recording, beside: Recording | None, detail: Detail) -> str:

@@ -5,31 +5,54 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pgdrag.english import as_sentence, listed
+from pgdrag.english import as_sentence, counted, listed
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import Note, Tone
+
+_MOST_BRIEF = 3
 
 
 def run_warnings(findings: Findings) -> tuple[Note, ...]:
     """Return the warnings about the run as a whole, if there are any."""
-    told = tuple(as_sentence(text) for text in findings.warnings)
-    return (Note("Warnings about this run", told, Tone.WARNING),) if told else ()
+    return _note("Warnings about this run", _of_run(findings))
 
 
 def rung_warnings(findings: Findings) -> tuple[Note, ...]:
-    """Return the warnings about single rungs and their intervals, similar ones on one line.
+    """Return the warnings about single rungs and their intervals, similar ones on one line."""
+    return _note("Warnings about rungs", _of_rungs(findings))
 
-    Warnings are similar where they differ in numbers alone: the line gives their range.
+
+def brief_warnings(findings: Findings) -> tuple[Note, ...]:
+    """Return the three most important warnings, and count the others.
+
+    Failures come first, then what concerns the whole run.
     """
+    every = sorted((*_of_run(findings), *_of_rungs(findings)), key=lambda one: "failed" not in one)
+    shown, rest = every[:_MOST_BRIEF], len(every) - _MOST_BRIEF
+    if rest > 0:
+        shown.append(f"{counted(rest, 'more warning')} in the HTML report.")
+    return _note("Warnings", shown)
+
+
+def _note(title: str, texts: Sequence[str]) -> tuple[Note, ...]:
+    return (Note(title, tuple(texts), Tone.WARNING),) if texts else ()
+
+
+def _of_run(findings: Findings) -> list[str]:
+    return [as_sentence(text) for text in findings.warnings]
+
+
+def _of_rungs(findings: Findings) -> list[str]:
+    """Return one line for warnings that differ in numbers alone; the line gives their range."""
     similar: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for rung in findings.rungs:
         for text in dict.fromkeys(_of_rung(rung)):
             similar.setdefault(_words(text), {}).setdefault(rung.rung.name, []).append(text)
-    told = []
+    lines = []
     for by_rung in similar.values():
         texts = [text for of_one in by_rung.values() for text in of_one]
-        told.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
-    return (Note("Warnings about rungs", tuple(told), Tone.WARNING),) if told else ()
+        lines.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
+    return lines
 
 
 # A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.

@@ -26,9 +26,14 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
-from pgdrag.report.rung_words import change_sentence, mechanisms_sentence, time_sentence
+from pgdrag.report.rung_words import (
+    cause_sentence,
+    change_sentence,
+    mechanisms_sentence,
+    plan_sentence,
+    time_sentence,
+)
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._warnings import rung_warnings
 from pgdrag.units import format_duration
 
 # Of all rungs together: what moved least is left to the table of all observations.
@@ -56,13 +61,14 @@ class EvidenceSection(Section):
         return (*each, *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung, then the warnings."""
+        """Return what moved, why and which plans changed, rung by rung."""
         blocks: list[Block] = []
         for rung in findings.rungs:
-            told = [x for x in (change_sentence(rung), time_sentence(rung), *_remarks(rung)) if x]
-            if told:
-                blocks += [Heading(rung.rung.name, rung.rung.title), Items(tuple(told))]
-        return (*blocks, *rung_warnings(findings))
+            plans = plan_sentence(rung)
+            said = (cause_sentence(rung), change_sentence(rung), plans, *_remarks(rung))
+            if texts := tuple(filter(None, said)):
+                blocks += [Heading(rung.rung.name, rung.rung.title), Items(texts)]
+        return blocks
 
 
 def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:

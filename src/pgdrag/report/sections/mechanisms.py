@@ -26,7 +26,7 @@ from pgdrag.report.document import (
     Table,
     Tone,
 )
-from pgdrag.report.rung_words import mechanisms_sentence, share_words
+from pgdrag.report.rung_words import share_words
 from pgdrag.report.sections import Section
 from pgdrag.report.shares import ShareRow, shares_chart, shares_text
 from pgdrag.units import format_duration
@@ -83,12 +83,6 @@ class MechanismsSection(Section):
             x for name, one in found.items() if one.found for x in _tested(name, one, explained)
         ]
         return (*blocks, Details("All mechanisms tested", tuple(tested)))
-
-    def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung."""
-        found = findings.by_rung(MechanismsFinding)
-        told = {name: mechanisms_sentence(one) for name, one in found.items()}
-        return (Items(_grouped(told)),) if any(told.values()) else ()
 
 
 def _rows(rung: str, found: MechanismsFinding) -> list[ShareRow]:

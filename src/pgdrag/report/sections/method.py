@@ -24,7 +24,7 @@ from pgdrag.report.document import (
     Table,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._warnings import run_warnings
+from pgdrag.report.sections._warnings import brief_warnings
 from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
@@ -62,8 +62,8 @@ class MethodSection(Section):
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the warnings about the run, last."""
-        return run_warnings(findings)
+        """Return the most important warnings, last."""
+        return brief_warnings(findings)
 
 
 def _protocol(findings: Findings) -> list[tuple[str, str]]:

@@ -23,7 +23,6 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.plan_text import plan_text
-from pgdrag.report.rung_words import plan_sentence
 from pgdrag.report.sections import Section
 from pgdrag.units import format_ratio
 
@@ -58,15 +57,6 @@ class PlansSection(Section):
             Tone.MUTED,
         )
         return (intro, *body, *_estimates(findings), *_unexplained(findings))
-
-    def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence for each rung with other plans."""
-        told = [
-            f"{rung.rung.name}: {plan_sentence(rung)}"
-            for rung in findings.rungs
-            if rung.get(PlanChanges)
-        ]
-        return (Items(tuple(told)),) if told else ()
 
 
 def statement_words(query: str) -> str:
