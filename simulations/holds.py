@@ -12,8 +12,8 @@ from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.decay.together import rung_decay
 from pgdrag.findings.dose.analysis import horizon_finding
 from pgdrag.findings.dose.findings import HorizonFinding
-from pgdrag.findings.holds.levels import HOLD, HOLDER
-from pgdrag.model import HORIZON, Level, Result, Rung, Treatment
+from pgdrag.findings.holds.levels import FACTOR, HOLD, HOLDER
+from pgdrag.model import Level, Result, Rung, Treatment
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, Series
 from simulations.decay import result_of
@@ -132,7 +132,7 @@ def _recoveries_held(found: HorizonFinding) -> list[bool]:
 
 def _trials(rng: np.random.Generator, law: Law, at: int, held_s: float) -> RungTrials:
     name = f"H{at}"
-    levels = (Level(HORIZON, HOLDER, "transaction"), Level(HORIZON, HOLD, f"{held_s:g}s"))
+    levels = (Level(FACTOR, HOLDER, "transaction"), Level(FACTOR, HOLD, f"{held_s:g}s"))
     treatment = Treatment(name, levels if held_s else ())
     results = tuple(
         _result(rng, law, treatment, 2 * at + replicate, held_s) for replicate in (1, 2)

@@ -237,7 +237,7 @@ def test_a_server_that_others_use_is_not_held_unless_told(server: Cluster) -> No
         status, _, err = pgdrag("horizon", "hold", dsn(server), "--for", "1s")
     assert status == 2
     assert "it has 1 other session" in err
-    assert "Give --yes if pgdrag is to hold its horizon for 1 s." in err
+    assert "Give --yes to hold its horizon for 1 s anyway." in err
 
 
 def scripted(cluster: Cluster, lengths_s: list[float], over: threading.Event) -> Callable[[], None]:

@@ -19,7 +19,7 @@ from pgdrag.driver.connection_string import Server, reach
 from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
 from pgdrag.horizon.holders import HoldPlace, _standby
-from pgdrag.horizon.standing import HorizonState, Standing, horizon_state
+from pgdrag.horizon.standing import HorizonHolder, HorizonState, horizon_state
 from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -100,7 +100,7 @@ def shown(cluster: Cluster, user: str = "pgdrag") -> HorizonState:
     return horizon_state(reached(cluster, user))
 
 
-def holders(cluster: Cluster, kind: str, user: str = "pgdrag") -> list[Standing]:
+def holders(cluster: Cluster, kind: str, user: str = "pgdrag") -> list[HorizonHolder]:
     return [x for x in shown(cluster, user).holders if x.kind == kind]
 
 

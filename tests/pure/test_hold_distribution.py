@@ -21,6 +21,7 @@ from pgdrag.findings.holds.distribution import (
     from_level,
     steps_of,
 )
+from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.distribution_file import (
     distribution_text,
     inlined,
@@ -36,10 +37,10 @@ CAPTURE = Capture("the server", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 360
 FOUND = HoldDistribution(
     CAPTURE,
     {
-        "transaction": KindOfHolds(
+        HolderKind.TRANSACTION: KindOfHolds(
             seen=70, per_hour=90.0, longer_than=((1.0, 0.25), (5.0, 0.0)), applications={"a b": 3}
         ),
-        "slot": KindOfHolds(seen=1, per_hour=0.0, begin_unknown=1),
+        HolderKind.SLOT: KindOfHolds(seen=1, per_hour=0.0, begin_unknown=1),
         "cursor": KindOfHolds(seen=10, per_hour=10.0, longer_than=((60.0, 0.0),)),
     },
     gaps=((10.0, 0.5), (70.0, 0.0)),
@@ -66,7 +67,7 @@ def test_any_server_and_any_lengths_are_read_back(server: str, lengths_s: list[f
     curve = product_limit([SeenHold(x) for x in lengths_s])
     kind = KindOfHolds(seen=len(lengths_s), per_hour=1.0, longer_than=steps_of(curve))
     server = server.encode("utf-8", "replace").decode()
-    found = HoldDistribution(replace(CAPTURE, server=server), {"transaction": kind})
+    found = HoldDistribution(replace(CAPTURE, server=server), {HolderKind.TRANSACTION: kind})
     assert parse_distribution(distribution_text(found), FILE) == found
     assert from_level(as_level(found, "f.toml")) == found
     assert curve is not None

@@ -8,23 +8,26 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pgdrag.findings.holds.distribution import HolderKind, KindOfHolds
-from pgdrag.horizon.census import Sighting
+from pgdrag.findings.holds.distribution import KindOfHolds
+from pgdrag.findings.holds.levels import HolderKind
+from pgdrag.horizon.census import HolderSample, ObjectType
 from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.stats.distance import TOLERANCE, log_wasserstein
 from pgdrag.stats.product_limit import SeenHold, product_limit
 
-WRITER = Sighting(0.0, "session", "7", state="idle in transaction", xid="900", age=5, since_s=0.5)
-READER = Sighting(
+WRITER = HolderSample(
+    0.0, ObjectType.SESSION, "7", state="idle in transaction", xid="900", age=5, since_s=0.5
+)
+READER = HolderSample(
     0.0, "session", "8", state="active", xmin="800", age=9, since_s=0.2, statement_since_s=0.7
 )
-SLOT = Sighting(0.0, "slot", "left", state="not in use physical", xmin="700", age=90)
-STANDBY = Sighting(0.0, "standby", "5", state="active", xmin="700", age=0)
-NOBODY = Sighting(0.0, "session", "9")
+SLOT = HolderSample(0.0, ObjectType.SLOT, "left", state="not in use physical", xmin="700", age=90)
+STANDBY = HolderSample(0.0, ObjectType.STANDBY, "5", state="active", xmin="700", age=0)
+NOBODY = HolderSample(0.0, ObjectType.SESSION, "9")
 
 
 def tracked(
-    *looks: list[Sighting], every_s: float = 1.0, at: list[float] | None = None
+    *looks: list[HolderSample], every_s: float = 1.0, at: list[float] | None = None
 ) -> HoldTracker:
     """Return what follows one look a second, or looks at these times."""
     tracker = HoldTracker(every_s)
@@ -50,7 +53,9 @@ def only(tracker: HoldTracker) -> tuple[HolderKind, KindOfHolds]:
 
 
 def test_the_server_tells_when_a_session_has_been_idle_since() -> None:
-    over = Sighting(0, "session", "7", state="idle", since_s=None, changed_s=2.25, verb="COMMIT")
+    over = HolderSample(
+        0, ObjectType.SESSION, "7", state="idle", since_s=None, changed_s=2.25, verb="COMMIT"
+    )
     kind, found = only(tracked([], [WRITER], [WRITER], [over], [], []))
     assert (kind, found.seen, found.ends_between_looks) == ("transaction", 1, 0)
     assert found.longer_than == ((1.75, 0.0),)
@@ -138,7 +143,7 @@ def test_what_ended_out_of_sight_is_not_an_end() -> None:
 
 
 def test_a_hidden_session_began_between_two_looks() -> None:
-    hidden = Sighting(0, "session", "7", xid="900", age=3)
+    hidden = HolderSample(0, ObjectType.SESSION, "7", xid="900", age=3)
     _, found = only(tracked([], [hidden], [hidden], [hidden], [], [], []))
     assert found.begin_unknown == 0
     assert lasted(found) == near(2.0, 4.0)
@@ -157,17 +162,23 @@ class Session:
     end_s: float
     number: int = 0
 
-    def seen(self, at_s: float, *, is_pooled: bool) -> Sighting | None:
+    def seen(self, at_s: float, *, is_pooled: bool) -> HolderSample | None:
         if self.begin_s <= at_s < self.end_s:
             state = "idle in transaction"
             xid = f"{self.name}.{self.number}"
-            return Sighting(
-                at_s, "session", self.name, state=state, xid=xid, age=1, since_s=self.begin_s
+            return HolderSample(
+                at_s,
+                ObjectType.SESSION,
+                self.name,
+                state=state,
+                xid=xid,
+                age=1,
+                since_s=self.begin_s,
             )
         if is_pooled or at_s < self.end_s:
             return None  # it is gone, or has gone on to something else
-        return Sighting(
-            at_s, "session", self.name, state="idle", changed_s=self.end_s, verb="COMMIT"
+        return HolderSample(
+            at_s, ObjectType.SESSION, self.name, state="idle", changed_s=self.end_s, verb="COMMIT"
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from pgdrag.factors import Here, Problem
 from pgdrag.factors.horizon import HeldHorizon, has_standby
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.asked import read_levels
 from pgdrag.horizon.distribution_file import distribution_text
 from pgdrag.horizon.schedule import Hold
@@ -20,8 +21,8 @@ NO_SETTINGS = SettingsCatalog(180000, {})
 CAPTURED = HoldDistribution(
     Capture("prod", "17.2", "2024-01-01T00:00:00Z", 3600.0, 1.0, 3600, 1.0),
     {
-        "slot": KindOfHolds(9, 3600, longer_than=((3.0, 0.0),)),
-        "snapshot": KindOfHolds(9, 3600, longer_than=((2.0, 0.0),)),
+        HolderKind.SLOT: KindOfHolds(9, 3600, longer_than=((3.0, 0.0),)),
+        HolderKind.SNAPSHOT: KindOfHolds(9, 3600, longer_than=((2.0, 0.0),)),
     },
     gaps=((1.0, 0.0),),
 )

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.findings.holds.analysis import HORIZON, REPLAY, ReplayFinding, replay_finding
+from pgdrag.findings.holds.analysis import ReplayFinding, replay_finding
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
+from pgdrag.findings.holds.levels import FACTOR, REPLAY, HolderKind
 from pgdrag.findings.values import Findings
 from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement
@@ -18,7 +19,7 @@ from pgdrag.testing.conformance_sections import went_well
 
 CAPTURE = Capture("shop", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
 KIND = KindOfHolds(seen=40, per_hour=60.0, longer_than=((1.0, 0.25), (5.0, 0.0)))
-CAPTURED = HoldDistribution(CAPTURE, {"transaction": KIND})
+CAPTURED = HoldDistribution(CAPTURE, {HolderKind.TRANSACTION: KIND})
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def measured() -> tuple[Result, Measurement]:
 
 
 def treatment(captured: HoldDistribution) -> Treatment:
-    return Treatment("R", (Level(HORIZON, REPLAY, as_level(captured, "shop.toml")),))
+    return Treatment("R", (Level(FACTOR, REPLAY, as_level(captured, "shop.toml")),))
 
 
 def found(
@@ -86,7 +87,9 @@ def test_a_window_too_short_for_what_was_captured_says_so(
     measured: tuple[Result, Measurement],
 ) -> None:
     long = replace(KIND, longer_than=((1.0, 0.25), (600.0, 0.0)), open_share=0.25)
-    one = found(measured, (0.0, 1.0), captured=HoldDistribution(CAPTURE, {"transaction": long}))
+    one = found(
+        measured, (0.0, 1.0), captured=HoldDistribution(CAPTURE, {HolderKind.TRANSACTION: long})
+    )
     assert one is not None
     assert replay_sentence(one).startswith("1 replayed hold, too few to judge")
     short, few, is_open = one.warnings
@@ -100,9 +103,7 @@ def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(
 ) -> None:
     assert found(measured) is None
     assert replay_finding(Treatment("R"), [measured]) is None
-    assert (
-        replay_finding(Treatment("R", (Level(HORIZON, REPLAY, "lost.toml"),)), [measured]) is None
-    )
+    assert replay_finding(Treatment("R", (Level(FACTOR, REPLAY, "lost.toml"),)), [measured]) is None
 
 
 def test_the_section_draws_both_and_marks_a_difference() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgdrag.horizon.holding import HoldProgress
-    from pgdrag.horizon.standing import DeadRows, HorizonState, Standing
+    from pgdrag.horizon.standing import DeadRows, HorizonHolder, HorizonState
 
 LONGEST_S = 86_400.0
 
@@ -70,7 +70,7 @@ def hold(
         str,
         typer.Option(
             metavar="HOLDER",
-            help="Kind of holder, such as transaction, snapshot, cursor or prepared",
+            help="Kind of holder: transaction, snapshot, ... (see pgdrag list)",
         ),
     ] = "transaction",
     yes: Consent = False,
@@ -183,7 +183,7 @@ def _dead_words(table: DeadRows) -> str:
     return f"{table.table}: {table.dead:,} dead, {table.live:,} live, about {size}; vacuumed {ago}"
 
 
-def _table(holders: list[Standing]) -> Table:
+def _table(holders: list[HorizonHolder]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -196,15 +196,21 @@ def _table(holders: list[Standing]) -> Table:
     return table
 
 
-def _held(holder: Standing) -> str:
+def _held(holder: HorizonHolder) -> str:
     if holder.held_s is not None:
         return format_duration(holder.held_s)
     least_s = holder.held_least_s
     return "unknown" if least_s is None else f"{format_duration(least_s)} or longer"
 
 
-def _name(holder: Standing) -> str:
-    noun = {"prepared": "prepared transaction", "slot": "replication slot", "standby": "standby"}
-    if holder.kind in noun:
-        return f"{noun[holder.kind]} {holder.name}"
+def _name(holder: HorizonHolder) -> str:
+    from pgdrag.findings.holds.levels import HolderKind
+
+    match holder.kind:
+        case HolderKind.PREPARED:
+            return f"prepared transaction {holder.name}"
+        case HolderKind.SLOT:
+            return f"replication slot {holder.name}"
+        case HolderKind.STANDBY:
+            return f"standby {holder.name}"
     return f"session {holder.name} ({holder.kind})"

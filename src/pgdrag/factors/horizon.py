@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgdrag.english import counted
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.findings.holds.levels import DEFAULTS, HOLDER, NOTHING, REPLAY
+from pgdrag.findings.holds.levels import DEFAULTS, FACTOR, HOLDER, NOTHING, REPLAY, hold_levels
 from pgdrag.horizon.asked import AskedHorizon, kinds_of, lacking, read_levels
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
@@ -35,7 +35,7 @@ TIDYING = "vacuum by pgdrag"  # the kind of the event that tells what was done a
 class HeldHorizon(Factor):
     """Sessions, prepared transactions, a slot or a standby that keep old row versions from being removed."""
 
-    name = "horizon"
+    name = FACTOR
     summary = (
         "who holds the horizon back, and for how long: holder = "
         "transaction, snapshot, cursor, prepared, slot or standby; hold, pattern, begin, replay …"
@@ -216,7 +216,7 @@ class HeldHorizon(Factor):
 
 def has_standby(treatment: Treatment) -> bool:
     """Tell whether a treatment's holders start a standby, with a copy of all data."""
-    asked, _ = read_levels(treatment.of_kind(HeldHorizon.name))
+    asked, _ = read_levels(hold_levels(treatment))
     return any(all_holders()[name].needs_cluster for name in asked.kinds)
 
 

@@ -17,8 +17,8 @@ import psycopg
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution
-from pgdrag.horizon.census import Sighting, begin_to_look, take_census
-from pgdrag.horizon.tracking import HoldTracker, sightings_of
+from pgdrag.horizon.census import HolderSample, make_read_only, sample_holders
+from pgdrag.horizon.tracking import HoldTracker, samples_of
 from pgdrag.host.undo import uninterrupted
 from pgdrag.units import format_duration
 
@@ -157,13 +157,13 @@ class HorizonCapture:
             return True
         return now_s - began_s >= for_s and (bool(trouble) or self._tracker.looks >= 2)
 
-    def _look(self) -> Sequence[Sighting]:
+    def _look(self) -> Sequence[HolderSample]:
         if self._connection is None:
             self._connection = self._connected()
         began_s = time.monotonic()
-        seen = take_census(self._connection, self._tracker.pids)
+        seen = sample_holders(self._connection, self._tracker.pids)
         look_s = time.monotonic() - began_s
-        found = sightings_of(seen, self._server.target.database)
+        found = samples_of(seen, self._server.target.database)
         at_s = seen[0].at_s if seen else self._clock()
         with uninterrupted():  # a look counts as a whole, or not at all
             self._look_s.append(look_s)
@@ -180,7 +180,7 @@ class HorizonCapture:
         # A server that vanishes without a word is noticed by the kernel.
         patience = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
         connection = self._server.connect(application_name=APPLICATION_NAME, **patience)
-        begin_to_look(connection, timeout_s=LOOK_TIMEOUT_S)
+        make_read_only(connection, timeout_s=LOOK_TIMEOUT_S)
         ((role, sees_all),) = connection.execute(_SEES_ALL).fetchall()
         self._hidden_from = "" if sees_all else str(role)
         return connection
@@ -200,7 +200,7 @@ class HorizonCapture:
         )
 
     def _progress(
-        self, elapsed_s: float, found: Sequence[Sighting], trouble: str
+        self, elapsed_s: float, found: Sequence[HolderSample], trouble: str
     ) -> CaptureProgress:
         tracker = self._tracker
         holding = None if trouble else tracker.holding

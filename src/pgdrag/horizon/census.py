@@ -1,24 +1,33 @@
-"""Who on the whole server may still want old row versions, in every database, and since when?
+"""Which sessions, prepared transactions, standbys and slots of a server hold back the horizon, and since when?
 
-`horizon.watching` asks for one database's holders, for a collector beside a load. Here is all that the
-server tells of each, for people who must decide what to do about them, and for a capture that follows
-each from look to look. No statement's text is read, only its first word: it may hold a secret.
+Covers all databases, with everything the server shows of each holder, for `pgdrag horizon show` and for a
+capture; `horizon.watching` is the short form for a collector beside a load. Of a statement's text, which may
+contain secrets, only the first word is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, LiteralString
 
 import psycopg
 
-Who = Literal["session", "standby", "prepared", "slot"]
 
-# A vacuum's own snapshot holds nobody back, and a parallel worker's is its leader's. Whoever may not look
-# at other roles' sessions is told their transactions, but not what they do or since when. A standby streams
-# from no database; who copies a database's tables by the same protocol, as a subscription does at first, is
-# a session like any other. A lost slot still shows what it kept, and keeps it no more.
+class ObjectType(StrEnum):
+    """What a sample is of."""
+
+    SESSION = "session"
+    STANDBY = "standby"
+    PREPARED = "prepared"
+    SLOT = "slot"
+
+
+# A vacuum's own snapshot is ignored by other vacuums, and a parallel worker's is its leader's. A role that may
+# not see other roles' sessions sees their xid and xmin, but not their state or start. A physical walsender has
+# no database; one that copies tables for a subscription has one and is a session like any other. A lost slot
+# still shows its xmin but no longer holds it.
 _CENSUS: LiteralString = """
 SELECT extract(epoch FROM clock_timestamp())::float8,
        CASE WHEN datname IS NULL AND pid IN (SELECT sender.pid FROM pg_stat_get_wal_senders() AS sender)
@@ -61,31 +70,29 @@ SELECT set_config(name, value, false)
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """One session, prepared transaction or slot at one look; times are the server's, Unix seconds.
+class HolderSample:
+    """One session, prepared transaction or slot in one sample; times are the server's, Unix seconds.
 
     Attributes:
-        at_s: when it was looked at.
+        at_s: when the sample was taken.
         name: a session's process number, a prepared transaction's identifier, a slot's name.
-        database: "" for what holds all of them back: standbys, and slots, whatever those decode.
+        database: "" if it holds back all of them, as standbys and slots do.
         application, address: of a session's client; of a slot, its reader's. "" where unknown or local.
-        state: of a session; "" where it is hidden. Of a slot: whether it is in use, its type, and what it
-            decodes.
-        xid: its transaction's number, where it has one.
-        xmin: the oldest transaction that it may want to see the undone work of.
-        age: transactions begun since the oldest; None: it holds no row version back.
-        catalog_age: the same of the system catalogs alone, for slots.
-        since_s: when its transaction began or was prepared; None where nothing says so.
-        statement_since_s, changed_s: when its last statement began, and when its state last changed; of a
-            slot that is not in use, since when (from PostgreSQL 17 on).
+        state: of a session; "" if hidden. Of a slot: whether it is in use, its type and its database.
+        xid: of its transaction, if assigned.
+        xmin: of its snapshot.
+        age: transactions begun since the older of the two; None if it holds back no row version.
+        catalog_age: of a slot, the same for the system catalogs.
+        since_s: when its transaction began or was prepared; None if unknown.
+        statement_since_s: when its last statement began.
+        changed_s: when its state last changed; for an inactive slot, since PostgreSQL 17, inactive_since.
         verb: the first word of its last statement, in capitals.
-        slot_type: of a slot.
-        reader: the process number of a slot's reader, where it has one.
-        is_temporary: a slot that goes with its reader.
+        reader: the process ID of a slot's reader, if it has one.
+        is_temporary: the slot is dropped when its session ends.
     """
 
     at_s: float
-    who: Who
+    object_type: ObjectType
     name: str
     database: str = ""
     user: str = ""
@@ -110,9 +117,9 @@ class Sighting:
         return self.state.startswith("idle in transaction")
 
     @property
-    def is_holding(self) -> bool:
-        """Something may have died that it keeps; a standby reports the next transaction, too, on a quiet server."""
-        if self.who in ("standby", "slot"):
+    def holds(self) -> bool:
+        """Whether it may keep dead rows; on an idle server a standby reports the next transaction, which keeps none."""
+        if self.object_type in (ObjectType.STANDBY, ObjectType.SLOT):
             return bool(self.age)
         return self.age is not None
 
@@ -121,13 +128,15 @@ class Sighting:
         return self.age is not None and self.database in ("", database)
 
 
-def begin_to_look(connection: psycopg.Connection, *, timeout_s: float) -> None:
-    """Have a session change nothing from now on, and wait for no lock or answer for longer than so."""
+def make_read_only(connection: psycopg.Connection, *, timeout_s: float) -> None:
+    """Make a session read-only, and limit how long it waits for a lock or an answer."""
     timeout_ms = str(round(timeout_s * 1000))
     connection.execute(_SESSION, (timeout_ms, timeout_ms))
 
 
-def take_census(connection: psycopg.Connection, pids: Iterable[int] = ()) -> Sequence[Sighting]:
-    """Return everybody who holds anything back, and these sessions whether or not they do."""
+def sample_holders(
+    connection: psycopg.Connection, pids: Iterable[int] = ()
+) -> Sequence[HolderSample]:
+    """Return every holder on the server, and the given sessions even if they hold nothing."""
     rows = connection.execute(_CENSUS, (list(pids),)).fetchall()
-    return [Sighting(*row) for row in rows]
+    return [HolderSample(at_s, ObjectType(kind), *rest) for at_s, kind, *rest in rows]

@@ -10,8 +10,8 @@ from psycopg import sql
 
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
-from pgdrag.findings.holds.distribution import HolderKind
-from pgdrag.horizon.census import Sighting, begin_to_look, take_census
+from pgdrag.findings.holds.levels import HolderKind
+from pgdrag.horizon.census import HolderSample, ObjectType, make_read_only, sample_holders
 from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.tracking import begin_of, kind_of
 
@@ -39,7 +39,7 @@ SELECT pg_is_in_recovery(), current_user::text, pg_has_role(current_user, 'pg_re
 
 
 @dataclass(frozen=True)
-class Standing:
+class HorizonHolder:
     """Somebody who holds something back.
 
     Attributes:
@@ -110,7 +110,7 @@ class HorizonState:
     version: str
     is_standby: bool
     has_feedback: bool
-    holders: tuple[Standing, ...]
+    holders: tuple[HorizonHolder, ...]
     tables: tuple[DeadRows, ...]
     dead: int
     dead_bytes: int
@@ -128,15 +128,15 @@ def horizon_state(server: Server) -> HorizonState:
     """
     with server.connect(application_name="pgdrag horizon show") as connection:
         try:
-            begin_to_look(connection, timeout_s=TIMEOUT_S)
-            census = take_census(connection)
+            make_read_only(connection, timeout_s=TIMEOUT_S)
+            census = sample_holders(connection)
             found = connection.execute(_SERVER).fetchall()
             rows = connection.execute(_TABLES).fetchall()
         except psycopg.Error as error:
             message = f"could not ask {server.name} who holds its horizon: {words_of(error)}"
             raise ServerError(message) from error
         database = server.target.database
-        holders = [_standing(x, database, connection) for x in census]
+        holders = [_holder(x, database, connection) for x in census]
     ((is_standby, role, sees_all, frozen_age, freeze_max_age, has_feedback),) = found
     tables = tuple(_dead_rows(*row) for row in rows)
     return HorizonState(
@@ -155,11 +155,11 @@ def horizon_state(server: Server) -> HorizonState:
     )
 
 
-def _standing(seen: Sighting, database: str, connection: psycopg.Connection) -> Standing:
+def _holder(seen: HolderSample, database: str, connection: psycopg.Connection) -> HorizonHolder:
     kind = kind_of(seen)
     begin_s = begin_of(seen, kind)
     ended_by, remark = _end_of(seen, connection)
-    return Standing(
+    return HorizonHolder(
         kind=kind,
         name=seen.name,
         database=seen.database,
@@ -175,27 +175,27 @@ def _standing(seen: Sighting, database: str, connection: psycopg.Connection) -> 
     )
 
 
-def _end_of(seen: Sighting, connection: psycopg.Connection) -> tuple[str, str]:
+def _end_of(seen: HolderSample, connection: psycopg.Connection) -> tuple[str, str]:
     """Return the statement that would end a holder, and what to know before."""
-    match seen.who:
-        case "session":
+    match seen.object_type:
+        case ObjectType.SESSION:
             remark = "What it has not committed is undone."
             if seen.state == "active" and seen.xid is None:
                 remark = "Its statement fails; pg_cancel_backend would leave the session alive."
             return f"SELECT pg_terminate_backend({int(seen.name)});", remark
-        case "prepared":
+        case ObjectType.PREPARED:
             name = _literal(seen.name, connection)
             where = f'In database "{seen.database}", as "{seen.user}" or a superuser.'
             remark = (
                 f"{where} What it did is undone; COMMIT PREPARED would keep it: ask whose it is."
             )
             return f"ROLLBACK PREPARED {name};", remark
-        case "slot":
+        case ObjectType.SLOT:
             return _end_of_slot(seen, connection)
     return "", _at_the_standby(seen)
 
 
-def _end_of_slot(seen: Sighting, connection: psycopg.Connection) -> tuple[str, str]:
+def _end_of_slot(seen: HolderSample, connection: psycopg.Connection) -> tuple[str, str]:
     drop = f"SELECT pg_drop_replication_slot({_literal(seen.name, connection)});"
     anew = "Whoever reads from it must then be set up anew, or catch up another way."
     if seen.reader is None:
@@ -211,15 +211,15 @@ def _end_of_slot(seen: Sighting, connection: psycopg.Connection) -> tuple[str, s
     )
 
 
-def _at_the_standby(seen: Sighting) -> str:
+def _at_the_standby(seen: HolderSample) -> str:
     if not seen.age:
         return "It keeps nothing at the moment: no transaction has begun since its oldest."
-    in_use = "It is in use" if seen.who == "slot" else "It is kept for a standby"
+    in_use = "It is in use" if seen.object_type == ObjectType.SLOT else "It is kept for a standby"
     return f"{in_use}: {_AT_THE_STANDBY}"
 
 
-def _unused_s(seen: Sighting) -> float | None:
-    if seen.who != "slot" or seen.changed_s is None:
+def _unused_s(seen: HolderSample) -> float | None:
+    if seen.object_type != ObjectType.SLOT or seen.changed_s is None:
         return None
     return max(seen.at_s - seen.changed_s, 0.0)
 

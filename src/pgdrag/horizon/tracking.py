@@ -16,12 +16,12 @@ from itertools import pairwise
 
 from pgdrag.findings.holds.distribution import (
     FEWEST_GAPS,
-    HolderKind,
     KindOfHolds,
     Steps,
     steps_of,
 )
-from pgdrag.horizon.census import Sighting, Who
+from pgdrag.findings.holds.levels import HolderKind
+from pgdrag.horizon.census import HolderSample, ObjectType
 from pgdrag.stats.interval_censored import BoundedHold, LengthEstimate, estimate_lengths
 from pgdrag.stats.product_limit import SeenHold, product_limit
 
@@ -30,6 +30,7 @@ SHORTEST_OF_INTERVAL = 0.1
 # After so many intervals without a look the server was out of sight.
 _BLIND_INTERVALS = 3.0
 _CURSOR_VERBS = frozenset({"DECLARE", "FETCH", "MOVE"})
+_WITH_PID = (ObjectType.SESSION, ObjectType.STANDBY)
 _ENDING_VERBS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE"})
 
 
@@ -47,8 +48,8 @@ class _Hold:
 
     kind: HolderKind
     begin_s: float | None
-    first: Sighting
-    last: Sighting
+    first: HolderSample
+    last: HolderSample
     stretch: int
     oldest: int = 0
     begin_slack_s: float = 0.0
@@ -72,15 +73,15 @@ class HoldTracker:
 
     every_s: float
     _stretches: list[_Stretch] = field(default_factory=list)
-    _held: dict[tuple[Who, str], _Hold] = field(default_factory=dict)
+    _held: dict[tuple[ObjectType, str], _Hold] = field(default_factory=dict)
     _over: list[_Hold] = field(default_factory=list)
     _at_once: Counter[int] = field(default_factory=Counter)
 
-    def look(self, at_s: float, sightings: Sequence[Sighting]) -> None:
+    def look(self, at_s: float, samples: Sequence[HolderSample]) -> None:
         """Note what one look has found: who holds, and what became of those who did."""
         is_blind = self._note_look(at_s)
-        holders = {(x.who, x.name): x for x in sightings if x.is_holding}
-        others = {(x.who, x.name): x for x in sightings if not x.is_holding}
+        holders = {(x.object_type, x.name): x for x in samples if x.holds}
+        others = {(x.object_type, x.name): x for x in samples if not x.holds}
         for key, hold in list(self._held.items()):
             now = holders.get(key)
             if now is not None and _goes_on(hold, now):
@@ -100,7 +101,7 @@ class HoldTracker:
     @property
     def pids(self) -> list[int]:
         """Sessions to look at again, even if they hold nothing any more."""
-        return [int(name) for who, name in self._held if who in ("session", "standby")]
+        return [int(name) for kind, name in self._held if kind in _WITH_PID]
 
     @property
     def looks(self) -> int:
@@ -180,7 +181,7 @@ class HoldTracker:
             last.last_s, last.looks = at_s, last.looks + 1
         return is_blind
 
-    def _begun(self, now: Sighting) -> _Hold:
+    def _begun(self, now: HolderSample) -> _Hold:
         kind = kind_of(now)
         begin_s = begin_of(now, kind)
         stretch = self._stretches[-1]
@@ -245,31 +246,30 @@ class HoldTracker:
         )
 
 
-def kind_of(now: Sighting) -> HolderKind:
+def kind_of(now: HolderSample) -> HolderKind:
     """Return which kind of holder a sighting shows."""
-    match now.who:
-        case "prepared" | "slot" | "standby":
-            return now.who
+    if now.object_type != ObjectType.SESSION:
+        return HolderKind(now.object_type)
     if now.xid is not None:
-        return "transaction"
-    return "cursor" if now.verb in _CURSOR_VERBS else "snapshot"
+        return HolderKind.TRANSACTION
+    return HolderKind.CURSOR if now.verb in _CURSOR_VERBS else HolderKind.SNAPSHOT
 
 
-def begin_of(now: Sighting, kind: HolderKind) -> float | None:
+def begin_of(now: HolderSample, kind: HolderKind) -> float | None:
     """Return since when it has held, by the server's clock; None: nothing says."""
-    if kind in ("slot", "standby"):
+    if kind in (HolderKind.SLOT, HolderKind.STANDBY):
         return None
     # Of one that copies a database's tables by the replication protocol only its statement's begin is told.
     if now.since_s is not None and (
-        kind in ("transaction", "prepared") or now.is_between_statements
+        kind in (HolderKind.TRANSACTION, HolderKind.PREPARED) or now.is_between_statements
     ):
         return now.since_s
     return now.statement_since_s if now.statement_since_s is not None else now.since_s
 
 
-def _goes_on(hold: _Hold, now: Sighting) -> bool:
+def _goes_on(hold: _Hold, now: HolderSample) -> bool:
     before = hold.last
-    if now.who == "prepared":
+    if now.object_type == ObjectType.PREPARED:
         return now.since_s == before.since_s
     if now.since_s is not None and now.since_s != before.since_s:
         return False
@@ -281,11 +281,11 @@ def _goes_on(hold: _Hold, now: Sighting) -> bool:
     return now.xmin == before.xmin
 
 
-def _follow(hold: _Hold, now: Sighting) -> None:
+def _follow(hold: _Hold, now: HolderSample) -> None:
     kind = kind_of(now)
-    is_grown = kind == "transaction" and hold.kind != kind
-    is_kept = now.is_between_statements and hold.kind == "snapshot"
-    if kind == "cursor" and hold.kind == "snapshot":
+    is_grown = kind == HolderKind.TRANSACTION and hold.kind != kind
+    is_kept = now.is_between_statements and hold.kind == HolderKind.SNAPSHOT
+    if kind == HolderKind.CURSOR and hold.kind == HolderKind.SNAPSHOT:
         hold.kind = kind
     elif (is_grown or is_kept) and now.since_s is not None:
         hold.kind = kind if is_grown else hold.kind
@@ -294,7 +294,7 @@ def _follow(hold: _Hold, now: Sighting) -> None:
     hold.oldest = max(hold.oldest, now.age or 0)
 
 
-def _end(hold: _Hold, now: Sighting | None, at_s: float, *, is_blind: bool) -> None:
+def _end(hold: _Hold, now: HolderSample | None, at_s: float, *, is_blind: bool) -> None:
     """Note the end of a hold as well as it is known.
 
     Args:
@@ -320,7 +320,7 @@ def _end(hold: _Hold, now: Sighting | None, at_s: float, *, is_blind: bool) -> N
     hold.end_s = latest_s
 
 
-def _told_end(hold: _Hold, now: Sighting | None) -> float | None:
+def _told_end(hold: _Hold, now: HolderSample | None) -> float | None:
     if now is None or now.changed_s is None or not hold.last.at_s < now.changed_s <= now.at_s:
         return None
     is_same = now.statement_since_s == hold.last.statement_since_s
@@ -340,6 +340,6 @@ def _rounded(number: float) -> float:
     return float(f"{max(number, 0.0):.6g}")
 
 
-def sightings_of(found: Iterable[Sighting], database: str) -> list[Sighting]:
+def samples_of(found: Iterable[HolderSample], database: str) -> list[HolderSample]:
     """Return those that hold this database's rows back, and those that hold nothing any more."""
     return [x for x in found if x.age is None or x.concerns(database)]

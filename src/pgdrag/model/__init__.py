@@ -19,11 +19,10 @@ from pgdrag.model.result import (
     Unit,
 )
 from pgdrag.model.run import Host, RunRecord
-from pgdrag.model.study import HORIZON, OPERATIONAL_SPEED, Claim, Rung, Source, Study, WorkloadSpec
+from pgdrag.model.study import OPERATIONAL_SPEED, Claim, Rung, Source, Study, WorkloadSpec
 from pgdrag.model.treatment import LONGEST_SHOWN, Block, Forecast, Level, Treatment
 
 __all__ = [
-    "HORIZON",
     "LONGEST_SHOWN",
     "OPERATIONAL_SPEED",
     "Applied",

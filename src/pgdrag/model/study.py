@@ -12,7 +12,6 @@ from pgdrag.model.design import DesignParameters, all_designs, parameters_of, st
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.treatment import Forecast, Level, Treatment
 
-HORIZON = "horizon"  # the kind of factor whose levels say who holds the horizon, and for how long
 OPERATIONAL_SPEED = "operational speed"  # pg_expecto's; see `analysis.expecto.speed`
 
 

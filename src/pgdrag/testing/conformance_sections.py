@@ -22,11 +22,10 @@ from pgdrag.designs import all_designs
 from pgdrag.experiment.questions import PROFILED
 from pgdrag.findings.find import find
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
-from pgdrag.findings.holds.levels import REPLAY, WINDOW
+from pgdrag.findings.holds.levels import FACTOR, REPLAY, WINDOW, HolderKind
 from pgdrag.findings.values import Findings
 from pgdrag.lab import expand, make_design
 from pgdrag.model import (
-    HORIZON,
     Block,
     Host,
     Level,
@@ -191,7 +190,7 @@ def _replayed() -> Findings:
     kind = KindOfHolds(seen=40, per_hour=600.0, longer_than=((1.0, 0.3), (5.0, 0.0)))
     capture = Capture("simulated", "simulated", "2026-11-22T09:00:00Z", 600.0, 1.0, 600, 0.1)
     level = Level(
-        HORIZON, REPLAY, as_level(HoldDistribution(capture, {"transaction": kind}), AWKWARD)
+        FACTOR, REPLAY, as_level(HoldDistribution(capture, {HolderKind.TRANSACTION: kind}), AWKWARD)
     )
     base = simulated_holds("10s")
     rungs = [

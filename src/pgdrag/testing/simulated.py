@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from pgdrag.factors import Problem
 from pgdrag.factors.instrument import PROFILE, is_asked
-from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOTHING
+from pgdrag.findings.holds.levels import AFTER, FACTOR, HOLD, HOLDER, NOTHING
 from pgdrag.model import (
-    HORIZON,
     Applied,
     Claim,
     Level,
@@ -337,7 +336,7 @@ def simulated_holds(*holds: str, replicates: int = 1) -> Study:
     for number, hold in enumerate(holds, start=1):
         length, _, after = hold.partition(", then ")
         levels = {HOLDER: "transaction", HOLD: length, AFTER: after or NOTHING}
-        added = tuple(Level(HORIZON, name, value) for name, value in levels.items())
+        added = tuple(Level(FACTOR, name, value) for name, value in levels.items())
         falls = Claim(trend="falling", series=((5, 950), (10, 800), (20, 600), (30, 480)))
         treatment = Treatment(f"H{number}", added)
         rungs.append(Rung(treatment.name, f"held for {hold}", treatment, added, falls))

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW
-from pgdrag.model import HORIZON, Treatment
+from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW, hold_levels
+from pgdrag.model import Treatment
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings, Series
 
@@ -79,7 +79,7 @@ def simulated_hold(treatment: Treatment, costs_per_s: Mapping[str, float]) -> Si
     Args:
         costs_per_s: by the holder's name; a holder that is not named costs nothing.
     """
-    levels = treatment.of_kind(HORIZON)
+    levels = hold_levels(treatment)
     if levels.get(HOLDER, NOBODY) == NOBODY:
         return None
     length = levels.get(HOLD, WINDOW)

@@ -19,10 +19,12 @@ from pgdrag.findings.holds.levels import (
     PATTERN,
     REPLAY,
     WINDOW,
+    hold_levels,
     is_held,
+    other_levels,
 )
 from pgdrag.findings.holds.spans import Span, held_span
-from pgdrag.model import HORIZON, Level, Result, Treatment
+from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
@@ -50,7 +52,7 @@ class HeldRung:
     @property
     def levels(self) -> dict[str, str]:
         """Those of the horizon."""
-        return self.treatment.of_kind(HORIZON)
+        return hold_levels(self.treatment)
 
     @property
     def is_wrong(self) -> bool:
@@ -89,16 +91,17 @@ def variants(rungs: Sequence[HeldRung]) -> tuple[Variant, ...]:
     for one in sound:
         if is_held(one.treatment) and _is_dose(one.levels):
             # What is common to all doses: not how long the hold is, nor what comes after.
-            rest = (x for x in one.treatment.levels if x.kind != HORIZON or x.name not in (HOLD, AFTER))  # fmt: skip
+            others = other_levels(one.treatment.levels)
+            rest = {x for x in one.treatment.levels if x in others or x.name not in (HOLD, AFTER)}
             by_rest.setdefault(frozenset(rest), []).append(one)
-    free = {_others(one.treatment.levels): one for one in reversed(sound) if not is_held(one.treatment)}  # fmt: skip
+    free = {other_levels(one.treatment.levels): one for one in reversed(sound) if not is_held(one.treatment)}  # fmt: skip
     common = frozenset.intersection(*by_rest) if by_rest else frozenset()
     return tuple(
         Variant(
             ", ".join(sorted(f"{one.name} = {one.value}" for one in rest - common))
             or f"{HOLDER} = {held[0].levels[HOLDER]}",
             tuple(held),
-            free.get(_others(rest)),
+            free.get(other_levels(rest)),
         )
         for rest, held in by_rest.items()
     )
@@ -113,10 +116,6 @@ def mean_log_rate(samples: Sequence[Sample], begin_s: float, end_s: float) -> Es
     se = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     quantile = student_quantile((1 + CONFIDENCE) / 2, len(logs) - 1)
     return Estimate.around(float(np.mean(logs)), quantile * se)
-
-
-def _others(levels: Sequence[Level] | frozenset[Level]) -> frozenset[Level]:
-    return frozenset(level for level in levels if level.kind != HORIZON)
 
 
 def _is_dose(levels: dict[str, str]) -> bool:

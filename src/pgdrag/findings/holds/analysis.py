@@ -12,8 +12,8 @@ from pgdrag.errors import HoldsError
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Treatments
 from pgdrag.findings.holds.distribution import HoldDistribution, from_level
-from pgdrag.findings.holds.levels import REPLAY
-from pgdrag.model import HORIZON, Result, Treatment
+from pgdrag.findings.holds.levels import REPLAY, hold_levels
+from pgdrag.model import Result, Treatment
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import HOLD_EVENT
 from pgdrag.stats.distance import LengthDistance, distance
@@ -83,7 +83,7 @@ def replay_finding(
     treatment: Treatment, trials: Sequence[tuple[Result, Measurement]]
 ) -> ReplayFinding | None:
     """Compare the holds of a treatment's trials with what it replays; None without either."""
-    value = treatment.of_kind(HORIZON).get(REPLAY)
+    value = hold_levels(treatment).get(REPLAY)
     if value is None:
         return None
     try:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pgdrag.errors import HoldsError
+from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.stats.product_limit import LengthCurve
 from pgdrag.units import format_duration
 
 if TYPE_CHECKING:
     import random
 
-HolderKind = Literal["transaction", "snapshot", "cursor", "prepared", "slot", "standby"]
 FORMAT_VERSION: Literal[1] = 1
 FEWEST_GAPS = 5  # with fewer, holds are drawn as if they began independently of each other
 

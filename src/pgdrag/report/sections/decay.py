@@ -8,8 +8,8 @@ from typing import ClassVar
 from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import rounded_s, share_words, way_words
+from pgdrag.findings.holds.levels import hold_levels
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
-from pgdrag.model import HORIZON
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
 from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
@@ -126,7 +126,7 @@ def _duration_bounds(found: Interval) -> str:
 
 
 def _is_relevant(rung: TreatmentFinding) -> bool:
-    is_held = bool(rung.rung.treatment.of_kind(HORIZON))
+    is_held = bool(hold_levels(rung.rung.treatment))
     decay = rung.get(DecayFinding)
     return bool(
         is_held or rung.get(SeriesClaimFinding) or (decay and (decay.has_trend or decay.wrong))
