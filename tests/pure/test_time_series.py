@@ -25,7 +25,6 @@ from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table
 from pgdrag.report.sections._fitting import fitted
 from pgdrag.report.sections._recording import recording_of
 from pgdrag.report.sections.time_series import TimeSeriesSection
-from pgdrag.report.series_picture import series_picture
 from pgdrag.report.series_script import series_json, series_of
 from pgdrag.report.sparks import spark
 from pgdrag.report.thinning import points_of_each, thinned, thinned_points
@@ -40,7 +39,7 @@ def trace(*found: float | None, label: str = "committed", every_s: float = 1.0) 
 
 
 def figure(recording: Recording, *others: Recording, overlay: str = "") -> TimeSeries:
-    return TimeSeries(recording, others, overlay, "", "", "")
+    return TimeSeries(recording, others, overlay, "", "")
 
 
 # --- thinning
@@ -144,36 +143,7 @@ def test_two_recordings_of_one_name_are_our_mistake():
         series_json([figure(one), figure(two)])
 
 
-# --- the picture, and characters
-
-
-def test_a_step_holds_for_its_interval_and_a_gap_breaks_the_line():
-    recording = Recording("A0", 4.0, (Panel("WAL", "bytes/s", (trace(2, 1, None, 2),)),))
-    drawn = series_picture(recording, None, "title", "description", points=60)
-    # From the top for a quarter, half way down for the next, nothing, and the top again.
-    assert 'd="M0 0h250v28h250M750 0h250"' in drawn
-
-
-def test_a_line_of_another_recording_is_broken_and_shares_the_scale():
-    one = Recording("A0", 2.0, (Panel("WAL", "bytes/s", (trace(1, 1),)),))
-    two = Recording(
-        "A1", 4.0, (Panel("WAL", "bytes/s", (trace(2, 2),)), Panel("New", "1/s", (trace(7, 7),)))
-    )
-    drawn = series_picture(one, two, "title", "description", points=60)
-    assert '<path class="line line-1" d="M0 28h250v0h250"' in drawn
-    assert '<path class="line line-1 beside" d="M0 0h250v0h250"' in drawn
-    assert ">New<" in drawn
-
-
-def test_text_in_a_picture_is_escaped():
-    awkward = "</title><script>"
-    recording = Recording(
-        awkward,
-        2.0,
-        (Panel(awkward, "s", (trace(1, label=awkward),)),),
-        (Mark(awkward, 1.0, 1.5, awkward),),
-    )
-    assert "<script>" not in series_picture(recording, None, awkward, awkward, points=60)
+# --- characters
 
 
 def test_a_spark_has_a_blank_where_nothing_is_known():
@@ -359,21 +329,21 @@ def test_rungs_are_left_out_only_at_the_coarsest_and_those_first_that_changed_le
 ):
     found = recordings(count)
     by_name = dict(zip(found, changes, strict=False))
-    detail, kept = fitted(found, by_name, room_bytes=room)
+    points, kept = fitted(found, by_name, room_bytes=room)
     assert list(kept) == [name for name in found if name in kept]
     assert len(kept) >= min(2, count)
     if len(kept) < count:
-        assert (detail.points, detail.still_panels) == (40, 3)
+        assert points == 40
         least = min(by_name[name] for name in kept)
         assert all(by_name[name] <= least for name in found if name not in kept)
 
 
 def test_where_there_is_room_nothing_is_thinned_and_where_there_is_none_two_are_left():
     found = recordings(5, points=600)
-    detail, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=10_000_000)
-    assert (detail.points, len(kept)) == (600, 5)
-    detail, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=0)
-    assert (detail.points, kept) == (40, ("R0", "R1"))
+    points, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=10_000_000)
+    assert (points, len(kept)) == (600, 5)
+    points, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=0)
+    assert (points, kept) == (40, ("R0", "R1"))
 
 
 # --- what is not ours

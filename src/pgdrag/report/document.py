@@ -168,19 +168,17 @@ class Recording:
 
 @dataclass(frozen=True)
 class TimeSeries:
-    """Panels one below the other over one time axis: to be zoomed where scripts run, else a picture.
+    """Panels one below the other over one time axis: to be zoomed where scripts run, else text.
 
     Attributes:
         others: what the reader may lay over it.
         overlay: the name of the one of these that is laid over it from the start, or "".
-        svg: the same as a finished picture, all text in it escaped.
         text: the same in lines of plain text.
     """
 
     recording: Recording
     others: tuple[Recording, ...]
     overlay: str
-    svg: str
     caption: str
     text: str
 

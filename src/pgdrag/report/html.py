@@ -23,7 +23,7 @@ def render_html(findings: Findings) -> str:
     """Return the whole report as a self-contained HTML document.
 
     A Content-Security-Policy forbids all but its own style and, only where there are time series, the
-    scripts that draw them, named by their hashes; without scripts a picture stands in their place.
+    scripts that draw them, named by their hashes; without scripts lines of text stand in their place.
     Time series take what all else leaves of `MOST_BYTES`.
     """
     sections = sections_for(findings)

@@ -23,7 +23,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._fitting import change_of, fitted, still_picture
+from pgdrag.report.sections._fitting import change_of, fitted
 from pgdrag.report.sections._recording import events_by_kind, has_recording, recording_of
 from pgdrag.report.series_words import panels_text
 from pgdrag.report.thinning import points_of_each, thinned_recording
@@ -95,7 +95,7 @@ class _Drawing:
         numbers = [len(x) for one in rungs for x in events_by_kind(one.recordings.events).values()]
         marks = points_of_each(numbers, most=100, least=10, in_all=400)
         whole = {one.rung.name: recording_of(one, marks) for one in rungs}
-        self.detail, names = fitted(
+        self.points, names = fitted(
             whole, {one.rung.name: change_of(one) for one in rungs}, room_bytes=room_bytes
         )
         self.whole = {name: whole[name] for name in names}
@@ -110,23 +110,21 @@ class _Drawing:
             default=0,
         )
         self.thinned = {
-            name: thinned_recording(one, self.detail.points) for name, one in self.whole.items()
+            name: thinned_recording(one, self.points) for name, one in self.whole.items()
         }
 
     def of(
         self, rung: TreatmentFinding, overlay: TreatmentFinding | None = None
     ) -> tuple[Block, ...]:
         here, name = self.thinned[rung.rung.name], overlay.rung.name if overlay else ""
-        beside = self.thinned[name] if overlay else None
         # What the rung is measured by comes first among those that can be laid over it.
         others = sorted(
             (one for one in self.thinned.values() if one is not here),
             key=lambda one: one.name != rung.previous,
         )
         shown = [rung, overlay] if overlay else [rung]
-        still = still_picture(here, beside, self.detail)
         text = _text([self.whole[one.rung.name] for one in shown])
-        series = TimeSeries(here, tuple(others), name, still, self._caption(shown), text)
+        series = TimeSeries(here, tuple(others), name, self._caption(shown), text)
         return (series, *_events(shown))
 
     def _caption(self, shown: Sequence[TreatmentFinding]) -> str:
@@ -137,14 +135,11 @@ class _Drawing:
         parts = [capital(words)]
         if len(shown) == 2:
             parts.append(f"Broken lines: {shown[1].rung.name}.")
-        points, panels = self.detail.points, self.detail.still_panels
-        if self.longest > points:
+        if self.longest > self.points:
             parts.append(
-                f"Of lines of more than {points} intervals the lowest and the highest of each "
-                f"of {points // 2} stretches of time are drawn."
+                f"Of lines of more than {self.points} intervals the lowest and the highest of each "
+                f"of {self.points // 2} stretches of time are drawn."
             )
-        if any(len(self.whole[one.rung.name].panels) > panels for one in shown):
-            parts.append(f"Where no script runs, only the first {panels} panels are; JSON has all.")
         return " ".join(parts)
 
 
