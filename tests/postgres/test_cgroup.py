@@ -20,7 +20,7 @@ from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
 from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members
 from pgdrag.host.undo import UndoJournal
-from pgdrag.host.undo.control_group import ControlGroup
+from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
@@ -206,7 +206,7 @@ import json, os, signal, sys
 from pathlib import Path
 from pgdrag.host.control_groups import hierarchies, hierarchy_with
 from pgdrag.host.undo import UndoJournal
-from pgdrag.host.undo.control_group import ControlGroup
+from pgdrag.host.undo.created import ControlGroup
 tree = hierarchy_with("memory", hierarchies())
 group = tree.group_of("self") / tree.make_name()
 UndoJournal.open().note(ControlGroup(str(group)))
@@ -228,8 +228,8 @@ def test_a_group_of_a_process_that_was_killed_is_removed_by_the_next(
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     group = Path(json.loads(ended.stdout))
     assert group.exists() == (when == "made")
-    (done,) = UndoJournal.open().put_back_all()
-    assert done.state == ("restored" if when == "made" else "was so")
+    (done,) = UndoJournal.open().restore_all()
+    assert done.state == ("restored" if when == "made" else "already restored")
     assert not group.exists()
     UndoJournal.open().close()
 
@@ -255,7 +255,7 @@ def test_processes_left_in_a_group_are_moved_out_of_it(tmp_path: Path) -> None:
         while members(group) != [sleeper.pid] and time.monotonic() < deadline:
             time.sleep(0.01)
         assert members(group) == [sleeper.pid]
-        assert journal.put_back(noted).state == "restored"
+        assert journal.restore(noted).state == "restored"
         assert not group.exists()
         assert MEMORY.group_of(sleeper.pid) == own
     finally:

@@ -214,7 +214,7 @@ def test_one_on_a_server_that_is_gone_stays_noted_with_the_statement(
     journal = UndoJournal.open()
     change = PreparedTransaction("o'clock", f"host={tmp_path} dbname=x", 'database "x"')
     noted = journal.note(change)
-    found = journal.put_back(noted)
+    found = journal.restore(noted)
     assert found.state == "failed"
     assert "End it there with: ROLLBACK PREPARED 'o''clock'" in found.sentence
     assert "No such file or directory" in found.sentence

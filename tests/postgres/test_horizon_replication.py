@@ -194,7 +194,7 @@ def test_a_standby_is_named_and_what_ends_it_is_said_to_be_there(
     # There it is a session, and what is said to end it ends the hold here, too.
     assert (there.is_standby, there.has_feedback) == (True, True)
     assert (status, err) == (0, "")
-    assert "who holds here holds the primary's horizon back, too" in out
+    assert "holders here also hold back the primary's horizon" in out
     [session] = there.holders
     assert session.kind == "snapshot"
     assert session.held_s

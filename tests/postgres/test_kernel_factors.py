@@ -156,9 +156,9 @@ def test_what_somebody_else_changed_meanwhile_is_told_and_left(host_alone, place
     applied(factor, place, {"vm.vfs_cache_pressure": PRESSED})
     write_value(PRESSURE, PRESSED_MORE)
     (doubt,) = undone(factor, place)
-    assert f"{PRESSURE} is {PRESSED_MORE}: somebody else changed it" in doubt
+    assert f"{PRESSURE} is {PRESSED_MORE}: someone else has changed it" in doubt
     assert shown_value(PRESSURE) == PRESSED_MORE
-    host_alone.put_back_all(overwrite=True)
+    host_alone.restore_all(overwrite=True)
     assert shown_value(PRESSURE) == before
 
 

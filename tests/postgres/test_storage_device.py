@@ -28,7 +28,7 @@ from devices import (
 
 from pgdrag.errors import ScratchDeviceError, StorageError, UsageError
 from pgdrag.host.loop_devices import attach, detach, devices_on, uses_direct_io
-from pgdrag.host.mounts import KernelWords, mount, mount_at, remount, unmount
+from pgdrag.host.mounts import KernelMessages, mount, mount_at, remount, unmount
 from pgdrag.host.programs import run_program
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.remount import Remount
@@ -218,7 +218,7 @@ def test_a_device_in_use_by_a_person_goes_out_of_sight_and_with_them(make, base,
     device.remove()
     assert mounts_of(base) == []
     os.close(kept)
-    journal.put_back_all()
+    journal.restore_all()
     assert sweep_devices(base)
     assert left_of_devices(base) == []
 
@@ -274,9 +274,9 @@ def test_options_are_remounted_and_put_back_exactly(make, journal, file_system):
     assert found is not None
     assert {"noatime", "nodiratime"} <= set(found.options)
     assert "lazytime" in found.super_options
-    assert journal.put_back(noted).state == "restored"
+    assert journal.restore(noted).state == "restored"
     assert mount_at(device.mount_point) == before
-    assert change.put_back(overwrite=False).state == "was so"
+    assert change.restore(overwrite=False).state == "already restored"
 
 
 def test_an_option_that_somebody_else_changed_meanwhile_is_left(make):
@@ -287,11 +287,11 @@ def test_an_option_that_somebody_else_changed_meanwhile_is_left(make):
         str(device.mount_point), before.source, {"atime": "relatime"}, {"atime": "noatime"}
     )
     remount(before, ["strictatime"])
-    assert change.put_back(overwrite=False).state == "changed by others"
-    assert change.put_back(overwrite=True).state == "restored"
+    assert change.restore(overwrite=False).state == "changed since"
+    assert change.restore(overwrite=True).state == "restored"
     assert mount_at(device.mount_point) == before
     device.remove()
-    assert change.put_back(overwrite=False).state == "gone"
+    assert change.restore(overwrite=False).state == "gone"
 
 
 def test_options_that_are_not_named_stay_as_they_are(make):
@@ -319,9 +319,9 @@ def test_the_kernels_own_reason_is_told_where_its_log_can_be_read(make):
 
 
 def kernel_log_is_heard(device: ScratchDevice) -> bool:
-    with KernelWords("ext4", device.block_device) as words:
+    with KernelMessages("ext4", device.block_device) as words:
         run_program("mount", "-o", "remount,commit=6", device.block_device, device.mount_point)
-    return bool(words.spoken())
+    return bool(words.text())
 
 
 @pytest.fixture
@@ -423,7 +423,7 @@ def test_a_process_killed_after_any_step_leaves_nothing_to_the_next(
     assert left_of_devices(base)
     if by == "journal":
         next_journal = UndoJournal.open(undo)
-        assert all(each.is_settled for each in next_journal.put_back_all())
+        assert all(each.is_settled for each in next_journal.restore_all())
         assert mounts_of(base) == []
         assert not list(base.storage.rglob("device"))
         next_journal.close()

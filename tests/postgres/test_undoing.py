@@ -82,7 +82,7 @@ def running(
             process.kill()
             process.wait()
             left = UndoJournal.open()
-            left.put_back_all()
+            left.restore_all()
             left.release()
 
 
@@ -122,7 +122,7 @@ def test_after_kill_9_restore_puts_it_back(before, running):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (
         0,
-        f"{THRESHOLD} was put back from {VALUE} to {before}.\n",
+        f"{THRESHOLD} was restored from {VALUE} to {before}.\n",
     )
     assert shown_value(THRESHOLD) == before
 
@@ -130,7 +130,7 @@ def test_after_kill_9_restore_puts_it_back(before, running):
 def test_a_second_run_that_changes_the_machine_is_refused_and_others_are_not(
     running, bench: ServerTrialRunner
 ):
-    with pytest.raises(UsageError, match=rf"another pgdrag \(process {running.pid}\) changes"):
+    with pytest.raises(UsageError, match=rf"another pgdrag \(process {running.pid}\) is changing"):
         bench.prepare(study(LEVEL), ignore)
     bench.prepare(study(), ignore)
 
@@ -147,10 +147,10 @@ def test_what_somebody_changes_during_a_trial_is_a_warning_of_it(
     assert result.outcome is Outcome.MEASURED, result.reason
     (warning,) = [x for x in result.warnings if "somebody else" in x]
     assert warning.startswith(
-        f"{THRESHOLD} is {OTHER_VALUE}: somebody else changed it after pgdrag had set it"
+        f"{THRESHOLD} is {OTHER_VALUE}: someone else has changed it since pgdrag set it"
     )
     assert shown_value(THRESHOLD) == OTHER_VALUE
-    host_alone.put_back_all(overwrite=True)
+    host_alone.restore_all(overwrite=True)
     assert shown_value(THRESHOLD) == before
 
 

@@ -85,7 +85,7 @@ def test_a_child_that_stays_is_waited_for_no_longer_than_a_person_waits(killed, 
     monkeypatch.setattr(process_alive, "_FORKED_CHILD_S", 0.2)
     pid, undo = killed(60)
     assert abandoned_clusters(undo.parent) == []
-    with pytest.raises(UsageError, match=rf"another pgdrag \(process {pid}\) changes"):
+    with pytest.raises(UsageError, match=rf"another pgdrag \(process {pid}\) is changing"):
         UndoJournal.open(undo)
     with (
         pytest.raises(UsageError, match=rf"is measuring on this machine \(process {pid}\)"),

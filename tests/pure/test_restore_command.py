@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.cli.place import put_back_leftovers
+from pgdrag.cli.place import restore_leftovers
 from pgdrag.host.undo import UndoJournal
-from pgdrag.host.undo._file import Noted, Owner, note_line
+from pgdrag.host.undo._file import NotedChange, Owner, note_line
 from pgdrag.host.undo.written_value import WrittenValue, write_value
 from pgdrag.servers.owner_file import CLUSTER_PREFIX
 from pgdrag.servers.scratch import Scratch
@@ -37,7 +37,7 @@ def leftover(tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     own = Owner.this_process()
     dead = Owner(own.pid, own.started - 1, own.boot)
     file = directory / "undo.jsonl"
-    file.write_bytes(note_line(Noted(1, WrittenValue(str(value), "20", "10"), dead)))
+    file.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20", "10"), dead)))
     yield file
     subprocess.run(["rm", "-rf", os.environ["PGDRAG_SCRATCH"]], check=True)
 
@@ -49,7 +49,7 @@ def restore(*options: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_a_dead_process_left_is_put_back(leftover, value):
     done = restore()
-    assert (done.returncode, done.stdout) == (0, f"{value} was put back from 10 to 20.\n")
+    assert (done.returncode, done.stdout) == (0, f"{value} was restored from 10 to 20.\n")
     assert value.read_text() == "20\n"
     again = restore()
     assert (again.returncode, again.stdout) == (0, "Nothing to restore.\n")
@@ -59,9 +59,7 @@ def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
     write_value(value, "15")
     done = restore()
     assert done.returncode == 1
-    assert done.stdout.startswith(
-        f"{value} is 15: somebody else changed it after pgdrag had set it"
-    )
+    assert done.stdout.startswith(f"{value} is 15: someone else has changed it since pgdrag set it")
     assert value.read_text() == "15\n"
     done = restore("--overwrite", "--json")
     assert done.returncode == 0
@@ -70,7 +68,7 @@ def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
         "kind": "written_value",
         "change": {"path": str(value), "before": "20", "after": "10"},
         "state": "restored",
-        "sentence": f"{value} was put back from 15 to 20.",
+        "sentence": f"{value} was restored from 15 to 20.",
     }
     assert value.read_text() == "20\n"
 
@@ -92,18 +90,18 @@ def test_a_process_that_changes_the_machine_now_is_not_disturbed(leftover, value
     done = restore()
     journal.release()
     assert done.returncode == 2
-    assert f"another pgdrag (process {os.getpid()}) changes this machine's" in done.stderr
+    assert f"another pgdrag (process {os.getpid()}) is changing this machine's" in done.stderr
     assert "Traceback" not in done.stderr
     assert value.read_text() == "10\n"
 
 
 def test_every_command_puts_back_and_tells_of_what_is_left_once(leftover, value):
     write_value(value, "15")
-    (told,) = put_back_leftovers()
-    assert "somebody else changed it" in told
-    assert put_back_leftovers() == []
+    (told,) = restore_leftovers()
+    assert "someone else has changed it" in told
+    assert restore_leftovers() == []
     write_value(value, "10")
-    assert put_back_leftovers() == [f"{value} was put back from 10 to 20."]
+    assert restore_leftovers() == [f"{value} was restored from 10 to 20."]
     assert leftover.read_bytes() == b""
 
 
@@ -115,7 +113,7 @@ def test_a_line_of_another_pgdrag_is_reported_by_every_restore(leftover):
         assert "sunk_ship" in done.stdout
 
 
-@pytest.mark.parametrize("begin", [put_back_leftovers, lambda: restore().returncode])
+@pytest.mark.parametrize("begin", [restore_leftovers, lambda: restore().returncode])
 def test_without_leftovers_no_directory_is_made(
     begin: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
 from pgdrag.host.undo import UndoJournal, all_changes, take_warnings, uninterrupted
-from pgdrag.host.undo._file import Noted, Owner, done_line, note_line, read_contents, told_line
-from pgdrag.host.undo.linked_values import LinkedValues
-from pgdrag.host.undo.written_value import WrittenValue, shown_value, write_value
+from pgdrag.host.undo._file import (
+    NotedChange,
+    Owner,
+    done_line,
+    note_line,
+    read_contents,
+    reported_line,
+)
+from pgdrag.host.undo.written_value import LinkedValues, WrittenValue, shown_value, write_value
 
 OWNER = Owner(1, 2, "a boot long ago")
 
@@ -49,7 +55,7 @@ def dead_process_leaves(journal: UndoJournal, change: WrittenValue) -> UndoJourn
     owner = Owner(gone.pid, Owner.this_process().started + 1, Owner.this_process().boot)
     gone.wait()
     journal.release()
-    journal.path.write_bytes(note_line(Noted(1, change, owner)))
+    journal.path.write_bytes(note_line(NotedChange(1, change, owner)))
     return UndoJournal.open(journal.directory)
 
 
@@ -57,29 +63,29 @@ def test_a_value_is_put_back_and_the_journal_is_empty_again(journal, value):
     noted = journal.note(WrittenValue(str(value), "20"))
     write_value(value, "10")
     noted = journal.settle(noted, WrittenValue(str(value), "20", "10"))
-    assert journal.put_back(noted).state == "restored"
+    assert journal.restore(noted).state == "restored"
     assert value.read_text() == "20\n"
     assert journal.path.read_bytes() == b""
-    assert journal.put_back(noted).state == "was so"
+    assert journal.restore(noted).state == "already restored"
 
 
 def test_a_change_that_was_never_made_was_so(journal, value):
-    assert journal.put_back(journal.note(WrittenValue(str(value), "20"))).state == "was so"
+    assert journal.restore(journal.note(WrittenValue(str(value), "20"))).state == "already restored"
 
 
 def test_what_somebody_else_changed_is_left_and_told_until_it_may_be_overwritten(journal, value):
     noted = journal.note(WrittenValue(str(value), "20", "10"))
     write_value(value, "15")
-    assert journal.put_back(noted).state == "changed by others"
+    assert journal.restore(noted).state == "changed since"
     assert value.read_text() == "15\n"
     (doubt,) = take_warnings()
     assert doubt == (
-        f"{value} is 15: somebody else changed it after pgdrag had set it from 20 to 10, so it is left. "
-        '"pgdrag restore --overwrite" puts it back.'
+        f"{value} is 15: someone else has changed it since pgdrag set it from 20 to 10, so it was left alone. "
+        'To restore it, run "pgdrag restore --overwrite".'
     )
     assert take_warnings() == []
-    assert journal.steps()[0].was_told
-    assert [x.state for x in journal.put_back_all(overwrite=True)] == ["restored"]
+    assert journal.steps()[0].was_reported
+    assert [x.state for x in journal.restore_all(overwrite=True)] == ["restored"]
     assert value.read_text() == "20\n"
 
 
@@ -87,17 +93,17 @@ def test_a_value_that_was_never_read_back_is_ours_whatever_it_is(journal, value)
     """The process died between writing and reading back, and the kernel had rounded the value."""
     journal = dead_process_leaves(journal, WrittenValue(str(value), "20"))
     write_value(value, "12")
-    assert [x.state for x in journal.put_back_all()] == ["restored"]
+    assert [x.state for x in journal.restore_all()] == ["restored"]
     assert value.read_text() == "20\n"
     journal.release()
 
 
 def test_of_a_boot_before_nothing_is_left_that_the_kernel_forgot(journal, value):
     journal.release()
-    journal.path.write_bytes(note_line(Noted(1, WrittenValue(str(value), "20"), OWNER)))
+    journal.path.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20"), OWNER)))
     write_value(value, "10")
     journal = UndoJournal.open(journal.directory)
-    assert [x.state for x in journal.put_back_all()] == ["gone"]
+    assert [x.state for x in journal.restore_all()] == ["gone"]
     assert value.read_text() == "10\n"
     journal.release()
 
@@ -105,14 +111,14 @@ def test_of_a_boot_before_nothing_is_left_that_the_kernel_forgot(journal, value)
 def test_a_file_that_is_gone_has_nothing_to_put_back(journal, value):
     noted = journal.note(WrittenValue(str(value), "20", "10"))
     value.unlink()
-    assert journal.put_back(noted).state == "gone"
+    assert journal.restore(noted).state == "gone"
 
 
 def test_the_newest_change_is_put_back_first(journal, value):
     for before, after in (("20", "10"), ("10", "5")):
         journal.note(WrittenValue(str(value), before, after))
         write_value(value, after)
-    assert [x.state for x in journal.put_back_all()] == ["restored", "restored"]
+    assert [x.state for x in journal.restore_all()] == ["restored", "restored"]
     assert value.read_text() == "20\n"
 
 
@@ -122,9 +128,9 @@ def test_of_linked_values_all_are_left_where_one_is_somebody_elses(journal, tmp_
     write_value(other, "8")
     values = (WrittenValue(str(one), "a", "b"), WrittenValue(str(other), "1", "2"))
     noted = journal.note(LinkedValues(values))
-    assert journal.put_back(noted).state == "changed by others"
+    assert journal.restore(noted).state == "changed since"
     assert (one.read_text(), other.read_text()) == ("b\n", "8\n")
-    assert journal.put_back(noted, overwrite=True).state == "restored"
+    assert journal.restore(noted, overwrite=True).state == "restored"
     assert (one.read_text(), other.read_text()) == ("a\n", "1\n")
 
 
@@ -168,7 +174,8 @@ def test_another_process_is_kept_apart_and_told_whom_to_wait_for(journal):
     command = [sys.executable, "-c", code, str(journal.directory)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert (
-        said == f"another pgdrag (process {os.getpid()}) changes this machine's operating system\n"
+        said
+        == f"another pgdrag (process {os.getpid()}) is changing this machine's operating system\n"
     )
 
 
@@ -186,7 +193,7 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path):
     """Root would write what they note wherever they say."""
     (tmp_path / "undo").mkdir()
     (tmp_path / "undo").chmod(0o777)
-    with pytest.raises(StorageError, match="others than user"):
+    with pytest.raises(StorageError, match="users other than"):
         UndoJournal.open(tmp_path / "undo")
 
 
@@ -202,13 +209,13 @@ def test_the_steps_of_a_process_that_lives_are_not_touched(journal, value):
         fields = Path(f"/proc/{living.pid}/stat").read_text().rpartition(")")[2].split()
         owner = Owner(living.pid, int(fields[19]), Owner.this_process().boot)
         journal.release()
-        journal.path.write_bytes(note_line(Noted(1, WrittenValue(str(value), "20"), owner)))
+        journal.path.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20"), owner)))
         journal = UndoJournal.open(journal.directory)
-        assert journal.put_back_all() == []
+        assert journal.restore_all() == []
         assert value.read_text() == "10\n"
         living.kill()
         living.wait()
-        assert [x.state for x in journal.put_back_all()] == ["restored"]
+        assert [x.state for x in journal.restore_all()] == ["restored"]
     journal.release()
 
 
@@ -238,9 +245,9 @@ changes = st.builds(
 def test_any_prefix_of_the_file_says_what_its_whole_lines_say(written, data):
     lines = []
     for step, (change, then) in enumerate(written, 1):
-        lines.append(note_line(Noted(step, change, OWNER)))
+        lines.append(note_line(NotedChange(step, change, OWNER)))
         if then == "told":
-            lines.append(told_line(step))
+            lines.append(reported_line(step))
         if then == "done":
             lines.append(done_line(step, "restored"))
     content = b"".join(lines)
@@ -303,14 +310,14 @@ def test_killed_at_any_moment_the_next_start_finds_or_makes_all_as_before(
             journal.settle(noted, WrittenValue(change.path, before, value))
         for noted in reversed(journal.steps()):
             alive()
-            journal.put_back(noted)
+            journal.restore(noted)
     except Killed:
         pass
     journal.release()
     with journal.path.open("ab") as file:
-        file.write(note_line(Noted(99, WrittenValue(str(files["a"]), "x"), OWNER))[:torn])
+        file.write(note_line(NotedChange(99, WrittenValue(str(files["a"]), "x"), OWNER))[:torn])
     next_start = UndoJournal.open(place / "undo")
-    assert all(x.state in ("restored", "was so") for x in next_start.put_back_all())
+    assert all(x.state in ("restored", "already restored") for x in next_start.restore_all())
     next_start.release()
     for name, path in files.items():
         assert shown_value(path) == f"before {name}"

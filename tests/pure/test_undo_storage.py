@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from pgdrag.host.undo import Change, UndoJournal
-from pgdrag.host.undo.loop_device import LoopDevice
-from pgdrag.host.undo.made_file import MadeFile
-from pgdrag.host.undo.mounted import Mounted
+from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
 from pgdrag.host.undo.remount import Remount
 
 NOWHERE = "/nowhere/at all"
 CHANGES = [
-    (MadeFile(NOWHERE), 'file "/nowhere/at all" was made', "was so"),
-    (LoopDevice(NOWHERE), 'a loop device was made of "/nowhere/at all"', "was so"),
-    (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/at all"', "was so"),
+    (MadeFile(NOWHERE), 'file "/nowhere/at all" was made', "already restored"),
+    (LoopDevice(NOWHERE), 'a loop device was made of "/nowhere/at all"', "already restored"),
+    (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/at all"', "already restored"),
     (
         Remount(NOWHERE, "/dev/vda", {"atime": "relatime", "diratime": "diratime"}),
         'mount options of "/nowhere/at all", changed from relatime,diratime',
@@ -48,7 +46,7 @@ def test_a_change_is_kept_told_and_put_back(
     (step,) = again.steps()
     assert step.change == change
     assert step.change.words() == words
-    assert [each.state for each in again.put_back_all()] == [state]
+    assert [each.state for each in again.restore_all()] == [state]
     assert again.steps() == []
     again.release()
 
@@ -57,8 +55,8 @@ def test_a_file_that_was_made_is_deleted_and_once_is_enough(tmp_path: Path) -> N
     file = tmp_path / "file"
     file.write_text("x")
     change = MadeFile(str(file))
-    assert change.put_back(overwrite=False).state == "restored"
+    assert change.restore(overwrite=False).state == "restored"
     assert not file.exists()
-    assert change.put_back(overwrite=False).state == "was so"
+    assert change.restore(overwrite=False).state == "already restored"
     assert MadeFile.survives_boot
     assert not any(kind.survives_boot for kind in (LoopDevice, Mounted, Remount))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pgdrag.errors import StorageError, UsageError
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.host.undo import Noted, UndoJournal
-from pgdrag.host.undo.made_file import MadeFile
+from pgdrag.host.undo import NotedChange, UndoJournal
+from pgdrag.host.undo.created import MadeFile
 from pgdrag.model import Applied, Level
 from pgdrag.servers.cluster import Cluster
 from pgdrag.units import format_bytes, parse_bytes
@@ -30,7 +30,7 @@ class Ballast(Factor):
     examples = (Example(Level(name, SIZE, "8MB"), "8 MB", Level(name, SIZE, "heavy")),)
 
     def __init__(self) -> None:
-        self._noted: Noted | None = None
+        self._noted: NotedChange | None = None
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Refuse, before anything runs, what is no size and what the disk has no room for."""
@@ -62,7 +62,7 @@ class Ballast(Factor):
         """Remove the file; without one there is nothing to do."""
         noted, self._noted = self._noted, None
         if noted is not None:
-            UndoJournal.open().put_back(noted)
+            UndoJournal.open().restore(noted)
 
 
 def _path(cluster: Cluster) -> Path:

@@ -85,7 +85,7 @@ def hold(
     Exit status: 0 held to the end, 1 someone else ended it early, 2 misuse or error, 130 interrupted.
     """
     from pgdrag.cli.driving import require_consent
-    from pgdrag.cli.place import put_back_leftovers, stderr
+    from pgdrag.cli.place import restore_leftovers, stderr
     from pgdrag.cli.server_argument import duration_of, live_line, named_server, time_words
     from pgdrag.horizon.holders import all_holders
     from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
@@ -97,7 +97,7 @@ def hold(
         )
     for_s = duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
     talk = stderr()
-    for sentence in put_back_leftovers():
+    for sentence in restore_leftovers():
         talk.print(sentence, soft_wrap=True)
     server = named_server(dsn, "pgdrag horizon hold postgresql://me@test1/shop --for 10min")
     require_consent(server, f"hold its horizon for {format_duration(for_s)}", is_given=yes)

@@ -42,11 +42,11 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
     Their servers stop first, because they keep mounts and huge pages in use.
     """
     yield from sweep(scratch)
-    yield from put_back_leftovers()
+    yield from restore_leftovers()
     yield from sweep_devices(scratch)
 
 
-def put_back_leftovers() -> list[str]:
+def restore_leftovers() -> list[str]:
     """Undo what dead pgdrag processes changed on this host, and return a sentence for each change.
 
     What someone else has changed since is left alone, and mentioned once.
@@ -55,8 +55,8 @@ def put_back_leftovers() -> list[str]:
     if journal is None:
         return []
     steps = list(reversed(journal.steps()))
-    results = zip(steps, journal.put_back_all(), strict=True)
-    sentences = [x.sentence for step, x in results if x.is_settled or not step.was_told]
+    results = zip(steps, journal.restore_all(), strict=True)
+    sentences = [x.sentence for step, x in results if x.is_settled or not step.was_reported]
     sentences += journal.unreadable()
     journal.release()
     return sentences

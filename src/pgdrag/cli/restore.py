@@ -12,7 +12,7 @@ from pgdrag.cli.options import Json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
 
 if TYPE_CHECKING:
-    from pgdrag.host.undo import Noted, PutBack
+    from pgdrag.host.undo import NotedChange, RestoreResult
 
 
 def restore(
@@ -42,7 +42,7 @@ def restore(
         _print([], [], json=json)
         return EXIT_DONE
     steps = list(reversed(journal.steps()))
-    results = journal.put_back_all(overwrite=overwrite)
+    results = journal.restore_all(overwrite=overwrite)
     journal.take_warnings()  # printed below instead
     for sentence in sweep_devices(Scratch.open()):
         print(sentence, file=sys.stderr)
@@ -63,7 +63,9 @@ def _has_leftovers() -> bool:
         ) from None
 
 
-def _print(done: list[tuple[Noted, PutBack]], unreadable: list[str], *, json: bool) -> None:
+def _print(
+    done: list[tuple[NotedChange, RestoreResult]], unreadable: list[str], *, json: bool
+) -> None:
     if json:
         found = [
             {

@@ -22,7 +22,7 @@ from pgdrag.driver.process import WATCH_NAME
 from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings
-from pgdrag.servers.abort_connection import hanging_up
+from pgdrag.servers.abort_connection import abort_after
 
 if TYPE_CHECKING:
     import psycopg
@@ -147,14 +147,14 @@ class Observer:
         import psycopg
 
         try:
-            with hanging_up(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as has_hung_up:
+            with abort_after(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as was_aborted:
                 found = self.connection.execute(sql, parameters or None, binary=is_binary)
                 names = [column.name for column in found.description or ()]
                 return names, found.fetchall() if found.description else []
         except psycopg.errors.QueryCanceled as error:
             raise Unseen(_NO_ANSWER) from error
         except psycopg.Error as error:
-            if has_hung_up.is_set():
+            if was_aborted.is_set():
                 raise Unseen(_NO_ANSWER) from error
             if self.connection.closed:
                 raise Unseen("the connection to the server was lost") from error

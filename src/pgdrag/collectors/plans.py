@@ -31,7 +31,7 @@ from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, scanned, text_of
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, StatementPlan
-from pgdrag.servers.abort_connection import hanging_up
+from pgdrag.servers.abort_connection import abort_after
 
 TIMEOUT_S = 2.0  # of one statement
 BUDGET_S = 10.0  # of all
@@ -95,7 +95,7 @@ def _look(observer: Observer) -> Sequence[StatementPlan]:
     try:
         with (
             observer.cluster.connect(application_name="pgdrag plans") as connection,
-            hanging_up(connection, after_s=BUDGET_S + _PATIENCE_S),
+            abort_after(connection, after_s=BUDGET_S + _PATIENCE_S),
         ):
             return _Session(connection).look(examples)
     except (psycopg.Error, PgdragError) as error:

@@ -37,7 +37,7 @@ from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, Series, UpdateLook
-from pgdrag.servers.abort_connection import hanging_up
+from pgdrag.servers.abort_connection import abort_after
 
 MOST_UPDATES = 3  # statements
 MOST_SHOWN = 8  # looks at each, as recordings
@@ -302,7 +302,7 @@ class _Session:
     def _explained(self, at: int, example: Example, options: str) -> dict[str, object]:
         words = explain(_NAME.format(at), example.values, options)
         message = sql.SQL("").join((sql.SQL(_BEGIN), words, sql.SQL(_ROLLBACK)))
-        with hanging_up(self._connection, after_s=TIMEOUT_MS / 1000 + _PATIENCE_S):
+        with abort_after(self._connection, after_s=TIMEOUT_MS / 1000 + _PATIENCE_S):
             answers = self._connection.execute(message)
             answers.nextset()  # behind BEGIN's
             row = answers.fetchone()

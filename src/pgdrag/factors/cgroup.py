@@ -28,12 +28,12 @@ from pgdrag.host.control_groups import (
     processors_of,
 )
 from pgdrag.host.undo import UndoJournal
-from pgdrag.host.undo.control_group import ControlGroup
+from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Applied, Level
 from pgdrag.servers.processes import wait_until
 
 if TYPE_CHECKING:
-    from pgdrag.host.undo import Noted
+    from pgdrag.host.undo import NotedChange
     from pgdrag.servers.cluster import Cluster
 
 _KILLED = re.compile(r"\(PID (\d+)\) was terminated by signal 9\b")
@@ -47,7 +47,7 @@ class _Group:
 
     tree: Hierarchy
     path: Path
-    noted: Noted
+    noted: NotedChange
     limits: dict[str, Limit] = field(default_factory=dict)
 
 
@@ -120,7 +120,7 @@ class Cgroup(Factor):
         """Let whoever is in the groups out, and remove them."""
         cluster.control_groups = ()
         for group in reversed(self._groups):
-            UndoJournal.open().put_back(group.noted)
+            UndoJournal.open().restore(group.noted)
         self._groups.clear()
 
     def _apply(

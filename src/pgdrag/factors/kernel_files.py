@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Factor, Here, Problem
-from pgdrag.host.undo import Change, Noted, UndoJournal
-from pgdrag.host.undo.linked_values import LinkedValues
-from pgdrag.host.undo.written_value import WrittenValue, shown_value, write_value
+from pgdrag.host.undo import Change, NotedChange, UndoJournal
+from pgdrag.host.undo.written_value import LinkedValues, WrittenValue, shown_value, write_value
 from pgdrag.model import Applied, Level
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class KernelFiles(Factor):
     changes_host: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._noted: list[Noted] = []
+        self._noted: list[NotedChange] = []
         self._refusals: dict[str, str] = {}
         self._before: dict[Path, str] = {}
 
@@ -99,16 +98,16 @@ class KernelFiles(Factor):
         ]
 
     def undo(self, cluster: Cluster) -> None:
-        """Put the values of before back, the newest first; what somebody else changed is left and told."""
+        """Restore the values, newest first; those that someone else has changed since are left, with a warning."""
         if not self._noted:
             return
         journal = UndoJournal.open()
         while self._noted:
-            journal.put_back(self._noted.pop())
+            journal.restore(self._noted.pop())
 
     @property
     def has_applied(self) -> bool:
-        """Something was written, or was about to be, and is not put back."""
+        """Whether something that was or may have been written is not restored."""
         return bool(self._noted)
 
     def note(self, writing: Writing, shown: str) -> str:
@@ -133,12 +132,12 @@ class KernelFiles(Factor):
             if all(path in self._before for path in writing.paths):
                 self._write(writing)
             else:
-                self._refusals[writing.name] = "it cannot be read, so it could not be put back"
+                self._refusals[writing.name] = "it cannot be read, so it could not be restored"
         for noted in self._noted[first:]:
             settled = _settled(noted.change)
             if settled == _unchanged(noted.change):
                 # All was refused: what somebody changes from here on is not pgdrag's.
-                journal.put_back(noted)
+                journal.restore(noted)
                 self._noted.remove(noted)
             else:
                 journal.settle(noted, settled)

@@ -23,7 +23,7 @@ from pgdrag.host.mounts import (
     mount_holding,
     remount,
 )
-from pgdrag.host.undo import Noted, UndoJournal
+from pgdrag.host.undo import NotedChange, UndoJournal
 from pgdrag.host.undo.remount import Remount
 from pgdrag.model import Applied, Level, Treatment
 from pgdrag.servers.storage import is_scratch_device
@@ -50,7 +50,7 @@ class MountOptions(Factor):
     changes_host = True
 
     def __init__(self) -> None:
-        self._noted: list[Noted] = []
+        self._noted: list[NotedChange] = []
         self._before: Mount | None = None
         self._words: dict[str, str] = {}
 
@@ -65,12 +65,12 @@ class MountOptions(Factor):
             return
         self._before = found
         asked = options_of(levels)
-        if wanted := [x for x in asked if not found.heeds(x)]:
+        if wanted := [x for x in asked if not found.has_option(x)]:
             self._remount(found, wanted)
         # Together they may have been refused; alone, each shows whether it is the one.
         for option in wanted:
             now = mount_at(found.mount_point) or found
-            if not now.heeds(option):
+            if not now.has_option(option):
                 self._words[option] = self._remount(now, [option])
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
@@ -83,14 +83,14 @@ class MountOptions(Factor):
     def undo(self, cluster: Cluster) -> None:
         """Remount with the options of before."""
         while self._noted:
-            UndoJournal.open().put_back(self._noted.pop())
+            UndoJournal.open().restore(self._noted.pop())
 
     def _remount(self, found: Mount, options: Sequence[str]) -> str:
         """Remount, noted beforehand, and return what there is to say of it."""
         before = {choice_of(x): found.state_of(x) for x in options}
         unknown = [x for x in options if before[choice_of(x)] is None]
         if unknown and not is_scratch_device(found.mount_point):
-            return f"the kernel does not say what {unknown[0]} is now, so it could not be put back"
+            return f"the kernel does not say what {unknown[0]} is now, so it could not be restored"
         known = {choice: state for choice, state in before.items() if state is not None}
         journal = UndoJournal.open()
         change = Remount(str(found.mount_point), found.source, known)
@@ -99,13 +99,13 @@ class MountOptions(Factor):
         now = mount_at(found.mount_point) or found
         after = {choice: now.in_force.get(choice, choice) for choice in known}
         self._noted[-1] = journal.settle(self._noted[-1], replace(change, after=after))
-        return answer.words
+        return answer.message
 
     def _applied(self, level: Level, found: Mount | None) -> Applied:
         if found is None or self._before is None:
             return Applied(level, None, "the kernel does not say what the cluster lies on")
         asked = options_of({level.name: level.value})
-        missing = [x for x in asked if not found.heeds(x)]
+        missing = [x for x in asked if not found.has_option(x)]
         kept = f"{found.file_system} does not show it"
         notes = [f"{x} is not in force: {self._words.get(x) or kept}" for x in missing]
         in_force = [found.state_of(x) or x for x in asked if x not in missing]

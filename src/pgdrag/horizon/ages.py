@@ -13,7 +13,7 @@ from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
 from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.horizon.watching import read_oldest
-from pgdrag.servers.abort_connection import hang_up
+from pgdrag.servers.abort_connection import abort_connection
 
 EVERY_S = 1.0
 _TIMEOUT_MS = 10_000
@@ -127,7 +127,7 @@ class AgeWatch:
         if self._thread.ident is not None:
             self._thread.join(_END_TIMEOUT_S)
             if self._thread.is_alive():
-                hang_up(self._connection)
+                abort_connection(self._connection)
                 self._thread.join(_END_TIMEOUT_S)
         self._connection.close()
 

@@ -18,7 +18,7 @@ import psycopg
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, HoldPlace, all_holders
-from pgdrag.host.undo import Noted, UndoJournal, uninterrupted
+from pgdrag.host.undo import NotedChange, UndoJournal, uninterrupted
 from pgdrag.host.undo.prepared_transaction import PreparedTransaction
 
 # The server ends a session whose process hangs, so long after the time that was asked for.
@@ -71,7 +71,7 @@ def holding(server: Server, kind: str, for_s: float, *, name: str) -> Iterator[H
     """
     holder = all_holders()[kind]()
     assert not holder.needs_cluster, f"a {kind} needs a throw-away cluster"
-    notes: list[Noted] = []
+    notes: list[NotedChange] = []
     place = HoldPlace(
         server.conninfo(),
         longest_s=for_s + GRACE_S,
@@ -116,7 +116,7 @@ def _looked(connection: psycopg.Connection, held: Held, elapsed_s: float) -> Hol
     return HoldProgress(elapsed_s, age, dead_rows)
 
 
-def _noting(server: Server, notes: list[Noted]) -> Callable[[str], None]:
+def _noting(server: Server, notes: list[NotedChange]) -> Callable[[str], None]:
     journal = UndoJournal.open()
 
     def note(gid: str) -> None:
@@ -128,9 +128,9 @@ def _noting(server: Server, notes: list[Noted]) -> Callable[[str], None]:
     return note
 
 
-def _let_go(held: Held | None, notes: list[Noted]) -> None:
+def _let_go(held: Held | None, notes: list[NotedChange]) -> None:
     for noted in notes:
-        result = UndoJournal.open().put_back(noted)
+        result = UndoJournal.open().restore(noted)
         if not result.is_settled:
             UndoJournal.open().take_warnings()
             raise ServerError(

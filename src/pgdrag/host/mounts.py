@@ -19,7 +19,7 @@ _MOUNTINFO = Path("/proc/self/mountinfo")
 _EXT4 = Path("/proc/fs/ext4")
 _KERNEL_LOG = Path("/dev/kmsg")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-_MATTER_OF_COURSE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
+_ROUTINE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
 _BUSY_TRIES, _BUSY_PAUSE_S = 20, 0.1
 
 ACCESS_TIME = "atime"
@@ -63,7 +63,7 @@ class Mount:
 
     @property
     def in_force(self) -> dict[str, str]:
-        """Every option that can be known, as the kernel spells it, by what it is a choice of."""
+        """The options that the kernel shows, in its spelling, by choice."""
         found = {**MOUNT_CHOICES, **SUPER_CHOICES}
         if self.file_system == "ext4":
             found.update(_by_choice(_ext4_options(self.source)))
@@ -73,14 +73,14 @@ class Mount:
         return found
 
     def state_of(self, asked: str) -> str | None:
-        """Return what stands where `asked` would: itself, or another of its choice; None: nobody says."""
+        """Return the option in force of the same choice as `asked`; None if it is not shown."""
         found = self.in_force.get(choice_of(asked))
         if found is None and asked.startswith("no"):
             return asked.removeprefix("no")  # what is not the default is always shown
         return found
 
-    def heeds(self, asked: str) -> bool:
-        """Whether an option is in force, however the kernel spells it; one that nobody shows is not."""
+    def has_option(self, asked: str) -> bool:
+        """Whether an option is in force, in whichever spelling; False if the kernel does not show it."""
         shown = self.state_of(asked)
         if shown is None:
             return False
@@ -89,11 +89,11 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came of a wish: whether the kernel took it, which is not yet to heed it, and its words."""
+class RemountResult:
+    """Whether the kernel accepted a remount, which does not mean that it applied every option, and its messages."""
 
-    is_taken: bool
-    words: str
+    is_accepted: bool
+    message: str
 
 
 def choice_of(option: str) -> str:
@@ -125,19 +125,19 @@ def mounts() -> list[Mount]:
     """Return all that is mounted, in the order of mounting.
 
     Raises:
-        OSError: the host does not tell its mounts.
+        OSError: /proc/self/mountinfo cannot be read.
     """
     return [_parsed(line) for line in _MOUNTINFO.read_text(errors="replace").splitlines()]
 
 
 def mount_at(mount_point: Path) -> Mount | None:
-    """Return what is mounted exactly there, the uppermost; None: nothing."""
+    """Return the mount at exactly this mount point, the topmost; None if there is none."""
     found = [each for each in mounts() if each.mount_point == mount_point]
     return found[-1] if found else None
 
 
 def mount_holding(path: Path) -> Mount | None:
-    """Return the mount that `path` lies on; None where none is known."""
+    """Return the mount that `path` is on; None if unknown."""
     here = path.resolve()
     holding = [each for each in mounts() if here.is_relative_to(each.mount_point)]
     # Of mounts on one place the last hides the others, and of equals `max` has the first.
@@ -151,21 +151,21 @@ def mount(source: Path, mount_point: Path, file_system: str, options: Sequence[s
         Why it could not be; None: it is mounted.
     """
     listed = ("-o", ",".join(options)) if options else ()
-    with KernelWords(file_system, source) as words:
+    with KernelMessages(file_system, source) as words:
         ran = run_program("mount", "-t", file_system, *listed, source, mount_point)
-    return None if ran.succeeded else words.spoken() or ran.output.strip().splitlines()[0]
+    return None if ran.succeeded else words.text() or ran.output.strip().splitlines()[0]
 
 
-def remount(found: Mount, options: Iterable[str]) -> Answer:
+def remount(found: Mount, options: Iterable[str]) -> RemountResult:
     """Change options of a mount and its file system; all others stay as they are."""
     kept = [x for x in found.super_options if choice_of(x) in SUPER_CHOICES]
     before = [*found.options, *kept]
     if choice_of("noatime") not in _by_choice(found.options):
         before.append(MOUNT_CHOICES[ACCESS_TIME])
     listed = ",".join(["remount", *merged(before, options)])
-    with KernelWords(found.file_system, Path(found.source)) as words:
+    with KernelMessages(found.file_system, Path(found.source)) as words:
         ran = run_program("mount", "-o", listed, found.source, found.mount_point)
-    return Answer(ran.succeeded, words.spoken() or ran.output.strip().partition("\n")[0])
+    return RemountResult(ran.succeeded, words.text() or ran.output.strip().partition("\n")[0])
 
 
 def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
@@ -173,10 +173,10 @@ def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
 
     Args:
         mount_point: where.
-        or_hide: take it out of sight where somebody uses it; it is gone when they are.
+        or_hide: detach it lazily if it is in use; it is unmounted when its last user ends.
 
     Returns:
-        What is left to say: that it is still in use, or why it is still there; None: it is gone.
+        Why it is still mounted or in use; None once it is unmounted.
     """
     for _ in range(_BUSY_TRIES):
         ran = run_program("umount", mount_point)
@@ -186,22 +186,24 @@ def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
             break
         time.sleep(_BUSY_PAUSE_S)
     if or_hide and run_program("umount", "--lazy", mount_point).succeeded:
-        return f'"{mount_point}" was in use: it is out of sight, and gone when its last user is'
+        return (
+            f'"{mount_point}" is in use; it was detached and is unmounted when its last user ends'
+        )
     return ran.last_line
 
 
-class KernelWords:
-    """What the kernel says of a file system within the block: its reason, which mount(8) hides.
+class KernelMessages:
+    """The kernel's messages about a file system during the block: the reason of a failure, which mount(8) hides.
 
-    Nothing, where the kernel's log cannot be read.
+    None if the kernel's log cannot be read.
     """
 
     def __init__(self, file_system: str, source: Path) -> None:
         self._marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), f"({source.name})")
         self._fd = -1
-        self._heard: list[str] = []
+        self._messages: list[str] = []
 
-    def __enter__(self) -> KernelWords:
+    def __enter__(self) -> KernelMessages:
         try:
             self._fd = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
             os.lseek(self._fd, 0, os.SEEK_END)
@@ -217,15 +219,15 @@ class KernelWords:
                 continue
             except OSError:
                 break
-            self._heard.append(record.partition(";")[2].splitlines()[0])
+            self._messages.append(record.partition(";")[2].splitlines()[0])
         self._close()
 
-    def spoken(self) -> str:
+    def text(self) -> str:
         """Return the messages about the file system, or ""."""
         ours = [
             x
-            for x in self._heard
-            if any(mark in x.lower() for mark in self._marks) and not _MATTER_OF_COURSE.search(x)
+            for x in self._messages
+            if any(mark in x.lower() for mark in self._marks) and not _ROUTINE.search(x)
         ]
         return "; ".join(ours)
 

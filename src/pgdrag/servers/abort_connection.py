@@ -14,25 +14,27 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def hanging_up(connection: psycopg.Connection[Any], *, after_s: float) -> Iterator[threading.Event]:
+def abort_after(
+    connection: psycopg.Connection[Any], *, after_s: float
+) -> Iterator[threading.Event]:
     """Break the connection when the block takes longer; the event says that it has come to that."""
-    has_hung_up = threading.Event()
+    was_aborted = threading.Event()
 
     def break_off() -> None:
         # Before, so that whom the break wakes finds it set.
-        has_hung_up.set()
-        hang_up(connection)
+        was_aborted.set()
+        abort_connection(connection)
 
     timer = threading.Timer(after_s, break_off)
     timer.daemon = True
     timer.start()
     try:
-        yield has_hung_up
+        yield was_aborted
     finally:
         timer.cancel()
 
 
-def hang_up(connection: psycopg.Connection[Any]) -> None:
+def abort_connection(connection: psycopg.Connection[Any]) -> None:
     """Break the connection now: who waits on it in another thread gets an error."""
     import psycopg
 

@@ -21,10 +21,8 @@ from pgdrag.errors import ScratchDeviceError, StorageError
 from pgdrag.host.loop_devices import attach, devices_on, uses_direct_io
 from pgdrag.host.mounts import mount, mount_at, mount_holding, unmount
 from pgdrag.host.programs import run_program
-from pgdrag.host.undo import Change, Noted, UndoJournal
-from pgdrag.host.undo.loop_device import LoopDevice
-from pgdrag.host.undo.made_file import MadeFile
-from pgdrag.host.undo.mounted import Mounted
+from pgdrag.host.undo import Change, NotedChange, UndoJournal
+from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
 from pgdrag.servers.device_health import LEAST_FREE_BYTES, MountedDevice
 from pgdrag.servers.file_systems import allocate, make_file_system
 from pgdrag.servers.processes import pids_within, send_signal, wait_until
@@ -78,7 +76,7 @@ class ScratchDevice(Storage):
         self.notes = ()
         self._base = base
         self._journal = journal
-        self._noted: list[Noted] = []
+        self._noted: list[NotedChange] = []
         self._owned: OwnedDirectory = base.own_directory(base.storage, DEVICE_PREFIX)
         self._file = self._owned.path / _BACKING_FILE
         self.mount_point = self._owned.path / _MOUNT_POINT
@@ -183,7 +181,7 @@ class ScratchDevice(Storage):
         """
         self._end_servers()
         while self._noted:
-            self._journal.put_back(self._noted.pop())
+            self._journal.restore(self._noted.pop())
         if self.spec.device is not None and self._mounted is not None:
             # As it was found: empty. wipefs leaves alone what is still in use.
             run_program("wipefs", "--all", "--quiet", self.block_device)
@@ -285,7 +283,7 @@ def remove_abandoned_device(owned: OwnedDirectory) -> None:
     """
     mount_point, file = owned.path / _MOUNT_POINT, owned.path / _BACKING_FILE
     for change in (Mounted(str(mount_point)), LoopDevice(str(file))):
-        result = change.put_back(overwrite=False)
+        result = change.restore(overwrite=False)
         if not result.is_settled:
             raise StorageError(result.sentence.rstrip("."), path=owned.path)
     owned.remove()

@@ -1,4 +1,4 @@
-"""What is a change that can be put back, and how did that go?"""
+"""A change that can be undone, and the result of undoing it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pydantic import TypeAdapter
 
 from pgdrag import registry
 
-State = Literal["restored", "was so", "gone", "changed by others", "failed"]
+State = Literal["restored", "already restored", "gone", "changed since", "failed"]
 
 
 @dataclass(frozen=True)
-class PutBack:
-    """How it went to put a change back.
+class RestoreResult:
+    """The result of undoing a change.
 
     Attributes:
-        state: "restored": it is as before; "was so": it was as before already; "gone": what was
-            changed is not there any more; "changed by others": somebody else changed it meanwhile, and
-            it is left; "failed": it is not as before.
-        sentence: what was put back, or what is left and why; a whole sentence for people.
+        state: "restored"; "already restored": it was as before; "gone": the object no longer exists; "changed
+            since": someone else has changed it since pgdrag did, so it was left alone; "failed".
+        sentence: what was restored, or what was not and why; a sentence for people.
     """
 
     state: State
@@ -29,16 +28,16 @@ class PutBack:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is left to put back."""
-        return self.state not in ("changed by others", "failed")
+        """Whether nothing remains to be undone."""
+        return self.state not in ("changed since", "failed")
 
 
 @dataclass(frozen=True)
 class Change(ABC):
-    """One change of something that outlives the process. Its fields are what JSON can say.
+    """One change that outlives the process. Its fields are JSON values.
 
     Attributes:
-        survives_boot: it is on a disk; the kernel has forgotten all others after a boot.
+        survives_boot: it is on disk; a reboot undoes all others.
     """
 
     name: ClassVar[str]
@@ -46,14 +45,14 @@ class Change(ABC):
 
     @abstractmethod
     def words(self) -> str:
-        """Return what was changed, and from what, for people: no whole sentence."""
+        """Return a clause: what was changed, and from what."""
 
     @abstractmethod
-    def put_back(self, *, overwrite: bool) -> PutBack:
-        """Make it as it was before; again is fine, and so is a change that was never made.
+    def restore(self, *, overwrite: bool) -> RestoreResult:
+        """Undo the change; safe to repeat, and safe for a change that was never made.
 
         Args:
-            overwrite: also what somebody else changed meanwhile.
+            overwrite: restore it even if someone else has changed it since.
         """
 
     def content(self) -> dict[str, object]:
@@ -69,10 +68,10 @@ def all_changes() -> dict[str, type[Change]]:
 
 
 def change_from(kind: str, content: object) -> Change:
-    """Return the change that was noted so.
+    """Return the change in a journal entry.
 
     Raises:
-        KeyError: this pgdrag knows no such kind.
+        KeyError: the kind is unknown to this version.
         ValidationError: the content is not of that kind.
     """
     return TypeAdapter(all_changes()[kind]).validate_python(content)

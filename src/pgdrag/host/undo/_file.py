@@ -1,14 +1,14 @@
-"""What does the undo journal say, line by line, and what does a line that was cut off mean?
+"""The file format of the undo journal.
 
 Each line is one JSON object, appended and forced to the disk before the next step::
 
     {"step": 7, "change": "written_value", "with": {...}, "owner": {"pid": 1, "started": 2, "boot": "…"}}
-    {"step": 7, "told": true}          it is left as it is, and somebody was told
+    {"step": 7, "told": true}          it could not be undone, and this was reported
     {"step": 7, "done": "restored"}
 
-A later line of a step replaces what an earlier one says of the same. A last line without its end was
-being written when the process died: its step was not begun, so it says nothing. Any prefix of a JSON
-object is no JSON object, so that a line cut off is never taken for a whole one.
+A later line of a step replaces an earlier one. A last line without a newline was being written when the
+process died; its change had not been made, so it is ignored. No proper prefix of a JSON object is valid JSON,
+so a truncated line is never taken for a whole one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Owner:
-    """A process of one boot of this machine; numbers are used again, start times of a boot are not.
+    """A process of one boot of this machine: PIDs are reused, but not together with a start time.
 
     Attributes:
         started: when, in the kernel's ticks since it booted.
@@ -55,40 +55,39 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Noted:
+class NotedChange:
     """A change in the journal.
 
     Attributes:
         step: its number, ascending in the order in which changes were made.
-        was_told: it could not be put back, and somebody has been told.
+        was_reported: it could not be undone, and the user was told.
     """
 
     step: int
     change: Change
     owner: Owner
-    was_told: bool = False
+    was_reported: bool = False
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a journal's file says.
+    """The contents of a journal file.
 
     Attributes:
-        open_steps: changes that are not put back, oldest first.
-        unreadable: numbers of lines, from 1, that say nothing to this pgdrag though others follow or
-            they are whole; with the reason.
-        valid_bytes: up to where the file consists of whole lines.
-        last_step: the highest number of any step, also of one that cannot be read.
+        open_steps: changes that are not undone, oldest first.
+        unreadable: numbers, from 1, of complete lines that this version cannot read, with the reason.
+        valid_bytes: length of the complete lines.
+        last_step: the highest step number, including those of unreadable lines.
     """
 
-    open_steps: tuple[Noted, ...]
+    open_steps: tuple[NotedChange, ...]
     unreadable: tuple[tuple[int, str], ...]
     valid_bytes: int
     last_step: int
 
 
-def note_line(noted: Noted) -> bytes:
-    """Return the line that notes a change, or what is now known of it."""
+def note_line(noted: NotedChange) -> bytes:
+    """Return the line for a change, or for what is now known of it."""
     owner = noted.owner
     return _line(
         step=noted.step,
@@ -98,23 +97,23 @@ def note_line(noted: Noted) -> bytes:
     )
 
 
-def told_line(step: int) -> bytes:
-    """Return the line that says that somebody was told."""
+def reported_line(step: int) -> bytes:
+    """Return the line that marks a step as reported."""
     return _line(step=step, told=True)
 
 
 def done_line(step: int, state: str) -> bytes:
-    """Return the line that says that nothing is left to put back."""
+    """Return the line that marks a step as undone."""
     return _line(step=step, done=state)
 
 
 def read_contents(content: bytes) -> Contents:
-    """Return what a journal's file says, whatever is in it."""
+    """Return the contents of a journal file, however damaged."""
     valid_bytes = content.rfind(b"\n") + 1
-    steps: dict[int, Noted] = {}
+    steps: dict[int, NotedChange] = {}
     unreadable = []
     last_step = 0
-    # A carriage return ends no line: one line that is damaged is told once.
+    # Split at newlines only, so that a damaged line is reported once.
     for number, line in enumerate(content[:valid_bytes].split(b"\n")[:-1], 1):
         try:
             said = json.loads(line)
@@ -122,16 +121,18 @@ def read_contents(content: bytes) -> Contents:
             last_step = max(last_step, step)
             _read_line(step, said, steps)
         except KeyError as error:
-            unreadable.append((number, f"this pgdrag knows nothing of {error}"))
+            unreadable.append((number, f"unknown to this version: {error}"))
         except (ValueError, TypeError, ValidationError) as error:
             unreadable.append((number, str(error).splitlines()[0]))
     ordered = tuple(steps[step] for step in sorted(steps))
     return Contents(ordered, tuple(unreadable), valid_bytes, last_step)
 
 
-def whole_file(steps: Iterable[Noted]) -> bytes:
-    """Return a file that says the same in the fewest lines."""
-    return b"".join(note_line(x) + (told_line(x.step) if x.was_told else b"") for x in steps)
+def whole_file(steps: Iterable[NotedChange]) -> bytes:
+    """Return the shortest file with the same contents."""
+    return b"".join(
+        note_line(x) + (reported_line(x.step) if x.was_reported else b"") for x in steps
+    )
 
 
 def boot_id() -> str:
@@ -142,23 +143,23 @@ def boot_id() -> str:
 def _step(line: object) -> int:
     step = line["step"] if isinstance(line, dict) else None
     if not isinstance(step, int) or isinstance(step, bool):
-        raise TypeError(f"step {step!r} is no number")
+        raise TypeError(f"step {step!r} is not a number")
     return step
 
 
-def _read_line(step: int, line: Mapping[str, object], steps: dict[int, Noted]) -> None:
+def _read_line(step: int, line: Mapping[str, object], steps: dict[int, NotedChange]) -> None:
     if "done" in line:
         steps.pop(step, None)
     elif "told" in line:
         if step in steps:
-            steps[step] = replace(steps[step], was_told=True)
+            steps[step] = replace(steps[step], was_reported=True)
     else:
         owner = line["owner"]
         if not isinstance(owner, dict):
-            raise TypeError(f"owner {owner!r} is no process")
+            raise TypeError(f"owner {owner!r} is not a process")
         change = change_from(str(line["change"]), line["with"])
         own = Owner(int(owner["pid"]), int(owner["started"]), str(owner["boot"]))
-        steps[step] = Noted(step, change, own)
+        steps[step] = NotedChange(step, change, own)
 
 
 def _line(**content: object) -> bytes:
@@ -166,6 +167,6 @@ def _line(**content: object) -> bytes:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a living process was started, in ticks since boot; None: it is gone."""
+    """Return when a process was started, in ticks since boot; None if it has ended."""
     fields = stat_fields(pid)
     return None if fields is None else int(fields[19])

@@ -1,4 +1,4 @@
-"""Who may change this host now, what have they changed, and how is it put back?"""
+"""The undo journal: who may change this host now, what was changed, and how it is undone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from pgdrag.errors import PgdragError, StorageError, UsageError
 from pgdrag.host.process_alive import lock_holder, take_lock
-from pgdrag.host.undo._change import Change, PutBack
+from pgdrag.host.undo._change import Change, RestoreResult
 from pgdrag.host.undo._file import (
-    Noted,
+    NotedChange,
     Owner,
     done_line,
     note_line,
     read_contents,
-    told_line,
+    reported_line,
     whole_file,
 )
 from pgdrag.host.undo._signals import uninterrupted
@@ -33,18 +33,18 @@ _opened: dict[Path, UndoJournal] = {}
 
 
 class UndoJournal:
-    """The journal of what is to be put back on this host, held by one process at a time.
+    """The changes to undo on this host, locked by one process at a time.
 
-    Changes of a dead process are put back like one's own, by `put_back_all`; those of one that lives
-    are left alone. `open` makes sure that what this process noted is put back when it ends.
+    `restore_all` also undoes the changes of dead processes, but not of live ones. `open` ensures that this
+    process's own changes are undone when it ends.
     """
 
     def __init__(self, directory: Path, lock_fd: int) -> None:
         self.directory = directory
         self._lock_fd = lock_fd
         self._owner = Owner.this_process()
-        self._steps: dict[int, Noted] = {}
-        self._doubts: list[PutBack] = []
+        self._steps: dict[int, NotedChange] = {}
+        self._warnings: list[RestoreResult] = []
         self._unreadable: tuple[tuple[int, str], ...] = ()
         self._last_step = 0
         with self._storage_errors("read"):
@@ -57,14 +57,14 @@ class UndoJournal:
     def open(
         cls, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ
     ) -> UndoJournal:
-        """Return this host's journal, locked for this process until it ends; again is fine.
+        """Return this host's journal, locked until this process ends; calling it again returns the same.
 
         Args:
-            directory: by default $PGDRAG_UNDO, else /var/lib/pgdrag; it is made when missing.
+            directory: default $PGDRAG_UNDO, else /var/lib/pgdrag; created if missing.
 
         Raises:
             UsageError: another pgdrag holds it.
-            StorageError: it cannot be made, read or written, or others can write it.
+            StorageError: it cannot be created, read or written, or others can write to it.
         """
         place = undo_directory(directory, environment)
         known = _opened.get(place)
@@ -82,22 +82,22 @@ class UndoJournal:
     def with_leftovers(
         cls, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ
     ) -> UndoJournal | None:
-        """Return the journal where a dead process left something; None: nothing, or it is not ours.
+        """Return the journal if a dead process left changes in it; None if none, or if it is another user's.
 
-        No directory is made and no lock taken where there is nothing to do.
+        Creates no directory and takes no lock when there is nothing to do.
 
         Raises:
             StorageError: it cannot be read or written.
         """
         place = undo_directory(directory, environment)
-        # Without root, another's journal is none of our business; whoever holds it puts its own back.
+        # Another user's journal is not ours to undo, and a live holder undoes its own changes.
         with contextlib.suppress(PermissionError, UsageError):
             return cls.open(place) if cls.has_leftovers(place) else None
         return None
 
     @staticmethod
     def has_leftovers(directory: Path | None = None) -> bool:
-        """Tell whether anything is noted, by a process that lives or is dead; no lock is taken.
+        """Whether the journal has any entry, of a live or dead process; takes no lock.
 
         Raises:
             PermissionError: the journal is another user's.
@@ -112,20 +112,20 @@ class UndoJournal:
         """The file, one JSON object a line."""
         return self.directory / _FILE
 
-    def note(self, change: Change) -> Noted:
-        """Note a change that is about to be made; when this returns, it is on the disk.
+    def note(self, change: Change) -> NotedChange:
+        """Write a change that is about to be made to disk.
 
         Raises:
             StorageError: it cannot be written; the change must not be made.
         """
         self._last_step += 1
-        noted = Noted(self._last_step, change, self._owner)
+        noted = NotedChange(self._last_step, change, self._owner)
         self._append(note_line(noted))
         self._steps[noted.step] = noted
         return noted
 
-    def settle(self, noted: Noted, change: Change) -> Noted:
-        """Note what is now known of a change that was made, such as the value that reads back.
+    def settle(self, noted: NotedChange, change: Change) -> NotedChange:
+        """Record what is now known of a change that was made, such as the value read back.
 
         Raises:
             StorageError: it cannot be written.
@@ -135,30 +135,34 @@ class UndoJournal:
         self._steps[noted.step] = settled
         return settled
 
-    def put_back(self, noted: Noted, *, overwrite: bool = False) -> PutBack:
-        """Put one change back, in one piece: signals wait; whatever goes wrong is told, not raised.
+    def restore(self, noted: NotedChange, *, overwrite: bool = False) -> RestoreResult:
+        """Undo one change, with signals held back; failures are returned, not raised.
 
-        What is left stays in the journal; `take_warnings` tells of it.
+        A change that could not be undone stays in the journal, and `take_warnings` returns it.
         """
         with uninterrupted():
             current = self._steps.get(noted.step)
             if current is None:
-                return PutBack("was so", f"{_sentence(noted.change)}: that was put back before.")
-            return self._put_back(current, overwrite=overwrite)
+                return RestoreResult(
+                    "already restored", f"{_sentence(noted.change)}: it was restored before."
+                )
+            return self._restore(current, overwrite=overwrite)
 
-    def put_back_all(self, *, overwrite: bool = False, own_only: bool = False) -> list[PutBack]:
-        """Put back, newest first, what this process noted and what dead ones left.
+    def restore_all(
+        self, *, overwrite: bool = False, own_only: bool = False
+    ) -> list[RestoreResult]:
+        """Undo the changes of this process and of dead ones, newest first.
 
         Args:
-            overwrite: also what somebody else changed meanwhile.
-            own_only: nothing of dead processes.
+            overwrite: restore also what someone else has changed since.
+            own_only: leave those of dead processes.
         """
         with uninterrupted():
             steps = [x for x in self.steps() if x.owner == self._owner or not own_only]
-            return [self._put_back(step, overwrite=overwrite) for step in reversed(steps)]
+            return [self._restore(step, overwrite=overwrite) for step in reversed(steps)]
 
-    def steps(self) -> list[Noted]:
-        """Return what is not put back, oldest first, without that of other processes that live."""
+    def steps(self) -> list[NotedChange]:
+        """Return the changes to undo, oldest first, without those of other live processes."""
         return [
             x
             for _, x in sorted(self._steps.items())
@@ -166,31 +170,31 @@ class UndoJournal:
         ]
 
     def take_warnings(self) -> list[str]:
-        """Return a sentence for each change that could not be put back; of one change only once."""
-        sentences = [doubt.sentence for doubt in self._doubts]
-        self._doubts.clear()
+        """Return a sentence for each change that could not be undone, once per change."""
+        sentences = [warning.sentence for warning in self._warnings]
+        self._warnings.clear()
         return sentences
 
     def unreadable(self) -> list[str]:
-        """Return a sentence for each line that this pgdrag cannot read, and so cannot put back."""
+        """Return a sentence for each line that this version cannot read."""
         return [
-            f'Line {number} of "{self.path}" cannot be read ({why}): what it notes is not put back. '
-            "Delete the line once it has been."
+            f'Line {number} of "{self.path}" cannot be read ({why}), so its change was not undone. '
+            "Undo it yourself, then delete the line."
             for number, why in self._unreadable
         ]
 
     def close(self) -> None:
-        """Put back what this process noted, and give up the lock; again is fine."""
+        """Undo this process's changes and release the lock; safe to repeat."""
         if self._fd < 0 or self._owner.pid != os.getpid():
             return  # a child that was forked has nothing of its own
         with uninterrupted():
-            self.put_back_all(own_only=True)
+            self.restore_all(own_only=True)
             for sentence in self.take_warnings():
-                _tell(sentence)
+                _report(sentence)
             self.release()
 
     def release(self) -> None:
-        """Give up the lock as the end of the process would: what is noted stays."""
+        """Release the lock but keep the entries, as the end of the process would."""
         if self._fd < 0:
             return
         os.close(self._fd)
@@ -200,30 +204,32 @@ class UndoJournal:
         atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        # A signal may come before it can be held back; nobody is left whom it should interrupt.
+        # A signal may arrive before it is held back; the process is ending anyway.
         while self._fd >= 0 and self._owner.pid == os.getpid():
             with contextlib.suppress(KeyboardInterrupt):
                 self.close()
 
-    def _put_back(self, noted: Noted, *, overwrite: bool) -> PutBack:
+    def _restore(self, noted: NotedChange, *, overwrite: bool) -> RestoreResult:
         change = noted.change
         if not change.survives_boot and not noted.owner.is_of_this_boot():
-            result = PutBack("gone", f"{_sentence(change)}: gone since this machine was booted.")
+            result = RestoreResult("gone", f"{_sentence(change)}: undone by the reboot since.")
         else:
             try:
-                result = change.put_back(overwrite=overwrite)
+                result = change.restore(overwrite=overwrite)
             except (OSError, PgdragError) as error:
-                result = PutBack("failed", f"{_sentence(change)}, could not be put back: {error}.")
+                result = RestoreResult(
+                    "failed", f"{_sentence(change)}, could not be restored: {error}."
+                )
         if result.is_settled:
-            self._append_in_the_end(done_line(noted.step, result.state))
+            self._append_if_possible(done_line(noted.step, result.state))
             del self._steps[noted.step]
             if not self._steps and not self._unreadable:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, 0)
-        elif not noted.was_told:
-            self._doubts.append(result)
-            self._append_in_the_end(told_line(noted.step))
-            self._steps[noted.step] = replace(noted, was_told=True)
+        elif not noted.was_reported:
+            self._warnings.append(result)
+            self._append_if_possible(reported_line(noted.step))
+            self._steps[noted.step] = replace(noted, was_reported=True)
         return result
 
     def _read(self) -> None:
@@ -233,14 +239,14 @@ class UndoJournal:
         self._steps = {x.step: x for x in found.open_steps}
         self._last_step = found.last_step
         if found.unreadable:
-            # It stays as it is, for whoever can read it; only a line that was cut off goes.
+            # Kept for a version that can read it; only an incomplete last line is removed.
             os.ftruncate(self._fd, found.valid_bytes)
         else:
             self._replace(whole_file(found.open_steps))
         os.fsync(self._fd)
 
     def _replace(self, content: bytes) -> None:
-        """Give the file another content: all of it or nothing."""
+        """Replace the file's content atomically."""
         new = self.directory / f"{_FILE}.new"
         new_fd = os.open(
             new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -260,13 +266,13 @@ class UndoJournal:
                 _write_all(self._fd, line)
                 os.fsync(self._fd)
             except OSError:
-                # Half a line must not stand before the next one.
+                # Remove the incomplete line.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, size)
                 raise
 
-    def _append_in_the_end(self, line: bytes) -> None:
-        # What is put back may be put back again; that this cannot be noted must not stop the rest.
+    def _append_if_possible(self, line: bytes) -> None:
+        # Restoring twice is harmless, so failing to record it must not stop the rest.
         with contextlib.suppress(StorageError):
             self._append(line)
 
@@ -277,24 +283,24 @@ class UndoJournal:
 def undo_directory(
     directory: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """Return where the journal is: what is asked for, else $PGDRAG_UNDO, else /var/lib/pgdrag."""
+    """Return the journal's directory: `directory`, else $PGDRAG_UNDO, else /var/lib/pgdrag."""
     asked = environment.get(UNDO_VARIABLE)
     return (directory or (Path(asked) if asked else DEFAULT_DIRECTORY)).absolute()
 
 
 def take_warnings() -> list[str]:
-    """Return a sentence for each change that this process could not put back since last asked."""
+    """Return a sentence for each change that this process could not undo since the last call."""
     return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
 
 
 def _refuse_others(directory: Path) -> None:
-    """Refuse a journal that others can write: root would write what they say wherever they say."""
+    """Refuse a journal that others can write to: through it they could make root write any file."""
     found = directory.lstat()
     is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
     if not is_own or found.st_mode & 0o022:
         raise StorageError(
-            f'others than user {os.geteuid()} can write the undo journal in "{directory}"',
-            hint=f"Make the directory your own (chmod 0700), or set {UNDO_VARIABLE} to another one.",
+            f'users other than {os.geteuid()} can write to the undo journal in "{directory}"',
+            hint=f"Take ownership of the directory and chmod it to 0700, or set {UNDO_VARIABLE} to another one.",
         )
 
 
@@ -306,9 +312,9 @@ def _lock(directory: Path) -> int:
         pid = lock_holder(fd) or "unknown"
         os.close(fd)
         raise UsageError(
-            f"another pgdrag (process {pid}) changes this machine's operating system",
+            f"another pgdrag (process {pid}) is changing this machine's operating system",
             detail=f'It holds the undo journal in "{directory}".',
-            hint="Wait until it has ended, or stop it.",
+            hint="Wait until it ends, or stop it.",
         )
     return fd
 
@@ -321,7 +327,7 @@ def _storage_errors(verb: str, directory: Path) -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         raise StorageError(
             f'could not {verb} the undo journal in "{directory}": {reason}',
-            hint=f"Mend it, or set {UNDO_VARIABLE} to another directory on a disk.",
+            hint=f"Repair it, or set {UNDO_VARIABLE} to another directory on a disk.",
         ) from error
 
 
@@ -343,7 +349,7 @@ def _sentence(change: Change) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _tell(sentence: str) -> None:
-    # At the very end of a process there may be nobody left to tell.
+def _report(sentence: str) -> None:
+    # At exit, stderr may be closed.
     with contextlib.suppress(OSError, ValueError):
         os.write(2, f"{sentence}\n".encode())

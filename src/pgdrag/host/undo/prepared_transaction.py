@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pgdrag.host.undo import Change, PutBack
+from pgdrag.host.undo import Change, RestoreResult
 
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
@@ -38,7 +38,7 @@ class PreparedTransaction(Change):
         """Return what was prepared, and where."""
         return f'transaction "{self.gid}" was prepared in {self.where}'
 
-    def put_back(self, *, overwrite: bool) -> PutBack:
+    def restore(self, *, overwrite: bool) -> RestoreResult:
         """Roll it back."""
         keywords: dict[str, str | int] = {
             "application_name": "pgdrag",
@@ -55,14 +55,16 @@ class PreparedTransaction(Change):
                 )
                 connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(self.gid))
         except psycopg.errors.UndefinedObject:
-            return PutBack("was so", f'There is no prepared transaction "{self.gid}".')
+            return RestoreResult(
+                "already restored", f'There is no prepared transaction "{self.gid}".'
+            )
         except psycopg.Error as error:
-            return PutBack(
+            return RestoreResult(
                 "failed",
                 f'Prepared transaction "{self.gid}" still holds the horizon of {self.where}: '
                 f"{_reason(error)}. End it there with: ROLLBACK PREPARED {_quoted(self.gid)}",
             )
-        return PutBack("restored", f'Prepared transaction "{self.gid}" was rolled back.')
+        return RestoreResult("restored", f'Prepared transaction "{self.gid}" was rolled back.')
 
 
 def _reason(error: psycopg.Error) -> str:

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdrag.host.mounts import Mount, mount_at, remount
-from pgdrag.host.undo import Change, PutBack
+from pgdrag.host.undo import Change, RestoreResult
 
 
 @dataclass(frozen=True)
 class Remount(Change):
-    """Options of a mount, each of a choice of its own; options that are not named are nobody's business.
+    """Options of a mount, each of a choice of its own; options that are not named stay as they are.
 
     Attributes:
         mount_point: without links, as the kernel names it.
         source: what is mounted there.
         before: by choice, the option that was in force.
-        after: by choice, the option that was read back when the new one was in force; None: that was
-            not seen, because the process died before, so whatever stands there is taken for ours.
+        after: by choice, the option that was read back after the change; None if the process died before it
+            was read, so that any value counts as pgdrag's.
     """
 
     name: ClassVar[str] = "remount"
@@ -35,27 +35,29 @@ class Remount(Change):
         changed = "changed" if self.after is None else f"set to {_listed(self.after)}"
         return f'mount options of "{self.mount_point}", {changed} from {_listed(self.before)}'
 
-    def put_back(self, *, overwrite: bool) -> PutBack:
+    def restore(self, *, overwrite: bool) -> RestoreResult:
         """Remount with the options of before, where what was set is still in force."""
         place = f'"{self.mount_point}"'
         found = self._found()
         if found is None:
-            return PutBack("gone", f"{self.source} is not mounted at {place} any more.")
+            return RestoreResult("gone", f"{self.source} is no longer mounted at {place}.")
         now = self._now(found)
         if now == self.before:
-            return PutBack("was so", f"{place} was mounted with {_listed(self.before)} already.")
+            return RestoreResult(
+                "already restored", f"{place} was mounted with {_listed(self.before)} already."
+            )
         ours = now if self.after is None else self.after
         others = [x for x in now if now[x] not in (self.before[x], ours.get(x))]
         if others and not overwrite:
-            return PutBack("changed by others", self._others_sentence(now[others[0]]))
+            return RestoreResult("changed since", self._others_sentence(now[others[0]]))
         answer = remount(found, [self.before[x] for x in now if now[x] != self.before[x]])
         found = self._found()
-        if answer.is_taken and found is not None and self._now(found) == self.before:
-            return PutBack(
+        if answer.is_accepted and found is not None and self._now(found) == self.before:
+            return RestoreResult(
                 "restored", f"{place} was remounted from {_listed(now)} to {_listed(self.before)}."
             )
-        why = answer.words or "the kernel took that, and did not heed it"
-        return PutBack(
+        why = answer.message or "the kernel accepted the options but did not apply them"
+        return RestoreResult(
             "failed", f"{place} could not be remounted with {_listed(self.before)}: {why}."
         )
 
@@ -70,8 +72,8 @@ class Remount(Change):
 
     def _others_sentence(self, now: str) -> str:
         return (
-            f'"{self.mount_point}" is mounted with {now}: somebody else changed it after pgdrag had '
-            f'changed {_listed(self.before)}, so it is left. "pgdrag restore --overwrite" puts it back.'
+            f'"{self.mount_point}" is mounted with {now}: someone else has changed it since pgdrag changed '
+            f'{_listed(self.before)}, so it was left alone. To restore it, run "pgdrag restore --overwrite".'
         )
 
 

@@ -1,4 +1,4 @@
-"""A value written into a file of /proc/sys or /sys."""
+"""A value written to a file of /proc/sys or /sys, or several that the kernel keeps in step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pgdrag.host.undo import Change, PutBack
+from pgdrag.host.undo import Change, RestoreResult
 
 # "always [madvise] never": the one in force.
 _CHOSEN = re.compile(r"(?<!\S)\[(\S+)\](?!\S)")
@@ -24,8 +24,8 @@ class WrittenValue(Change):
     Attributes:
         path: in /proc/sys or /sys.
         before: what `shown_value` returned before.
-        after: what it returned when the new value was in force; None: that was not seen, because the
-            process died before, so whatever stands there is taken for ours.
+        after: what it returned after the change; None if the process died before it was read, so that any
+            value counts as pgdrag's.
     """
 
     name: ClassVar[str] = "written_value"
@@ -39,22 +39,44 @@ class WrittenValue(Change):
         changed = "changed" if self.after is None else f"set to {self.after}"
         return f"{self.path}, {changed} from {self.before}"
 
-    def put_back(self, *, overwrite: bool) -> PutBack:
+    def restore(self, *, overwrite: bool) -> RestoreResult:
         """Write the value of before, where the file still shows what was written."""
-        return put_values_back((self,), overwrite=overwrite)
+        return restore_values((self,), overwrite=overwrite)
 
 
-def put_values_back(values: tuple[WrittenValue, ...], *, overwrite: bool) -> PutBack:
-    """Put back files that belong together, in this order: all of them, or none where one is another's."""
+@dataclass(frozen=True)
+class LinkedValues(Change):
+    """Files that the kernel keeps in step: vm.dirty_ratio and vm.dirty_bytes, a queue's scheduler and
+    its number of requests.
+
+    Attributes:
+        values: in the order in which they are restored: one that changes others comes before them.
+    """
+
+    name: ClassVar[str] = "linked_values"
+
+    values: tuple[WrittenValue, ...]
+
+    def words(self) -> str:
+        """Return the files and their values."""
+        return "; ".join(value.words() for value in self.values)
+
+    def restore(self, *, overwrite: bool) -> RestoreResult:
+        """Restore all of them, or none if someone else has changed one since."""
+        return restore_values(self.values, overwrite=overwrite)
+
+
+def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> RestoreResult:
+    """Restore values that belong together, in this order: all, or none if someone else has changed one since."""
     shown = {value.path: _shown_or_none(value) for value in values}
     if shown[values[0].path] is None:
-        return PutBack("gone", f"{values[0].path} is not there any more.")
+        return RestoreResult("gone", f"{values[0].path} does not exist any more.")
     if all(shown[x.path] == x.before for x in values):
         was = ", ".join(f"{x.path} was {x.before} already" for x in values)
-        return PutBack("was so", f"{was}.")
-    others = [x for x in values if _is_anothers(x, shown[x.path])]
+        return RestoreResult("already restored", f"{was}.")
+    others = [x for x in values if _is_changed_since(x, shown[x.path])]
     if others and not overwrite:
-        return PutBack("changed by others", _others_sentence(others[0], shown[others[0].path]))
+        return RestoreResult("changed since", _others_sentence(others[0], shown[others[0].path]))
     for value in values:
         # Writing one may have put back another already, and some values cannot be written.
         if _shown_or_none(value) != value.before:
@@ -62,16 +84,18 @@ def put_values_back(values: tuple[WrittenValue, ...], *, overwrite: bool) -> Put
                 write_value(Path(value.path), value.before)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                return PutBack(
-                    "failed", f"{value.path} could not be set back to {value.before}: {reason}."
+                return RestoreResult(
+                    "failed", f"{value.path} could not be restored to {value.before}: {reason}."
                 )
     wrong = _still_wrong(values)
     if wrong is not None:
         now = _shown_or_none(wrong)
-        return PutBack("failed", f"{wrong.path} was set back to {wrong.before} and is {now}.")
+        return RestoreResult(
+            "failed", f"{wrong.path} was written back as {wrong.before} but reads {now}."
+        )
     changed = [x for x in values if shown[x.path] != x.before]
-    was = ", ".join(f"{x.path} was put back from {shown[x.path]} to {x.before}" for x in changed)
-    return PutBack("restored", f"{was}.")
+    was = ", ".join(f"{x.path} was restored from {shown[x.path]} to {x.before}" for x in changed)
+    return RestoreResult("restored", f"{was}.")
 
 
 def shown_value(path: Path) -> str:
@@ -102,7 +126,7 @@ def _shown_or_none(value: WrittenValue) -> str | None:
         return None
 
 
-def _is_anothers(value: WrittenValue, shown: str | None) -> bool:
+def _is_changed_since(value: WrittenValue, shown: str | None) -> bool:
     # What is not there comes back as another value is put back, or is nobody's.
     ours = (None, value.before, shown if value.after is None else value.after)
     return shown not in ours
@@ -119,6 +143,6 @@ def _still_wrong(values: tuple[WrittenValue, ...]) -> WrittenValue | None:
 
 def _others_sentence(value: WrittenValue, shown: str | None) -> str:
     return (
-        f"{value.path} is {shown}: somebody else changed it after pgdrag had set it from "
-        f'{value.before} to {value.after}, so it is left. "pgdrag restore --overwrite" puts it back.'
+        f"{value.path} is {shown}: someone else has changed it since pgdrag set it from {value.before} to "
+        f'{value.after}, so it was left alone. To restore it, run "pgdrag restore --overwrite".'
     )
