@@ -54,6 +54,11 @@ class Column:
     align: Align = Align.LEFT
 
 
+def header(*titles: str) -> tuple[Column, ...]:
+    """Return a table's columns; ">" before a title puts a column on the right."""
+    return tuple(Column(x[1:], Align.RIGHT) if x[:1] == ">" else Column(x) for x in titles)
+
+
 @dataclass(frozen=True)
 class Heading:
     """A heading within a section; `aside` stands beside it in smaller type."""

@@ -10,7 +10,7 @@ from pgdrag.findings.claim_findings import Answer, OrderingFinding, SeriesClaimF
 from pgdrag.findings.decay.words import share_words
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
-from pgdrag.report.document import Block, Cell, Column, Note, Table, Tone
+from pgdrag.report.document import Block, Cell, Note, Table, Tone, header
 from pgdrag.units import format_duration, format_number
 
 
@@ -39,7 +39,7 @@ def claims_table(findings: Findings) -> list[Block]:
     claims = findings.by_rung(SeriesClaimFinding)
     if not claims:
         return []
-    columns = (Column("Rung"), Column("Published"), Column("Trend"), Column("Ratio of rates"))
+    columns = header("Rung", "Published", "Trend", "Ratio of rates")
     rows = tuple(
         (
             Cell(name, is_strong=True),

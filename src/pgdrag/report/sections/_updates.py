@@ -6,17 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdrag.english import counted
 from pgdrag.model.recordings import UpdateLook
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Column,
-    Details,
-    Lines,
-    Paragraph,
-    Table,
-    Tone,
-)
+from pgdrag.report.document import Block, Cell, Details, Lines, Paragraph, Table, Tone, header
 from pgdrag.report.plan_text import plan_text
 from pgdrag.report.sections._looked_at import LookedAt
 from pgdrag.report.sections.plans import statement_words
@@ -41,14 +31,7 @@ def update_blocks(seen: LookedAt, room_bytes: float) -> Iterator[Block]:
 
 
 def _table(looks: Sequence[UpdateLook]) -> Table:
-    columns = (
-        Column("At", Align.RIGHT),
-        Column("Buffers", Align.RIGHT),
-        Column("Read", Align.RIGHT),
-        Column("Rows", Align.RIGHT),
-        Column("Time", Align.RIGHT),
-        Column("Rows found by"),
-    )
+    columns = header(">At", ">Buffers", ">Read", ">Rows", ">Time", "Rows found by")
     rows = tuple(
         (
             Cell(format_duration(look.at_s)),

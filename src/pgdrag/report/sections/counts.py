@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import Align, Block, Cell, Column, Note, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Note, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 
 _WAYS = (
@@ -51,7 +51,7 @@ class CountsSection(Section):
             (Cell(name, is_strong=True), *(Cell(f"{getattr(counts, key):,}") for key, _ in shown))
             for name, counts in counted
         )
-        columns = (Column("Rung"), *(Column(title, Align.RIGHT) for _, title in shown))
+        columns = header("Rung", *(f">{title}" for _, title in shown))
         table = Table("How transactions ended, over all trials of a rung", columns, rows)
         unbalanced = [name for name, counts in counted if not counts.is_balanced]
         identity = _identity(unbalanced, {key for key, _ in shown})
@@ -75,7 +75,7 @@ def _failures(findings: Findings) -> list[Block]:
         if rung.counts is not None
         for sqlstate, count in sorted(rung.counts.failed_by_sqlstate.items())
     )
-    columns = (Column("Rung"), Column("SQLSTATE"), Column("Failed", Align.RIGHT))
+    columns = header("Rung", "SQLSTATE", ">Failed")
     return [Table("Failed transactions by error class", columns, rows)] if rows else []
 
 
@@ -85,11 +85,5 @@ def _errors(findings: Findings) -> list[Block]:
         for rung in findings.rungs
         for kind, state, text, n in rung.errors
     )
-    columns = (
-        Column("Rung"),
-        Column("Transaction"),
-        Column("SQLSTATE"),
-        Column("Times", Align.RIGHT),
-        Column("First message"),
-    )
+    columns = header("Rung", "Transaction", "SQLSTATE", ">Times", "First message")
     return [Table("Errors, retried ones included", columns, rows)] if rows else []

@@ -11,7 +11,7 @@ from pgdrag.findings.decay.words import rounded_s, share_words, way_words
 from pgdrag.findings.holds.levels import hold_levels
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
-from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, header
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._series_claims import claims_table, ordering_words
@@ -172,14 +172,8 @@ def _end_s(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> float:
 
 
 def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> Table:
-    columns = (
-        Column("Rung"),
-        Column("Throughput is"),
-        Column("Begin → end", Align.RIGHT),
-        Column("A minute", Align.RIGHT),
-        Column("Half-life", Align.RIGHT),
-        Column("After 30 s", Align.RIGHT),
-        Column("Curve"),
+    columns = header(
+        "Rung", "Throughput is", ">Begin → end", ">A minute", ">Half-life", ">After 30 s", "Curve"
     )
     rows = tuple(_row(rung, decay) for rung, decay in rungs)
     return Table("Throughput within the trials of each rung", columns, rows)

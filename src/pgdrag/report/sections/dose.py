@@ -10,7 +10,7 @@ from pgdrag.english import counted
 from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve, HorizonFinding
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import bounds_words
-from pgdrag.report.document import Align, Block, Cell, Column, Figure, Items, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, header
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number, format_rate
@@ -114,12 +114,7 @@ def _text(curves: Sequence[DoseCurve], *, width: int = 40) -> str:
 
 
 def _table(curves: Sequence[DoseCurve]) -> Table:
-    columns = (
-        Column("Rung"),
-        Column("Held for", Align.RIGHT),
-        Column("Rate at its end", Align.RIGHT),
-        Column("Variant"),
-    )
+    columns = header("Rung", ">Held for", ">Rate at its end", "Variant")
     rows = tuple(
         (
             Cell(one.rung, is_strong=True),

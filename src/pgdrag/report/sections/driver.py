@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pgdrag.english import percent_words
-from pgdrag.findings.driver_limits import (
-    BUSY,
-    LATE_SHARE,
-    LATE_US,
-    DriverFinding,
-    driver_words,
-)
+from pgdrag.findings.driver_limits import BUSY, LATE_SHARE, LATE_US, DriverFinding, driver_words
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING
-from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Heading, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 from pgdrag.units import format_bytes, format_duration
 
@@ -54,19 +48,9 @@ def _reading() -> str:
 
 
 def _table(found: Sequence[tuple[str, DriverFinding]]) -> Table:
-    titles = (
-        "Processor",
-        "Busiest thread",
-        "Per transaction",
-        "Send lag p99",
-        "Behind schedule p99",
-        "Longest stall",
-        "Memory",
-    )
-    columns = (
-        Column("Rung"),
-        *(Column(title, Align.RIGHT) for title in titles),
-        Column("Suspect"),
+    columns = header(
+        *("Rung", ">Processor", ">Busiest thread", ">Per transaction", ">Send lag p99"),
+        *(">Behind schedule p99", ">Longest stall", ">Memory", "Suspect"),
     )
     rows = tuple(_row(name, one) for name, one in found)
     return Table("What the load driver used", columns, rows)

@@ -25,6 +25,7 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.rung_words import (
     cause_sentence,
@@ -148,13 +149,8 @@ def _movements(rung: TreatmentFinding, most: int) -> tuple[Block, ...]:
 
 
 def _movement_table(rung: TreatmentFinding, moves: Sequence[Movement]) -> Table:
-    columns = (
-        Column("Observation"),
-        Column(rung.previous, Align.RIGHT),
-        Column(rung.rung.name, Align.RIGHT),
-        Column("Moved"),
-        Column("Chance", Align.RIGHT),
-        Column("Claimed"),
+    columns = header(
+        "Observation", f">{rung.previous}", f">{rung.rung.name}", "Moved", ">Chance", "Claimed"
     )
     rows = tuple(
         (
@@ -240,7 +236,7 @@ def _observations(findings: Findings) -> list[Block]:
     cells = {name: tuple(_observation(rung, name) for rung in seen) for name in labels}
     alike = {x for x, found in cells.items() if len(seen) > 1 and len({*found}) == 1}
     rows = tuple((Cell(labels[name]), *found) for name, found in cells.items() if name not in alike)
-    columns = (Column("Observation"), *(Column(rung.rung.name, Align.RIGHT) for rung in seen))
+    columns = header("Observation", *(f">{rung.rung.name}" for rung in seen))
     reading = (
         "▲ and ▼: moved against the rung before by more than 10 % and more than its resolution. "
         "✓: moved as the mechanism claims. ✗: the mechanism claims something else."

@@ -18,16 +18,15 @@ from pgdrag.findings.steps import LoadSteps
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.cells import NOTHING, slowdown_cell
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Heading,
     Items,
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number
@@ -84,15 +83,15 @@ class ExpectoSection(Section):
 
 
 def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]) -> Table:
-    columns = (
-        Column("Rung"),
-        Column("Operational speed", Align.RIGHT),
-        Column("Change", Align.RIGHT),
-        Column("× slower", Align.RIGHT),
-        Column("Waiting sessions", Align.RIGHT),
-        Column("Trend of speed", Align.RIGHT),
-        Column("Trend of waits", Align.RIGHT),
-        Column("r of the two", Align.RIGHT),
+    columns = header(
+        "Rung",
+        ">Operational speed",
+        ">Change",
+        ">× slower",
+        ">Waiting sessions",
+        ">Trend of speed",
+        ">Trend of waits",
+        ">r of the two",
     )
     rows = tuple(
         (
@@ -127,15 +126,15 @@ def _gain_cell(
 
 
 def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
-    columns = (
-        Column("Wait type"),
-        Column("Share", Align.RIGHT),
-        Column("r, as published", Align.RIGHT),
-        Column("Weighted", Align.RIGHT),
-        Column("Band"),
-        Column("r, interval by interval", Align.RIGHT),
-        Column("Share of added time", Align.RIGHT),
-        Column("Verdict"),
+    columns = header(
+        "Wait type",
+        ">Share",
+        ">r, as published",
+        ">Weighted",
+        "Band",
+        ">r, interval by interval",
+        ">Share of added time",
+        "Verdict",
     )
     rows = tuple(
         (

@@ -9,7 +9,7 @@ from pgdrag.findings.values import Findings
 from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
 from pgdrag.model.measurement import Latency
 from pgdrag.report.cells import NOTHING
-from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
 
@@ -29,11 +29,7 @@ class LatencySection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one row a rung and type, and what the numbers count from."""
         numbers = ("Committed", "Mean", "p50", "p95", "p99", "Max")
-        columns = (
-            Column("Rung"),
-            Column("Transaction"),
-            *(Column(title, Align.RIGHT) for title in numbers),
-        )
+        columns = header("Rung", "Transaction", *(f">{title}" for title in numbers))
         rows = tuple(
             (Cell(rung.rung.name, is_strong=True), Cell(kind), *_cells(latency))
             for rung in findings.rungs

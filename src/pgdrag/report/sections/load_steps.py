@@ -8,7 +8,7 @@ from typing import ClassVar
 from pgdrag.findings.steps import LoadSteps, StepFinding
 from pgdrag.findings.values import Findings
 from pgdrag.report.cells import NOTHING, bounds_words, slowdown_cell
-from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number, format_rate
 
@@ -67,11 +67,7 @@ def _ratios(findings: Findings) -> list[Block]:
     if not found:
         return []
     most = max(found.values(), key=len)
-    columns = (
-        Column("From second"),
-        Column("Sessions", Align.RIGHT),
-        *(Column(name, Align.RIGHT) for name in found),
-    )
+    columns = header("From second", ">Sessions", *(f">{name}" for name in found))
     rows = tuple(
         (
             Cell(format_duration(step.at_s), is_strong=True),

@@ -14,10 +14,8 @@ from pgdrag.findings.mechanisms.findings import (
 )
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Figure,
     Heading,
@@ -25,6 +23,7 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.rung_words import share_words
 from pgdrag.report.sections import Section
@@ -94,13 +93,7 @@ def _rows(rung: str, found: MechanismsFinding) -> list[ShareRow]:
 
 
 def _named_table(named: Mapping[str, MechanismsFinding]) -> Table:
-    columns = (
-        Column("Rung"),
-        Column("Mechanism"),
-        Column("Share", Align.RIGHT),
-        Column("Seconds per transaction", Align.RIGHT),
-        Column("Evidence"),
-    )
+    columns = header("Rung", "Mechanism", ">Share", ">Seconds per transaction", "Evidence")
     rows = tuple(
         (
             Cell(name, f"against {found.reference}", is_strong=True),
@@ -135,12 +128,7 @@ def _grouped(told: Mapping[str, str]) -> tuple[str, ...]:
 
 def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> tuple[Block, ...]:
     """Return what became of each mechanism; what one is, is said where it stands first."""
-    columns = (
-        Column("Mechanism"),
-        Column("Signs"),
-        Column("Chance", Align.RIGHT),
-        Column("Share", Align.RIGHT),
-    )
+    columns = header("Mechanism", "Signs", ">Chance", ">Share")
     rows = tuple(
         (
             Cell(one.name, "" if one.name in explained else one.summary, is_strong=one.is_shown),

@@ -12,17 +12,7 @@ from pgdrag.findings.decay.words import trial_rate_words
 from pgdrag.findings.values import Findings
 from pgdrag.model import CopyMethod, RestoreCost, Result, Study
 from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Column,
-    Details,
-    Items,
-    KeyValues,
-    Note,
-    Table,
-)
+from pgdrag.report.document import Block, Cell, Details, Items, KeyValues, Note, Table, header
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._warnings import brief_warnings
 from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
@@ -240,12 +230,7 @@ def _intervals(findings: Findings) -> list[Block]:
             rows.append((name, Cell(what), Cell(confidence), Cell(interval.method)))
     if not rows:
         return []
-    columns = (
-        Column("Rung"),
-        Column("Number"),
-        Column("Confidence", Align.RIGHT),
-        Column("Interval made by"),
-    )
+    columns = header("Rung", "Number", ">Confidence", "Interval made by")
     table = Table("How the intervals are made", columns, tuple(rows))
     return [Details(table.caption, (table,))]
 
@@ -253,16 +238,16 @@ def _intervals(findings: Findings) -> list[Block]:
 def _trials(results: Sequence[Result]) -> list[Block]:
     if not results:
         return []
-    columns = (
-        Column("Trial", Align.RIGHT),
-        Column("Block", Align.RIGHT),
-        Column("Replicate", Align.RIGHT),
-        Column("Treatment"),
-        Column("Outcome"),
-        Column("Restore", Align.RIGHT),
-        Column("Committed", Align.RIGHT),
-        Column("Window", Align.RIGHT),
-        Column("Rate", Align.RIGHT),
+    columns = header(
+        ">Trial",
+        ">Block",
+        ">Replicate",
+        "Treatment",
+        "Outcome",
+        ">Restore",
+        ">Committed",
+        ">Window",
+        ">Rate",
     )
     ordered = sorted(results, key=lambda result: result.trial.number)
     rows = tuple((*_trial_cells(result), *_measured_cells(result)) for result in ordered)

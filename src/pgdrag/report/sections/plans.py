@@ -10,10 +10,8 @@ from pgdrag.findings.plan_nodes import Misestimate, misestimate
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import StatementPlan
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Heading,
     Items,
@@ -21,6 +19,7 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.plan_text import plan_text
 from pgdrag.report.sections import Section
@@ -68,7 +67,7 @@ def statement_words(query: str) -> str:
 def _rung_blocks(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator[Block]:
     changes = (rung.get(PlanChanges) or PlanChanges()).changes
     yield Heading(rung.rung.heading, f"against {rung.previous}")
-    columns = (Column("Statement"), Column("Plan"), Column("Change"))
+    columns = header("Statement", "Plan", "Change")
     rows = tuple(
         (
             Cell(statement_words(change.query), change.transaction),
@@ -108,12 +107,7 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
     )[:MOST_MISESTIMATES]
     if not found:
         return ()
-    columns = (
-        Column("Rung"),
-        Column("Statement"),
-        Column("Where"),
-        *(Column(title, Align.RIGHT) for title in ("Estimated", "Actual", "Factor")),
-    )
+    columns = header("Rung", "Statement", "Where", ">Estimated", ">Actual", ">Factor")
     rows = tuple(
         (
             Cell(rung.rung.name, is_strong=True),

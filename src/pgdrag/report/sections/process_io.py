@@ -9,14 +9,11 @@ from pgdrag.english import capital
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import ProcessIoUse
 from pgdrag.report.cells import committed_in_middle
-from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Heading, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 from pgdrag.units import format_bytes, format_number
 
-_COLUMNS = (
-    Column("Processes"),
-    *(Column(title, Align.RIGHT) for title in ("Read calls", "Read", "Write calls", "Written")),
-)
+_COLUMNS = header("Processes", ">Read calls", ">Read", ">Write calls", ">Written")
 
 
 class ProcessIoSection(Section):

@@ -8,16 +8,15 @@ from typing import ClassVar
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import Stack
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Figure,
     Items,
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.flame import (
     MOST_BOXES,
@@ -84,7 +83,7 @@ def _profile(rung: TreatmentFinding, name: str, most: int) -> Details:
         (Cell(function), Cell(share_words(share)))
         for function, share in own_shares(stacks)[:_NAMED]
     )
-    columns = (Column("Function"), Column("Own share", Align.RIGHT))
+    columns = header("Function", ">Own share")
     return Details(title, (figure, Table("Functions by their own share", columns, rows)))
 
 
@@ -110,12 +109,7 @@ def _change(before: TreatmentFinding, rung: TreatmentFinding, name: str, most: i
 def _change_table(
     changed: Sequence[Difference], before: TreatmentFinding, rung: TreatmentFinding, scales: Scales
 ) -> Table:
-    columns = (
-        Column("Function"),
-        Column(before.rung.name, Align.RIGHT),
-        Column(rung.rung.name, Align.RIGHT),
-        Column("Own time"),
-    )
+    columns = header("Function", f">{before.rung.name}", f">{rung.rung.name}", "Own time")
     rows = tuple(
         (
             Cell(one.name),

@@ -10,7 +10,7 @@ from pgdrag.findings.dose.findings import HorizonFinding, Recovery
 from pgdrag.findings.dose.recovery import BEFORE, BEGINNING
 from pgdrag.findings.holds.levels import NOTHING
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Items, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
 
@@ -66,14 +66,7 @@ def _found(findings: Findings) -> tuple[Recovery, ...]:
 
 
 def _table(found: Sequence[Recovery]) -> Table:
-    columns = (
-        Column("Rung"),
-        Column("Held for", Align.RIGHT),
-        Column("Then"),
-        Column("Recovers in", Align.RIGHT),
-        Column("Against"),
-        Column("Trials", Align.RIGHT),
-    )
+    columns = header("Rung", ">Held for", "Then", ">Recovers in", "Against", ">Trials")
     rows = tuple(_row(one) for one in sorted(found, key=lambda one: round(one.held_s)))
     return Table("Recovery of each rung", columns, rows)
 

@@ -9,16 +9,15 @@ from pgdrag.english import counted
 from pgdrag.findings.holds.analysis import FEWEST_HOLDS, ReplayFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Figure,
     Heading,
     Items,
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
@@ -117,7 +116,7 @@ def _corners(curve: LengthCurve, scale: LogScale) -> list[tuple[float, float]]:
 
 
 def _lengths(found: ReplayFinding) -> Table:
-    columns = (Column("Share that ended by"), Column("Captured", Align.RIGHT), Column("Replayed", Align.RIGHT))  # fmt: skip
+    columns = header("Share that ended by", ">Captured", ">Replayed")  # fmt: skip
     rows = [
         (Cell(f"{share:.0%}"), Cell(format_duration(wanted)), Cell(format_duration(held)))
         for share, wanted, held in found.distance.quantiles
@@ -129,7 +128,7 @@ def _lengths(found: ReplayFinding) -> Table:
 
 def _kinds(found: ReplayFinding) -> Table:
     total = sum(kind.holds for kind in found.kinds)
-    columns = (Column("Holder"), Column("Captured", Align.RIGHT), Column("Replayed", Align.RIGHT))
+    columns = header("Holder", ">Captured", ">Replayed")
     rows = tuple(
         (
             Cell(kind.holder),

@@ -10,10 +10,8 @@ from pgdrag.findings.values import Findings
 from pgdrag.model.recordings import Series
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Figure,
     Heading,
@@ -21,6 +19,7 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.page_picture import page_picture, pages_text
 from pgdrag.report.sections import Section
@@ -105,11 +104,7 @@ def _table(rungs: Sequence[LookedAt]) -> Table:
         for name, title in _COLUMNS.items()
         if any(seen.series(name) for seen in rungs)
     ]
-    columns = (
-        Column("Rung"),
-        *(Column(title, Align.RIGHT) for _, title in shown),
-        Column("Futile vacuums", Align.RIGHT),
-    )
+    columns = header("Rung", *(f">{title}" for _, title in shown), ">Futile vacuums")
     rows = tuple(
         (_name(seen), *(_cell(seen, name) for name, _ in shown), _vacuums(seen)) for seen in rungs
     )

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Applied, Level
-from pgdrag.report.document import Block, Cell, Column, Items, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Items, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 
 
@@ -27,7 +27,7 @@ class SettingsSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table, and what was undone, impossible or without effect."""
         rows = tuple(row for at, rung in enumerate(findings.rungs) for row in _rows(rung, at))
-        columns = (Column("Rung"), Column("Factor"), Column("Set to"), Column("Read back"))
+        columns = header("Rung", "Factor", "Set to", "Read back")
         reading = "Each rung keeps the settings of the rungs before it. Values are read back from the running server."
         remarks = tuple(text for rung in findings.rungs for text in _remarks(rung))
         table = Table("Levels that each rung adds", columns, rows)

@@ -9,7 +9,15 @@ from pgdrag.findings.statement_diff import StatementChange, StatementShare, stat
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import StatementUse
 from pgdrag.report.cells import NOTHING, committed_in_middle
-from pgdrag.report.document import Align, Block, Cell, Column, Heading, Paragraph, Table, Tone
+from pgdrag.report.document import (
+    Block,
+    Cell,
+    Heading,
+    Paragraph,
+    Table,
+    Tone,
+    header,
+)
 from pgdrag.report.sections import Section
 from pgdrag.report.sections.plans import statement_words
 from pgdrag.units import format_bytes, format_duration, format_number
@@ -57,7 +65,7 @@ def _rung(
     against = f"against {rung.previous}" if has_before else ""
     yield Heading(rung.rung.heading, against)
     titles = ("Time", "Added", "Calls", "Blocks", "Blocks read", "WAL")
-    columns = (Column("Statement"), *(Column(title, Align.RIGHT) for title in titles))
+    columns = header("Statement", *(f">{title}" for title in titles))
     rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])
     yield Table(f"Statements on {rung.rung.name}, per transaction", columns, rows)
     if len(changes) > MOST_SHOWN:

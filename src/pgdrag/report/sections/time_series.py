@@ -10,10 +10,8 @@ from pgdrag.english import as_sentence, capital, counted, listed
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.recordings import Event
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Items,
     Paragraph,
@@ -21,6 +19,7 @@ from pgdrag.report.document import (
     Table,
     TimeSeries,
     Tone,
+    header,
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._fitting import change_of, fitted
@@ -161,12 +160,7 @@ def _events(shown: Sequence[TreatmentFinding]) -> list[Block]:
 
 
 def _each(events: Sequence[Event], of: str) -> Table:
-    columns = (
-        Column("From", Align.RIGHT),
-        Column("Lasted", Align.RIGHT),
-        Column("Event"),
-        Column("What is known of it"),
-    )
+    columns = header(">From", ">Lasted", "Event", "What is known of it")
     rows = tuple(
         (
             Cell(format_duration(one.start_s)),
@@ -180,13 +174,7 @@ def _each(events: Sequence[Event], of: str) -> Table:
 
 
 def _by_kind(events: Sequence[Event], of: str) -> Table:
-    columns = (
-        Column("Event"),
-        Column("How many", Align.RIGHT),
-        Column("Longest", Align.RIGHT),
-        Column("From", Align.RIGHT),
-        Column("What is known of the longest"),
-    )
+    columns = header("Event", ">How many", ">Longest", ">From", "What is known of the longest")
     rows = []
     for kind, alike in events_by_kind(events).items():
         longest = max(alike, key=_lasted_s)

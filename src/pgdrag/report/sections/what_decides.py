@@ -10,7 +10,7 @@ from pgdrag.findings.dose.deciders import GROWING
 from pgdrag.findings.dose.findings import Decider, DecidersFinding, HorizonFinding
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING
-from pgdrag.report.document import Align, Block, Cell, Column, Items, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Items, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section
 
 _READING = (
@@ -81,13 +81,13 @@ def _basis(found: DecidersFinding) -> str:
 
 
 def _table(found: DecidersFinding) -> Table:
-    columns = (
-        Column("Quantity"),
-        Column("Given the length", Align.RIGHT),
-        Column("The length, given it", Align.RIGHT),
-        Column("Given all others", Align.RIGHT),
-        Column("With the length", Align.RIGHT),
-        Column("Decides"),
+    columns = header(
+        "Quantity",
+        ">Given the length",
+        ">The length, given it",
+        ">Given all others",
+        ">With the length",
+        "Decides",
     )
     rows = tuple(_row(one) for one in found.deciders)
     return Table(f"What throughput depends on: {found.variant}", columns, rows)
