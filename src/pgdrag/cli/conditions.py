@@ -19,10 +19,6 @@ from pgdrag.workloads.scripts import ScriptProblem, file_script
 BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
 DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)
 DEFAULT_WORKLOAD = "tpcc"
-# Each option that sets a parameter of a workload: the workload's name for it.
-_PARAMETERS = {"warehouses": "warehouses", "pgbench_scale": "scale", "builtin": "scripts", "file": "scripts"}  # fmt: skip
-# What a workload starts from here, where its own default is too small to measure.
-_DEFAULTS: dict[str, dict[str, object]] = {"tpcc": {"warehouses": 10}, "pgbench": {"scale": 10}}
 
 
 def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
@@ -38,8 +34,8 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
             raise UsageError("--scale requires --experiment")
         under = conditions_from(*_workload(options), _changed(DEFAULT_LOAD, options))
     else:
-        for option in ("workload", *_PARAMETERS):
-            if getattr(options, option) is not None:
+        for option in ("workload", *_parameters()):
+            if getattr(options, option, None) is not None:
                 name = option.replace("_", "-")
                 raise UsageError(
                     f'--{name} describes a workload, and experiment "{experiment.name}" has its own',
@@ -56,21 +52,33 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
 
 
 def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
-    given = {name for name in _PARAMETERS if getattr(options, name) is not None}
-    is_pgbench = bool(given - {"warehouses"})
-    kind = options.workload or ("pgbench" if is_pgbench else DEFAULT_WORKLOAD)
     known = all_workloads()
+    given = {
+        option: parameter
+        for option, parameter in _parameters().items()
+        if getattr(options, option, None) is not None
+    }
+    kind = options.workload or next(
+        (
+            x
+            for x in (DEFAULT_WORKLOAD, *known)
+            if set(given.values()) <= known[x].model_fields.keys()
+        ),
+        DEFAULT_WORKLOAD,
+    )
     if kind not in known:
         raise UsageError(
             f'there is no workload "{kind}"', hint=f"Workloads: {', '.join(sorted(known))}."
         )
-    for option in sorted(given):
-        if _PARAMETERS[option] not in known[kind].model_fields:
+    for option, parameter in sorted(given.items()):
+        if parameter not in known[kind].model_fields:
             raise UsageError(f"--{option.replace('_', '-')} does not apply to workload {kind}")
-    parameters = dict(_DEFAULTS.get(kind, {}))
-    for option in ("warehouses", "pgbench_scale"):
-        if option in given:
-            parameters[_PARAMETERS[option]] = getattr(options, option)
+    parameters: dict[str, object] = {}
+    size = known[kind].dataset_size
+    if size is not None:
+        value = getattr(options, size.option, None)
+        value = size.start if value is None else value
+        parameters |= {} if value is None else {size.parameter: value}
     try:
         own = [file_script(name, Path()) for name in options.file or ()]
     except ScriptProblem as problem:
@@ -79,6 +87,16 @@ def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
     if options.builtin or tables:
         parameters["scripts"] = [*(options.builtin or ()), *tables]
     return kind, parameters
+
+
+def _parameters() -> dict[str, str]:
+    """Return each option that sets a parameter of a workload, and the parameter."""
+    sizes = [kind.dataset_size for kind in all_workloads().values()]
+    return {
+        **{size.option: size.parameter for size in sizes if size is not None},
+        "builtin": "scripts",
+        "file": "scripts",
+    }
 
 
 def _changed(load: LoadProfile, options: StudyOptions) -> LoadProfile:

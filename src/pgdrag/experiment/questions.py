@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
@@ -341,14 +341,9 @@ def _with_groups(
     return {**parameters, "groups": categories(changes, settings)}
 
 
-def _size_words(workload: BaseModel) -> str:
-    match workload.model_dump():
-        case {"warehouses": warehouses}:
-            return f"{warehouses} warehouses"
-        case {"scale": scale}:
-            return f"scale {scale}"
-        case _:
-            return "its own size"
+def _size_words(workload: Workload) -> str:
+    size = workload.dataset_size
+    return size.words.format(getattr(workload, size.parameter)) if size else "its own size"
 
 
 def _written(number: float, setting: Setting) -> str:

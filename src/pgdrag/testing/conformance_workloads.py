@@ -48,6 +48,8 @@ class WorkloadConformance:
         assert json.loads(json.dumps(dataset)) == dataset
         assert isinstance(dataset["data_version"], int)
         assert workload.dataset_bytes() >= 0
+        size = workload.dataset_size
+        assert size is None or size.parameter in workload_class.model_fields
 
     def test_its_own_parameters_are_levels_that_change_nothing(
         self, workload_class: type[Workload]

@@ -58,6 +58,23 @@ class Objection:
     hint: str
 
 
+@dataclass(frozen=True)
+class DatasetSize:
+    """Which parameter sets how large a workload's dataset is.
+
+    Attributes:
+        parameter: its name.
+        words: the size in a few words, with {} for the value: "scale {}".
+        option: the command-line option that sets it, such as "pgbench_scale".
+        start: its value on the command line, unless given; None: the parameter's default.
+    """
+
+    parameter: str
+    words: str
+    option: str
+    start: int | None = None
+
+
 class Workload(BaseModel, ABC):
     """One workload with its parameters: the `[workload]` table of an experiment file, without `kind`."""
 
@@ -65,6 +82,7 @@ class Workload(BaseModel, ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
+    dataset_size: ClassVar[DatasetSize | None] = None
     # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ()
     # Parameters that are no levels of treatments: they say what a transaction is, or where files are.

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from pgdrag.model.measurement import Example
-from pgdrag.workloads import Workload
+from pgdrag.workloads import DatasetSize, Workload
 from pgdrag.workloads.scripts import (
     LARGEST_WEIGHT,
     Script,
@@ -86,7 +86,8 @@ class Pgbench(Workload):
 
     name = "pgbench"
     summary = "pgbench's scripts: tpcb-like, simple-update, select-only, and yours"
-
+    # Scale 1 is too small to measure.
+    dataset_size = DatasetSize("scale", "scale {}", "pgbench_scale", start=10)
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("scripts",)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pgdrag.model.measurement import Example, Measurement
-from pgdrag.workloads import Workload
+from pgdrag.workloads import DatasetSize, Workload
 from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench, ScriptTable
 from pgdrag.workloads.scripts import Script
 from pgdrag.workloads.tables import violated
@@ -102,6 +102,7 @@ class Scenarios(Workload):
 
     name = "scenarios"
     summary = "pg_expecto's scenarios: select 0.7, update 0.2, insert 0.1 of random single rows"
+    dataset_size = DatasetSize("scale", "scale {}", "pgbench_scale")
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements", "sent_as")
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("weights",)
 

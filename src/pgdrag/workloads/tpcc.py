@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pgdrag.model.load import Closed, LoadProfile
 from pgdrag.model.measurement import Example
-from pgdrag.workloads import Objection, Workload
+from pgdrag.workloads import DatasetSize, Objection, Workload
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver
@@ -42,6 +42,8 @@ class Tpcc(Workload):
 
     name = "tpcc"
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
+    # One warehouse is too small to measure.
+    dataset_size = DatasetSize("warehouses", "{} warehouses", "warehouses", start=10)
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     # The last two decide whether the report may speak of tpmC.
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("mix", "terminals", "wait_scale")

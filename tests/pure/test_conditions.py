@@ -1,0 +1,40 @@
+"""Which workload do the options of a study mean?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgdrag.cli.conditions import _workload
+from pgdrag.errors import UsageError
+
+NOT_GIVEN = dict.fromkeys(("workload", "warehouses", "pgbench_scale", "builtin", "file"))
+
+
+def workload(**given: object) -> tuple[str, dict[str, object]]:
+    options: Any = SimpleNamespace(**(NOT_GIVEN | given))
+    return _workload(options)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("tpcc", {"warehouses": 10})),
+        ({"warehouses": 3}, ("tpcc", {"warehouses": 3})),
+        ({"pgbench_scale": 5}, ("pgbench", {"scale": 5})),
+        ({"builtin": ["select-only"]}, ("pgbench", {"scale": 10, "scripts": ["select-only"]})),
+        ({"workload": "scenarios", "pgbench_scale": 2}, ("scenarios", {"scale": 2})),
+        ({"workload": "counters"}, ("counters", {})),
+    ],
+)
+def test_options_name_the_workload_or_imply_the_one_that_takes_them(
+    given: dict[str, object], expected: tuple[str, dict[str, object]]
+) -> None:
+    assert workload(**given) == expected
+
+
+def test_an_option_that_the_workload_does_not_take_is_refused() -> None:
+    with pytest.raises(UsageError, match="--pgbench-scale does not apply to workload tpcc"):
+        workload(workload="tpcc", pgbench_scale=2)
