@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from pgdrag.collectors import optional_collectors
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import ScratchDeviceError, ServerError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
@@ -269,4 +270,5 @@ def look_here(scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] 
         newest_settings=load_settings_catalog(newest, scratch),
         scratch_root=scratch.root,
         allowed=frozenset(allowed),
+        optional_collectors=optional_collectors(),
     )

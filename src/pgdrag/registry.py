@@ -15,6 +15,7 @@ import pkgutil
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
@@ -55,6 +56,18 @@ def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, typ
                         detail=f"{other.__module__} has one and {each.__name__} the other.",
                     )
     return dict(sorted(found.items()))
+
+
+def shipped(found: dict[str, T]) -> dict[str, T]:
+    """Return of registered classes those that come with pgdrag itself."""
+    return {name: x for name, x in found.items() if x.__module__.split(".")[0] == "pgdrag"}
+
+
+def plugin_directories() -> list[Path]:
+    """Return the directories of the packages from outside, which are not imported for it."""
+    specs = (importlib.util.find_spec(x.module) for x in entry_points(group=ENTRY_POINT_GROUP))
+    places = (spec.submodule_search_locations or () for spec in specs if spec is not None)
+    return [Path(place) for each in places for place in each]
 
 
 @cache

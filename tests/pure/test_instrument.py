@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pgdrag.collectors import all_collectors
+from pgdrag.collectors import optional_collectors
 from pgdrag.experiment.questions import PROFILED
-from pgdrag.factors.instrument import OPTIONAL, PROFILE, Instrument, is_asked, is_observed
+from pgdrag.factors import Here
+from pgdrag.factors.instrument import PROFILE, Instrument, is_asked, is_observed
 from pgdrag.model import Level, Treatment
 from pgdrag.testing.simulated import simulated_ladder
 
-HERE: Any = None  # what a server says of its settings does not matter
+NOTHING: Any = None  # what a server says of its settings does not matter
+HERE = Here(NOTHING, NOTHING, optional_collectors=optional_collectors())
 
 
 @pytest.mark.parametrize(
@@ -36,9 +39,11 @@ def test_only_what_the_instrument_has_can_be_on_or_off(name: str, value: str, me
     assert all(problem.is_mistake and problem.hint for problem in problems)
 
 
-def test_every_collector_that_has_to_be_asked_can_be_asked() -> None:
-    optional = {name for name, kind in all_collectors().items() if kind.is_optional}
-    assert optional == set(OPTIONAL)
+def test_an_optional_collector_of_a_plug_in_can_be_asked_for() -> None:
+    here = replace(HERE, optional_collectors=frozenset({"mine"}))
+    assert Instrument().check([Level("instrument", "mine", "on")], here) == []
+    (problem,) = Instrument().check([Level("instrument", "profile", "on")], here)
+    assert problem.hint == 'It has "collectors" and "mine".'
 
 
 def test_trials_are_looked_at_unless_they_say_otherwise() -> None:

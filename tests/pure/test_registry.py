@@ -10,6 +10,8 @@ import pytest
 
 from pgdrag import registry
 from pgdrag.errors import PluginError
+from pgdrag.experiment import shipped_experiments
+from pgdrag.factors import Phase, all_factors, kind_of
 from pgdrag.horizon.holders import Holder, all_holders
 
 HOLDER = """
@@ -27,15 +29,16 @@ class Mine(Base):
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The module of a plug-in, whose text a test writes."""
+    """The package of a plug-in, whose text a test writes."""
     metadata = tmp_path / "plugin_of_test-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Name: plugin-of-test\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text("[pgdrag]\nours = plugin_of_test\n")
+    (tmp_path / "plugin_of_test").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "plugin_of_test", raising=False)
     registry._plugin_modules.cache_clear()
-    yield tmp_path / "plugin_of_test.py"
+    yield tmp_path / "plugin_of_test" / "__init__.py"
     sys.modules.pop("plugin_of_test", None)
     registry._plugin_modules.cache_clear()
 
@@ -56,3 +59,24 @@ def test_a_plug_in_that_cannot_be_imported_is_named(plugin: Path) -> None:
     plugin.write_text("import no_such_module")
     with pytest.raises(PluginError, match='could not load plug-in "ours": ModuleNotFoundError'):
         all_holders()
+
+
+def test_a_factor_of_a_plug_in_is_not_what_plain_settings_are(plugin: Path) -> None:
+    plugin.write_text(
+        "from pgdrag.factors import Phase\n"
+        "from pgdrag.factors.setting import Setting\n"
+        "class Mine(Setting):\n"
+        "    name, summary, phase = 'a_setting', 'sorts first', Phase.SETTINGS\n"
+    )
+    assert next(iter(all_factors())) == "a_setting"
+    assert kind_of(Phase.SETTINGS) == "setting"
+
+
+def test_an_experiment_of_a_plug_in_is_found_by_name(plugin: Path) -> None:
+    plugin.write_text("")
+    (plugin.parent / "catalog").mkdir()
+    text = Path(next(iter(shipped_experiments().values())).path).read_text()
+    name = next(iter(shipped_experiments()))
+    (plugin.parent / "catalog" / "mine.toml").write_text(text.replace(f'"{name}"', '"mine"', 1))
+    assert shipped_experiments()["mine"].name == "mine"
+    assert name in shipped_experiments()

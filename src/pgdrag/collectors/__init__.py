@@ -44,6 +44,7 @@ __all__ = [
     "all_observations",
     "detailed",
     "observation_names",
+    "optional_collectors",
     "sampling",
 ]
 
@@ -292,6 +293,11 @@ class Collector(ABC):
     def recordings(self, window: Window) -> Recordings:
         """Return what there is beside numbers, of any kinds; most collectors have nothing."""
         return Recordings()
+
+
+def optional_collectors() -> frozenset[str]:
+    """Return the names of the collectors that run only where they are asked for."""
+    return frozenset(name for name, kind in all_collectors().items() if kind.is_optional)
 
 
 SAMPLE_EVERY_S = 1.0

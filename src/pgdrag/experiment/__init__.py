@@ -12,11 +12,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 from pathlib import Path
 
 import pgdrag.catalog
+from pgdrag import registry
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.reader import read_document
@@ -125,10 +125,14 @@ def parse_experiment(text: str, path: Path) -> Experiment:
     )
 
 
-@cache
 def _shipped_paths() -> dict[str, Path]:
-    paths = (Path(str(entry)) for entry in resources.files(pgdrag.catalog).iterdir())
-    return {path.stem: path for path in sorted(paths) if path.suffix == ".toml"}
+    """Return the experiments of the catalogue, and those in the folders `catalog` of plug-ins."""
+    own = Path(str(resources.files(pgdrag.catalog)))
+    found: dict[str, Path] = {}
+    for folder in (own, *(place / "catalog" for place in registry.plugin_directories())):
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, path)
+    return found
 
 
 def _read(path: Path) -> Experiment:

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from pgdrag.designs import all_designs
+from pgdrag.errors import PluginError
 from pgdrag.experiment.load import LoadTable
 from pgdrag.factors import Phase, all_factors
 from pgdrag.workloads import all_workloads
@@ -284,7 +285,9 @@ def experiment_schema() -> dict[str, Any]:
 
 def _with_levels(table: type[Table]) -> type[Table]:
     taken = table.model_fields.keys() & all_factors().keys()
-    assert taken == table.kinds_without_levels, f"kinds of factors have the names of keys: {taken}"
+    if taken != table.kinds_without_levels:
+        names = ", ".join(sorted(taken - table.kinds_without_levels))
+        raise PluginError(f"kinds of factors have the names of keys of an experiment file: {names}")
     # One class of the same name, so that the JSON Schema shows the name that the reference has.
     fields: dict[str, Any] = {
         kind: (

@@ -66,6 +66,7 @@ class Here:
             that the scratch directory is on.
         workload: what the experiment's clients do; None: that is not known yet.
         settings_asked: the treatment's own settings, as they are written, by name in lower case.
+        optional_collectors: names of those that run only where the instrument's level of their name is on.
     """
 
     settings: SettingsCatalog
@@ -75,6 +76,7 @@ class Here:
     storage: Mapping[str, str] = field(default_factory=dict)
     workload: WorkloadSpec | None = None
     settings_asked: Mapping[str, str] = field(default_factory=dict)
+    optional_collectors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ def is_of(phase: Phase, kind: str) -> bool:
 
 def kind_of(phase: Phase) -> str:
     """Return the name of the kind of factor that pgdrag itself has for a phase."""
-    return next(name for name, kind in all_factors().items() if kind.phase is phase)
+    own = registry.shipped(all_factors())
+    return next(name for name, kind in own.items() if kind.phase is phase)
 
 
 def levels_of(phase: Phase, levels: Iterable[Level]) -> dict[str, str]:

@@ -37,8 +37,8 @@ class HeldHorizon(Factor):
 
     name = FACTOR
     summary = (
-        "who holds the horizon back, and for how long: holder = "
-        "transaction, snapshot, cursor, prepared, slot or standby; hold, pattern, begin, replay …"
+        "who holds the horizon back, and for how long: holder = one that pgdrag list shows; "
+        "hold, pattern, begin, replay …"
     )
     examples = (
         Example(Level(name, HOLDER, "transaction"), "transaction", Level(name, HOLDER, "somebody")),

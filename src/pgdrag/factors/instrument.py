@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from pgdrag.english import listed
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.model import Applied, Level, Treatment
 
@@ -13,15 +14,9 @@ if TYPE_CHECKING:
 
 INSTRUMENT = "instrument"
 COLLECTORS = "collectors"
-# The collectors of these names, which cost too much, or change too much, to look by default.
-PROFILE = "profile"
-ROW_VERSIONS = "row_versions"
-UPDATE_COST = "update_cost"
-OPTIONAL = (PROFILE, ROW_VERSIONS, UPDATE_COST)
+PROFILE = "profile"  # an optional collector that the command line has an option for
 ON, OFF = "on", "off"
 TURNS = "turns"  # they look and rest in turns within each window
-_DEFAULTS = {COLLECTORS: ON, **dict.fromkeys(OPTIONAL, OFF)}
-_VALUES = {COLLECTORS: (ON, OFF, TURNS), **dict.fromkeys(OPTIONAL, (ON, OFF))}
 
 
 class Instrument(Factor):
@@ -29,15 +24,16 @@ class Instrument(Factor):
 
     name = INSTRUMENT
     summary = (
-        "pgdrag's own part: collectors = on, off, or turns, to measure their cost; profile,"
-        " row_versions and update_cost = on or off"
+        "pgdrag's own part: collectors = on, off, or turns, to measure their cost; an optional"
+        " collector (profile, row_versions, update_cost …) = on or off"
     )
     # The server knows nothing of it, so there is nothing to try on a cluster.
     examples: ClassVar[tuple[Example, ...]] = ()
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Return what the instrument does not have, or is neither on nor off."""
-        return [problem for level in levels if (problem := _problem(level)) is not None]
+        optional = here.optional_collectors
+        return [problem for level in levels if (problem := _problem(level, optional)) is not None]
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Do nothing: the trial asks `is_observed` and `is_asked`."""
@@ -45,7 +41,7 @@ class Instrument(Factor):
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return the levels themselves: nothing but the trial knows them."""
         return [
-            Applied(Level(self.name, name, value), value, default=_DEFAULTS[name])
+            Applied(Level(self.name, name, value), value, default=ON if name == COLLECTORS else OFF)
             for name, value in levels.items()
         ]
 
@@ -65,12 +61,12 @@ def is_asked(treatment: Treatment, collector: str) -> bool:
     return treatment.of_kind(INSTRUMENT).get(collector) == ON
 
 
-def _problem(level: Level) -> Problem | None:
-    if level.name not in _DEFAULTS:
+def _problem(level: Level, optional: frozenset[str]) -> Problem | None:
+    if level.name not in {COLLECTORS, *optional}:
         message = f'the instrument has no "{level.name}"'
-        *others, last = (f'"{name}"' for name in _DEFAULTS)
-        return Problem(level, True, message, f"It has {', '.join(others)} and {last}.")
-    values = _VALUES[level.name]
+        known = listed([f'"{name}"' for name in (COLLECTORS, *sorted(optional))])
+        return Problem(level, True, message, f"It has {known}.")
+    values = (ON, OFF, TURNS) if level.name == COLLECTORS else (ON, OFF)
     if level.value not in values:
         message = f'"{level.name}" cannot be "{level.value}"'
         words = " or ".join(f'"{value}"' for value in values)
