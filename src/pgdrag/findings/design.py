@@ -18,7 +18,7 @@ def find_of_design(run: RunRecord) -> DesignFinding | None:
 def replayed(run: RunRecord, kind: type[Design]) -> Design:
     """Return the run's design after every block that is complete.
 
-    A block still under way is not told, nor is one that this design did not ask for.
+    A block still under way is left out, and so is one that this design did not ask for.
     """
     study = run.study
     rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)

@@ -88,8 +88,8 @@ def _analysed(
 def _answer(run: RunRecord, rungs: Sequence[TreatmentFinding], found: DesignFinding | None) -> str:
     if found is not None and not found.completes_answer:
         return found.answer
-    told = answer_sentence(run.study, rungs)
-    return told if found is None else f"{told} {found.answer}".strip()
+    sentence = answer_sentence(run.study, rungs)
+    return sentence if found is None else f"{sentence} {found.answer}".strip()
 
 
 def _core(treatments: Treatments, at: int) -> TreatmentFinding:

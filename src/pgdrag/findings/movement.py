@@ -122,8 +122,8 @@ def _movement_words(before: Observation, after: Observation, direction: str, rat
     )
 
 
-def is_told_apart(move: Movement) -> bool:
-    """Tell what moved beyond chance, is the server's own, and has no sentence of its own as sessions' time has."""
+def is_notable(move: Movement) -> bool:
+    """Tell whether a significant movement of the server itself deserves a sentence; sessions' time has its own."""
     is_moved = move.direction != "unmoved" and not move.could_be_chance
     return is_moved and not move.after.is_of_machine and move.name not in PLACES
 

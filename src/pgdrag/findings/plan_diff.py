@@ -45,7 +45,7 @@ _WORK = {
 }
 
 
-_TOLD_ELSEWHERE = frozenset({"Aggregate", "Gather", "Gather Merge"})
+_NAMED_ELSEWHERE = frozenset({"Aggregate", "Gather", "Gather Merge"})
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def plan_diff(before: Plan, after: Plan, analyzed: Plan | None = None) -> str:
     found = list(_differences(before, after))
     if not found:
         return ""
-    told = found[:_NAMED]
+    parts = found[:_NAMED]
     if len(found) > _NAMED:
-        told.append(f"{len(found) - _NAMED} more differences")
-    told.append(f"cost {_cost(before)} → {_cost(after)}")
+        parts.append(f"{len(found) - _NAMED} more differences")
+    parts.append(f"cost {_cost(before)} → {_cost(after)}")
     worst = misestimate(analyzed) if analyzed is not None else None
     if worst is not None:
-        told.append(worst.words)
-    return "; ".join(told)
+        parts.append(worst.words)
+    return "; ".join(parts)
 
 
 def plan_changes(
@@ -226,8 +226,8 @@ def _aggregate_differences(before: Sequence[str], after: Sequence[str]) -> Itera
 def _work(plan: Plan) -> Counter[str]:
     """Count the nodes of other kinds."""
     kinds = (text_of(node, "Node Type") for node in nodes(plan) if not is_scan(node))
-    told = Counter(kind for kind in kinds if kind not in JOINS and kind not in _TOLD_ELSEWHERE)
-    return Counter({kind: n for kind, n in told.items() if not kind.startswith("Bitmap")})
+    counted = Counter(kind for kind in kinds if kind not in JOINS and kind not in _NAMED_ELSEWHERE)
+    return Counter({kind: n for kind, n in counted.items() if not kind.startswith("Bitmap")})
 
 
 def _work_differences(before: Counter[str], after: Counter[str]) -> Iterator[str]:

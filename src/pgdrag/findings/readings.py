@@ -84,7 +84,7 @@ def reading(result: Result) -> Reading | None:
 
 
 class Told:
-    """All results that a design was told, by treatment: equal levels are one, whatever their names."""
+    """All results of a design, by treatment: equal levels are one, whatever their names."""
 
     def __init__(self) -> None:
         self._results: dict[str, list[Result]] = {}

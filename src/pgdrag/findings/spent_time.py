@@ -55,7 +55,7 @@ def spent_time(
     Args:
         before: evidence of the reference rung; empty where there is none.
         after: evidence of this rung.
-        is_noise: the two cannot be told apart by their throughput, so that no share of it is told.
+        is_noise: their throughput does not differ significantly, so that no share of it is given.
     """
     now, earlier = _seconds(after), _seconds(before)
     if now is None:

@@ -41,7 +41,7 @@ class TreatmentFinding:
             ladder, the baseline in any other design; "" where there is none.
         step_share: part that this step has in the log slowdown from the baseline to the last rung
             that committed anything, in a ladder; None where either end of the step has no rate, or
-            the whole cannot be told from noise. May be negative.
+            the whole is not significant. May be negative.
         found: what each analysis found, by the class of that; see `get`.
     """
 

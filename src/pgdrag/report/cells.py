@@ -73,7 +73,7 @@ def course_words(decay: DecayFinding) -> str:
     middle = format_rate((decay.begin_per_s.center * decay.end_per_s.center) ** 0.5)
     if decay.direction == "steady":
         return f"steady at {middle}"
-    return f"about {middle}, trend not told"
+    return f"about {middle}, trend not significant"
 
 
 def nothing_committed(findings: Findings, rung: TreatmentFinding) -> str:

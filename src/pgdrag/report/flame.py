@@ -26,7 +26,7 @@ _LEGEND, _ROW = 26, 17  # heights
 _PAPER = 1040  # the picture's usual width, to tell which text fits
 _LETTER, _LEGEND_LETTER = 6.4, 7.5
 _SHORTEST = 4  # letters that still say something
-# The chance that one or more of all that is compared in a picture is told to differ, and does not.
+# The chance of one or more false positives among all that is compared in a picture.
 _CHANCE = 0.05
 
 Change = Literal["more", "less", "same"]

@@ -171,9 +171,9 @@ def _mean_words(strip: PageStrip) -> str:
     """Say how many line pointers a page has of the two most frequent states, and what is free of it."""
     means = {state: sum(x) / len(x) for state, _ in STATES if (x := getattr(strip, state))}
     ranked = sorted(means, key=lambda state: -means[state])[:2]
-    told = [f"{format_number(round(means[x], 1))} {x}" for x in ranked if means[x] >= 0.05]
+    means_words = [f"{format_number(round(means[x], 1))} {x}" for x in ranked if means[x] >= 0.05]
     free = sum(strip.free_bytes) / max(len(strip.free_bytes), 1) / strip.page_bytes
-    return ", ".join([*told, f"{100 * free:.0f} % free"])
+    return ", ".join([*means_words, f"{100 * free:.0f} % free"])
 
 
 def _moment(at_s: float) -> str:

@@ -10,7 +10,7 @@ from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import drift_sentence
 from pgdrag.findings.mechanisms.findings import NAMED_SHARE, MechanismFinding, MechanismsFinding
 from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW
-from pgdrag.findings.movement import Movement, Movements, is_told_apart
+from pgdrag.findings.movement import Movement, Movements, is_notable
 from pgdrag.findings.plan_diff import PlanChanges
 from pgdrag.findings.spent_time import SessionTime, SpentTime
 from pgdrag.findings.values import Comparison, TreatmentFinding, Verdict
@@ -39,13 +39,13 @@ def change_sentence(rung: TreatmentFinding) -> str:
     if step is None:
         return "No comparison: no earlier rung has a number, or nothing was committed."
     inert = f"Inert: nothing effective changed from {rung.previous}. "
-    told = [
+    sentences = [
         _no_slowdown(step),
         inert if rung.outcome is Outcome.INERT else "",
         _moves(found.moves, rung, step),
         _fall(rung.get(DecayFinding), step),
     ]
-    return "".join(told)
+    return "".join(sentences)
 
 
 def cause_sentence(rung: TreatmentFinding) -> str:
@@ -214,9 +214,7 @@ def _is_telling(move: Movement, slowdown: float) -> bool:
     is_by_clock = (move.after.unit.endswith("/transaction") and move.direction == "up") or (
         move.after.unit == "1/s" and move.direction == "down"
     )
-    return is_told_apart(move) and not (
-        is_by_clock and move.size < math.log(slowdown) + UNMOVED_BELOW
-    )
+    return is_notable(move) and not (is_by_clock and move.size < math.log(slowdown) + UNMOVED_BELOW)
 
 
 def _clock_remark(beside: Sequence[Movement], slowdown: float) -> str:

@@ -123,11 +123,11 @@ class _Generator(GenerateJsonSchema):
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
         """Return the schema of a dataclass, with descriptions of it and of its fields."""
         made = super().dataclass_schema(schema)
-        told = _attributes(schema["cls"])
+        described = _attributes(schema["cls"])
         for name, one in made.get("properties", {}).items():
             one.pop("title", None)
-            if name in told:
-                one["description"] = told[name]
+            if name in described:
+                one["description"] = described[name]
         made["additionalProperties"] = False
         made["description"] = (getdoc(schema["cls"]) or "").partition("\n")[0]
         return made

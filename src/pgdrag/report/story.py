@@ -9,7 +9,7 @@ from pgdrag.english import as_sentence, listed, percent_words
 from pgdrag.errors import UsageError
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.mechanisms.findings import MechanismsFinding
-from pgdrag.findings.movement import Movement, Movements, is_told_apart
+from pgdrag.findings.movement import Movement, Movements, is_notable
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.rung_words import (
@@ -23,7 +23,7 @@ from pgdrag.report.sections.answer import noise_words
 from pgdrag.report.trial_story import trial_story
 
 LINES = 10
-_STEPS = 4  # told of a whole run, each in two lines
+_STEPS = 4  # of a whole run, each in two lines
 
 
 def story(findings: Findings, name: str | None = None) -> tuple[str, ...]:
@@ -51,14 +51,14 @@ def _of_run(findings: Findings) -> tuple[str, ...]:
     lines = [findings.answer]
     for rung in _largest_steps(findings.rungs):
         lines.append(_step_words(rung))
-        told = (cause_sentence(rung) or change_sentence(rung), plan_sentence(rung))
-        if cause := " ".join(text for text in told if text):
+        texts = (cause_sentence(rung) or change_sentence(rung), plan_sentence(rung))
+        if cause := " ".join(text for text in texts if text):
             lines.append(cause)
     return (*lines, *noise_words(findings))
 
 
 def _of_rung(rung: TreatmentFinding) -> tuple[str, ...]:
-    told = [
+    lines = [
         _step_words(rung)
         if rung.to_previous is not None
         else f"{rung.rung.heading}: {rung.state}.",
@@ -68,22 +68,22 @@ def _of_rung(rung: TreatmentFinding) -> tuple[str, ...]:
         f"Claimed: {as_sentence(rung.rung.mechanism)}" if rung.rung.mechanism else "",
         change_sentence(rung),
         plan_sentence(rung),
-        *(as_sentence(move.sentence) for move in _untold(rung)),
+        *(as_sentence(move.sentence) for move in _unsaid(rung)),
         as_sentence(drift.sentence) if (drift := rung.get(Drift)) else "",
         *(as_sentence(text) for text in rung.warnings),
     ]
-    return tuple(text for text in told if text)
+    return tuple(text for text in lines if text)
 
 
 def _largest_steps(rungs: Sequence[TreatmentFinding]) -> list[TreatmentFinding]:
     """Return the rungs that changed most against the one before, in their order."""
-    told = [
+    steps = [
         rung
         for rung in rungs
         if rung.to_previous is not None and rung.to_previous.verdict is not Verdict.EQUIVALENT
     ]
-    ranked = sorted(told, key=_size, reverse=True)[:_STEPS]
-    return [rung for rung in told if rung in ranked]
+    ranked = sorted(steps, key=_size, reverse=True)[:_STEPS]
+    return [rung for rung in steps if rung in ranked]
 
 
 def _size(rung: TreatmentFinding) -> float:
@@ -107,8 +107,8 @@ def _baseline_words(rung: TreatmentFinding) -> str:
     return f"From the baseline on: {slowdown_words(rung.to_baseline.slowdown)}."
 
 
-def _untold(rung: TreatmentFinding) -> list[Movement]:
+def _unsaid(rung: TreatmentFinding) -> list[Movement]:
     """Return what moved beside what the rung's sentence names already."""
-    told = change_sentence(rung).lower()
+    said = change_sentence(rung).lower()
     moves = (rung.get(Movements) or Movements()).moves
-    return [one for one in moves if is_told_apart(one) and one.sentence.lower() not in told]
+    return [one for one in moves if is_notable(one) and one.sentence.lower() not in said]

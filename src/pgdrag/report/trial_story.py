@@ -30,17 +30,17 @@ def trial_story(results: Sequence[Result], number: int) -> tuple[str, ...]:
         and other.trial.treatment.identity == trial.trial.treatment.identity
         and other.trial.is_brief == trial.trial.is_brief
     ]
-    told = [_what_it_was(trial), as_sentence(trial.reason) if trial.reason else ""]
+    lines = [_what_it_was(trial), as_sentence(trial.reason) if trial.reason else ""]
     if trial.measurement is not None:
-        told += [
+        lines += [
             _counted(trial, trial.measurement),
             _among(trial.measurement, [x.measurement for x in like if x.measurement is not None]),
             _waited(trial.recordings),
             _happened(trial.recordings),
             *_unlike(trial, like),
         ]
-    told += [as_sentence(text) for text in (*trial.violations, *trial.warnings)]
-    return tuple(text for text in told if text)
+    lines += [as_sentence(text) for text in (*trial.violations, *trial.warnings)]
+    return tuple(text for text in lines if text)
 
 
 def _what_it_was(result: Result) -> str:
@@ -109,8 +109,8 @@ def _unlike(trial: Result, like: Sequence[Result]) -> list[str]:
             continue
         middle = statistics.median(value for _, value in others)
         found.append(moved(Observation(one.name, one.label, middle, one.unit, one.resolution), one))
-    told = sorted((x for x in found if x.direction != "unmoved"), key=lambda x: -x.size)
-    return [f"Differs from the others: {move.sentence}." for move in told[:_NAMED_MOVES]]
+    moves = sorted((x for x in found if x.direction != "unmoved"), key=lambda x: -x.size)
+    return [f"Differs from the others: {move.sentence}." for move in moves[:_NAMED_MOVES]]
 
 
 def _is_same(one: Observation, other: Observation) -> bool:

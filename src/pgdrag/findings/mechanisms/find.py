@@ -58,10 +58,10 @@ def find_mechanisms(
     step = Step(trials, before, after, comparison.verdict is Verdict.FASTER)
     judged = _judged(step)
     shown = [one for one in CATALOGUE if judged[one.name].is_shown]
-    told = replace(_with_shares(step, shown, judged), reference=before)
-    if told.named:
-        return told
-    return replace(told, why_none=_why_none(told, is_repeated=trials.are_repeated))
+    found = replace(_with_shares(step, shown, judged), reference=before)
+    if found.named:
+        return found
+    return replace(found, why_none=_why_none(found, is_repeated=trials.are_repeated))
 
 
 def _judged(step: Step) -> dict[str, MechanismFinding]:
@@ -88,12 +88,12 @@ def _sign_finding(step: Step, sign: Sign, test: Test | None) -> SignFinding:
     name = sign.observation
     rungs = (step.slow,) if sign.direction == "is" else (step.before, step.after)
     seen = [step.trials.observation(rung, name) for rung in rungs]
-    told = [one for one in seen if one is not None]
-    if test is None or len(told) < len(rungs):
+    found = [one for one in seen if one is not None]
+    if test is None or len(found) < len(rungs):
         rung = next((rung for rung, one in zip(rungs, seen, strict=True) if one is None), rungs[-1])
         why = f"{name.replace('_', ' ')}: {step.trials.missing(rung, name)}"
         return SignFinding(name, sign.direction, None, False, why)
-    words = moved(told[0], told[-1]).sentence if len(told) > 1 else _level_words(told[0])
+    words = moved(found[0], found[-1]).sentence if len(found) > 1 else _level_words(found[0])
     return SignFinding(name, sign.direction, test.p, test.has_moved, words)
 
 
@@ -114,10 +114,10 @@ def _with_shares(
         return MechanismsFinding(_ranked(judged.values()), step.is_gain, 0.0)
     accounts = Accounts(step, shown)
     pairs = [parts for a, b in product(fast, slow) if (parts := added(a, b))]
-    told = dict(judged)
+    by_name = dict(judged)
     for name, mine in accounts.of(whole).items():
         shares = [_sum_s(accounts.of(pair)[name]) / _sum_s(pair) for pair in pairs]
-        told[name] = replace(
+        by_name[name] = replace(
             judged[name],
             share=_sum_s(mine) / whole_s,
             share_low=min(shares) if len(shares) > 1 else None,
@@ -125,8 +125,8 @@ def _with_shares(
             added_s=_sum_s(mine),
             places=_places(mine),
         )
-    explained = sum(one.share or 0.0 for one in told.values())
-    return MechanismsFinding(_ranked(told.values()), step.is_gain, whole_s, 1 - explained)
+    explained = sum(one.share or 0.0 for one in by_name.values())
+    return MechanismsFinding(_ranked(by_name.values()), step.is_gain, whole_s, 1 - explained)
 
 
 class Accounts:
@@ -198,15 +198,15 @@ def _ranked(found: Iterable[MechanismFinding]) -> tuple[MechanismFinding, ...]:
     )
 
 
-def _why_none(told: MechanismsFinding, *, is_repeated: bool) -> str:
+def _why_none(found: MechanismsFinding, *, is_repeated: bool) -> str:
     if not is_repeated:
         return "without repeated trials, chance cannot be ruled out; run 3 or more replicates"
-    if all(one.q is None for one in told.found):
+    if all(one.q is None for one in found.found):
         return "its counters were not observed"
-    if not any(one.is_shown for one in told.found):
+    if not any(one.is_shown for one in found.found):
         return "no known mechanism shows all of its signs"
-    if told.added_s is None:
+    if found.added_s is None:
         return "the sessions' time was not observed"
-    if not told.added_s:
+    if not found.added_s:
         return "sessions spent no more time on a transaction"
     return "those with all of their signs account for little of the added time"

@@ -15,7 +15,7 @@ class SignFinding:
     Attributes:
         observation: its name.
         wanted: "up" or "down"; "is": it need not move, but be within bounds on the slower side.
-        p: probability of such a movement or a larger one by chance alone; None: it cannot be told.
+        p: probability of such a movement or a larger one by chance alone; None: unknown.
         has_moved: by 10 % or more the wanted way; or is within the bounds.
         sentence: "buffer hit ratio fell from 99.9 % to 70.5 %"; where it was not tested, why.
     """

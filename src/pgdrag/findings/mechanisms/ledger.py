@@ -108,7 +108,7 @@ class Ledger:
         seconds: by component.
         counts: the observations that factors are made of, and the shares of all processors that kinds of
             processes had; those that were not seen are not there.
-        least_s: the smallest time that can be told from none.
+        least_s: the smallest time that can be resolved.
     """
 
     seconds: Mapping[str, float]
@@ -168,7 +168,7 @@ def ledger(
         else:
             running_s += one.time_s / committed
     seconds = _with_processors(seconds, running_s, values)
-    # None at all is taken for the least that can be told: a factor has no logarithm of nothing.
+    # Zero counts as the resolution: a factor has no logarithm of zero.
     counts = {
         name: max(values[name], seen[name].resolution)
         for name in (*(name for one in COMPONENTS for name in one.counts), *_RUNNERS)

@@ -63,13 +63,13 @@ def looked_at(findings: Findings, names: Sequence[str]) -> list[LookedAt]:
 
 def reasons(findings: Findings) -> list[str]:
     """Say of each rung why it was not looked at, where it was asked for."""
-    told = (
+    texts = (
         f"{rung.rung.name}: no {name.replace('_', ' ')}: {rung.recordings.missing[name]}."
         for rung in findings.rungs
         for name in COLLECTORS
         if name in rung.recordings.missing
     )
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(texts))
 
 
 def _of_rung(findings: Findings, rung: TreatmentFinding, names: set[str]) -> Iterator[LookedAt]:

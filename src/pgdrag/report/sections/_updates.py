@@ -48,16 +48,16 @@ def _table(looks: Sequence[UpdateLook]) -> Table:
 
 def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
     """Yield the first plan and the last, and those in between that find rows another way."""
-    told = [(look, plan_text(look.plan)) for look in looks if look.plan is not None]
+    plans = [(look, plan_text(look.plan)) for look in looks if look.plan is not None]
     left = room_bytes
     # What it came to first, then how it began.
     kept = []
-    for look, text in (*told[-1:], *told[:-1]):
+    for look, text in (*plans[-1:], *plans[:-1]):
         left -= len(text.encode())
         if left >= 0:
             kept.append((look, text))
     for look, text in sorted(kept, key=lambda each: each[0].at_s):
         yield Paragraph(f"At {format_duration(look.at_s)}:")
         yield Lines(text)
-    if (rest := len(told) - len(kept)) > 0:
+    if (rest := len(plans) - len(kept)) > 0:
         yield Paragraph(f"{counted(rest, 'more plan')} in the JSON report.", Tone.MUTED)

@@ -80,8 +80,8 @@ def _claim_note(findings: Findings) -> list[Block]:
     claims = findings.by_rung(ClaimsFinding).values()
     steps = Counter(one.step.answer for one in claims if one.step)
     if steps:
-        told = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
-        texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(told)}.")
+        answers = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
+        texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(answers)}.")
     if findings.found is not None:
         texts += findings.found.claim_notes()
     if limits := findings.run.study.source.limits:

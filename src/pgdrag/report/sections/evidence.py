@@ -78,12 +78,12 @@ def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
     if rung.rung.claim.text:
         body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
-    told = (
+    texts = (
         mechanisms_sentence(rung.get(MechanismsFinding)),
         change_sentence(rung),
         time_sentence(rung),
     )
-    body += [Paragraph(text) for text in told if text]
+    body += [Paragraph(text) for text in texts if text]
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
     if spent := rung.get(SessionTime):
@@ -131,14 +131,12 @@ def _moves(rung: TreatmentFinding) -> tuple[Movement, ...]:
 
 def _movements(rung: TreatmentFinding, most: int) -> tuple[Block, ...]:
     """Return what moved most or was claimed to move, one row each, and what did not in a sentence."""
-    told = [move for move in _moves(rung) if move.expected or move.direction != "unmoved"]
-    rest = [in_sentence(move.after.label) for move in _moves(rung) if move not in told]
-    shown = [move for at, move in enumerate(told) if at < most or move.expected]
+    changed = [move for move in _moves(rung) if move.expected or move.direction != "unmoved"]
+    rest = [in_sentence(move.after.label) for move in _moves(rung) if move not in changed]
+    shown = [move for at, move in enumerate(changed) if at < most or move.expected]
     blocks: list[Block] = [_movement_table(rung, shown)] if shown else []
-    if len(shown) < len(told):
-        more = (
-            f"{len(told) - len(shown)} smaller changes are in the table of all observations below."
-        )
+    if len(shown) < len(changed):
+        more = f"{len(changed) - len(shown)} smaller changes are in the table of all observations below."
         blocks.append(Paragraph(more, Tone.MUTED))
     if len(rest) > _MOST_UNMOVED:
         text = f"{len(rest)} others did not change: see the table of all observations below."
@@ -170,13 +168,13 @@ def _spent(rung: TreatmentFinding, spent: SessionTime) -> tuple[Block, ...]:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
     befores_s = [part.before_s or 0.0 for part in spent.parts]
     least_s = _HARDLY_ANY * max(sum(befores_s), sum(part.now_s for part in spent.parts))
-    told = [
+    named = [
         part
         for part, before_s in zip(spent.parts, befores_s, strict=True)
         if max(before_s, part.now_s) >= least_s
     ]
-    rest = [part.place for part in spent.parts if part not in told]
-    blocks: list[Block] = [_spent_table(rung, told)]
+    rest = [part.place for part in spent.parts if part not in named]
+    blocks: list[Block] = [_spent_table(rung, named)]
     if rest:
         least = f"{100 * _HARDLY_ANY:g} %"
         blocks.append(Paragraph(f"Less than {least} each: {listed(rest)}.", Tone.MUTED))
@@ -243,7 +241,7 @@ def _observations(findings: Findings) -> list[Block]:
     )
     blocks: list[Block] = [Table("All observations", columns, rows), Paragraph(reading, Tone.MUTED)]
     if alike:
-        # What could not be seen anywhere is told below, with the reason.
+        # What could not be seen anywhere stands below, with the reason.
         same = [
             f"{in_sentence(labels[x])} {cells[x][0].text}"
             for x in labels

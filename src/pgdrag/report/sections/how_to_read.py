@@ -67,16 +67,16 @@ class HowToReadSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return each word that this report uses with its meaning."""
-        told = list(_NUMBERS)
+        meanings = list(_NUMBERS)
         if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
-            told += _INERT
+            meanings += _INERT
         if findings.is_cumulative:
-            told += _LADDER
+            meanings += _LADDER
         if any(_has_claim(rung) for rung in findings.rungs):
-            told += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]
+            meanings += [(answer_words(answer), meaning) for answer, meaning in _CLAIMS.items()]
         if any(one.wrong for one in findings.by_rung(DecayFinding).values()):
-            told.append((answer_words(Answer.WRONG), _WRONG))
-        return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in told)),)
+            meanings.append((answer_words(Answer.WRONG), _WRONG))
+        return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in meanings)),)
 
 
 def _has_claim(rung: TreatmentFinding) -> bool:

@@ -59,13 +59,13 @@ class MechanismsSection(Section):
         rows = [row for name, one in named.items() for row in _rows(name, one)]
         blocks: list[Block] = []
         if rows:
-            told = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
+            description = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
             caption = (
                 "Shares of the time that each transaction takes longer than on the rung before, or than on the "
                 "baseline if the step from the rung before is not significant."
             )
             blocks += [
-                Figure(shares_chart(rows, _TITLE, told), caption, shares_text(rows)),
+                Figure(shares_chart(rows, _TITLE, description), caption, shares_text(rows)),
                 _named_table(named),
             ]
         steps = {rung.rung.name for rung in findings.rungs if rung.previous}
@@ -118,10 +118,10 @@ def _signed(added_s: float | None, *, is_gain: bool) -> str:
     return f"{'−' if is_gain else '+'}{format_duration(added_s)}"
 
 
-def _grouped(told: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is told of rungs, by their names, where there is something: each text once."""
+def _grouped(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return each text once, behind the names of its rungs."""
     names: dict[str, list[str]] = {}
-    for name, text in told.items():
+    for name, text in texts.items():
         names.setdefault(text, []).append(name)
     return tuple(f"{listed(of)}: {text}" for text, of in names.items() if text)
 

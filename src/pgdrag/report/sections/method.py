@@ -42,10 +42,10 @@ class MethodSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the protocol, the notes of the experiment, and the trials."""
         pairs = (*_protocol(findings), *_place(findings), *_times(findings))
-        told = tuple((key, Cell(value)) for key, value in pairs if value)
+        known = tuple((key, Cell(value)) for key, value in pairs if value)
         notes = findings.run.study.notes
         return (
-            KeyValues(told),
+            KeyValues(known),
             *([Note("Notes of the experiment", notes)] if notes else []),
             *_intervals(findings),
             *_trials(findings.run.results),

@@ -27,7 +27,7 @@ class ProcessIoSection(Section):
     order: ClassVar[int] = 47
 
     def applies(self, findings: Findings) -> bool:
-        """The kernel told of some trial what its server's processes did."""
+        """The kernel counted what the server's processes did in some trial."""
         return any(_has_account(findings, rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
@@ -39,8 +39,8 @@ class ProcessIoSection(Section):
             "second of each process is not attributed.",
             Tone.MUTED,
         )
-        told = [rung for rung in findings.rungs if _has_account(findings, rung)]
-        tables = (x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous)))
+        rungs = [rung for rung in findings.rungs if _has_account(findings, rung)]
+        tables = (x for rung in rungs for x in _rung(findings, rung, by_name.get(rung.previous)))
         return (intro, *tables)
 
 

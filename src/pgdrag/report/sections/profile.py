@@ -100,10 +100,10 @@ def _change(before: TreatmentFinding, rung: TreatmentFinding, name: str, most: i
         "boxes together."
     )
     changed = [x for x in own_differences(first, second, scales) if x.change != "same"][:_NAMED]
-    told: Block = Paragraph("No function's own time changed significantly.")
+    changes: Block = Paragraph("No function's own time changed significantly.")
     if changed:
-        told = _change_table(changed, before, rung, scales)
-    return Details(title, (Figure(graph, caption), told))
+        changes = _change_table(changed, before, rung, scales)
+    return Details(title, (Figure(graph, caption), changes))
 
 
 def _change_table(

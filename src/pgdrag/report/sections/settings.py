@@ -64,5 +64,5 @@ def _read_back(applied: Applied | None) -> Cell:
         return Cell("not read back", tone=Tone.MUTED)
     if applied.effective is None:
         return Cell("– untestable here", applied.note, Tone.WARNING)
-    told = "; ".join(filter(None, (applied.note, applied.how)))
-    return Cell(applied.effective, told, Tone.WARNING if applied.note else Tone.PLAIN)
+    note = "; ".join(filter(None, (applied.note, applied.how)))
+    return Cell(applied.effective, note, Tone.WARNING if applied.note else Tone.PLAIN)

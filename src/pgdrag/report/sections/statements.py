@@ -47,8 +47,8 @@ class StatementsSection(Section):
             "the statement. Time is execution time, plus planning time where that is tracked.",
             Tone.MUTED,
         )
-        told = [rung for rung in findings.rungs if rung.recordings.of(StatementUse)]
-        tables = [x for rung in told for x in _rung(findings, rung, by_name.get(rung.previous))]
+        rungs = [rung for rung in findings.rungs if rung.recordings.of(StatementUse)]
+        tables = [x for rung in rungs for x in _rung(findings, rung, by_name.get(rung.previous))]
         return (intro, *tables)
 
 

@@ -37,13 +37,13 @@ class StepsSection(Section):
             _row(findings, rung, by_name.get(rung.previous), is_baseline=at == 0)
             for at, rung in enumerate(findings.rungs)
         ]
-        told = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
+        description = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
         caption = (
             "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
         )
         if findings.is_cumulative:
             caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
-        return (rows_figure(rows, _TITLE, told, caption, name="steps-chart"),)
+        return (rows_figure(rows, _TITLE, description, caption, name="steps-chart"),)
 
 
 def _row(

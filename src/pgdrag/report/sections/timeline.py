@@ -35,13 +35,13 @@ class TimelineSection(Section):
         most = points_of_each([len(one.samples) for one in rungs], most=400, least=40, in_all=1_100)
         panels = [_panel(rung, most) for rung in rungs]
         end_s = max(rung.samples[-1].t_s for rung in rungs)
-        told = "; ".join(f"{panel.name}: {panel.words}" for panel in panels)
+        description = "; ".join(f"{panel.name}: {panel.words}" for panel in panels)
         caption = "Committed per second in the trial with the median throughput; each line has its own scale, from 0."
         texts = (
             f"{panel.name}  {spark([rate for _, rate in panel.lines[0].points])}  {panel.words}"
             for panel in panels
         )
-        drawn = panels_chart("timeline-chart", panels, _TITLE, told, end=end_s, plot=32)
+        drawn = panels_chart("timeline-chart", panels, _TITLE, description, end=end_s, plot=32)
         return (Figure(drawn, caption, "\n".join(texts)),)
 
 

@@ -75,8 +75,8 @@ def _table(rung: TreatmentFinding, waits: Waits, before: Waits) -> Table:
     whole: dict[str, float] = {}
     for (backend, _), time_s in waits.items():
         whole[backend] = whole.get(backend, 0.0) + time_s
-    told = [key for key, time_s in waits.items() if time_s >= _LEAST_SHARE * whole[key[0]]]
-    ranked = sorted(told, key=lambda key: -waits[key])[:_MOST_LINES]
+    named = [key for key, time_s in waits.items() if time_s >= _LEAST_SHARE * whole[key[0]]]
+    ranked = sorted(named, key=lambda key: -waits[key])[:_MOST_LINES]
     rows = tuple(
         (
             Cell(backend),
