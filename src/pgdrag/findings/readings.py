@@ -1,6 +1,6 @@
-"""What does each trial say of throughput, on the logarithm, and which trials of a treatment are there?
+"""What does each trial say of throughput, on the logarithm?
 
-What designs that choose their next treatment look at: no more than a number and its doubt.
+Designs that choose their next treatment see no more than this number and its error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import scipy
 
 from pgdrag.findings.combine import rate_of
-from pgdrag.model import Outcome, Result, Treatment
+from pgdrag.model import Outcome, Result
 from pgdrag.stats.rates import TrialRate, rate_interval, within_spread
 
 
@@ -81,27 +81,3 @@ def reading(result: Result) -> Reading | None:
         return Reading(math.log(bound), 0.0, True, trial.block, trial.is_brief)
     se = within_spread(rate).log_se
     return Reading(math.log(rate.per_s), se, False, trial.block, trial.is_brief)
-
-
-class Told:
-    """All results of a design, by treatment: equal levels are one, whatever their names."""
-
-    def __init__(self) -> None:
-        self._results: dict[str, list[Result]] = {}
-
-    def add(self, results: Iterable[Result]) -> None:
-        """Note more results, in the order run."""
-        for result in results:
-            self._results.setdefault(result.trial.treatment.identity, []).append(result)
-
-    def results(self, treatment: Treatment, *, is_brief: bool | None = None) -> tuple[Result, ...]:
-        """Return the results of a treatment; `is_brief`: only of short trials, or only of the others."""
-        found = self._results.get(treatment.identity, [])
-        return tuple(x for x in found if is_brief is None or x.trial.is_brief == is_brief)
-
-    def readings(
-        self, treatment: Treatment, *, is_brief: bool | None = None
-    ) -> tuple[Reading, ...]:
-        """Return what its results say of throughput, those without a number left out."""
-        found = (reading(result) for result in self.results(treatment, is_brief=is_brief))
-        return tuple(one for one in found if one is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgdrag.designs.screen.effects import Screened, screen
 from pgdrag.designs.screen.findings import ScreenedChange, ScreenFinding
 from pgdrag.english import counted, listed
-from pgdrag.findings.readings import Told
+from pgdrag.findings.readings import reading
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import RunRecord
 from pgdrag.model.changes import Change, changes_between
@@ -24,17 +24,16 @@ MOST_NAMED = 8
 
 
 def finding_of(design: Screen, run: RunRecord) -> ScreenFinding:
-    """Return the effects, as far as the trials tell them apart."""
+    """Return the effects, as far as the trials separate them."""
     reference, target = design.rungs[0].treatment, design.rungs[-1].treatment
     is_folded = design.parameters.is_folded
     changes = changes_between(reference, target)
     runs = design.runs
-    results = Told()
-    results.add(run.results)
     rows, logs, failed, stalled = [], [], 0, 0
     for treatment, row in runs:
-        readings = results.readings(treatment)
-        failed += len(results.results(treatment)) - len(readings)
+        results = [x for x in run.results if x.trial.treatment.identity == treatment.identity]
+        readings = [one for x in results if (one := reading(x)) is not None]
+        failed += len(results) - len(readings)
         stalled += sum(one.is_bound for one in readings)
         rows += [row] * len(readings)
         logs += [one.log_per_s for one in readings]

@@ -1,7 +1,7 @@
 """How fine may time series be drawn so that the whole report stays small, and which are left out?
 
 Detail is taken from all rungs alike until the lines would lose their shape. Beyond that whole rungs
-are left out, those first of which there is least to see: throughput changed least there.
+are left out, first those on which throughput changed least.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pgdrag.report.series_words import panels_text
 from pgdrag.report.thinning import thinned_recording
 
 _EACH_RUNG_BYTES = 2_500  # what stands around its picture: captions, events in a table
-
-
 _POINTS = (600, 300, 120, 40)  # of each line, from fine to coarse
 
 
@@ -35,7 +33,7 @@ def change_of(rung: TreatmentFinding) -> float:
 def fitted(
     recordings: Mapping[str, Recording], changes: Mapping[str, float], *, room_bytes: float
 ) -> tuple[int, tuple[str, ...]]:
-    """Return how many points each line has, and the names of the recordings drawn of those that are, in their order.
+    """Return how many points each line has, and the names of the recordings to draw, in their order.
 
     Two are kept in any case: one of them alone could be laid over nothing.
 
@@ -44,7 +42,6 @@ def fitted(
         changes: how much there is to see of each, by name.
         room_bytes: what they may take in the page together.
     """
-
     for points in _POINTS:
         kept = {name: _size_bytes(one, points) for name, one in recordings.items()}
         if sum(kept.values()) <= room_bytes:
