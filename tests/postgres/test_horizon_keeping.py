@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.holders import HoldPlace
-from pgdrag.horizon.keeping import HoldKeeper
+from pgdrag.horizon.runner import HoldRunner
 from pgdrag.horizon.schedule import Hold
-from pgdrag.horizon.tidying import Tidying
 from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
@@ -34,8 +34,8 @@ def no_thread_is_left() -> Iterator[None]:
     assert wait_until(lambda: not any(x.name in names for x in threading.enumerate()), TIMEOUT_S)
 
 
-def begun(place: HoldPlace, holds: Sequence[Hold], tidying: Tidying | None = None) -> HoldKeeper:
-    keeper = HoldKeeper(place, holds, tidying)
+def begun(place: HoldPlace, holds: Sequence[Hold], tidying: Cleanup | None = None) -> HoldRunner:
+    keeper = HoldRunner(place, holds, tidying)
     keeper.prepare()
     keeper.begin()
     return keeper
@@ -83,7 +83,7 @@ def test_a_hold_is_as_old_as_it_must_be_also_where_older_transactions_end_after_
         keeper = begun(place, [Hold(0, math.inf, "transaction")])
         assert wait_until(lambda: bool(keeper.made and keeper.made[0].xid), TIMEOUT_S)
         older.commit()
-    look = keeper.watch.look()
+    look = keeper.watch.sample()
     assert keeper.end() == []
     assert look is not None
     assert look.wanted is not None
@@ -91,10 +91,10 @@ def test_a_hold_is_as_old_as_it_must_be_also_where_older_transactions_end_after_
 
 
 def test_an_end_before_the_begin_is_fine(place: HoldPlace) -> None:
-    keeper = HoldKeeper(place, [Hold(0, 1, "cursor")])
+    keeper = HoldRunner(place, [Hold(0, 1, "cursor")])
     keeper.prepare()
     assert keeper.end() == []
-    assert HoldKeeper(place, [Hold(0, 1, "cursor")]).end() == []
+    assert HoldRunner(place, [Hold(0, 1, "cursor")]).end() == []
 
 
 def test_a_vacuum_that_is_not_done_at_the_end_is_cut_short_and_says_so(
@@ -102,7 +102,7 @@ def test_a_vacuum_that_is_not_done_at_the_end_is_cut_short_and_says_so(
 ) -> None:
     with shared_cluster.connect() as client, shared_cluster.connect() as other:
         client.execute("CREATE TABLE kept (n int)")
-        tidying = Tidying(place, "vacuum and reindex")
+        tidying = Cleanup(place, "vacuum and reindex")
         other.autocommit = False
         other.execute("LOCK TABLE kept")
         keeper = begun(place, [Hold(0, 0.1, "snapshot")], tidying)

@@ -19,7 +19,7 @@ from pgdrag.driver.connection_string import Server, reach
 from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
 from pgdrag.horizon.holders import HoldPlace, _standby
-from pgdrag.horizon.standing import HorizonHolder, HorizonState, horizon_state
+from pgdrag.horizon.state import HorizonHolder, HorizonState, horizon_state
 from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -154,7 +154,7 @@ class Looking:
             self._capture.run(600, self._heard)
 
     def _heard(self, progress: CaptureProgress) -> None:
-        self._looks = progress.looks
+        self._looks = progress.samples
         if self._is_over:
             raise _Over
 
@@ -209,7 +209,7 @@ def test_a_standby_without_a_query_keeps_nothing_of_a_quiet_server(
     assert wait_until(lambda: age_of_standby(primary) == 0, TIMEOUT_S)
     [holder] = holders(primary, "standby")
     assert holder.age == 0
-    assert "keeps nothing at the moment" in holder.remark
+    assert "holds nothing back now" in holder.remark
     with Looking(primary) as looking:
         assert looking.found() == {}
 

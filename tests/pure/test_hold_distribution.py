@@ -108,7 +108,7 @@ GOOD = distribution_text(FOUND)
     ("old", "new", "line_of", "words"),
     [
         ("pgdrag_holds = 1", "pgdrag_holds = 2", "pgdrag_holds = 2", "newer than this pgdrag"),
-        ("pgdrag_holds = 1", "", "", "no distribution of holds"),
+        ("pgdrag_holds = 1", "", "", "not a distribution of holds"),
         ("every_s = 1 ", "evry_s = 1 ", "evry_s", '"capture.evry_s"'),
         (
             "looks = 3600",
@@ -121,7 +121,7 @@ GOOD = distribution_text(FOUND)
         ("[1, 0.25], [5, 0]", "[1, 0.25], [5, 0.25]", "longer_than", "descend"),
         ("[1, 0.25], [5, 0]", "[1, 0.25]", "longer_than", "end with a share of 0"),
         ("1 = 0.25", "1 = 0.75", "[at_once]", "add up to 1.5"),
-        ("1 = 0.25", "few = 0.25", "few = ", "no number of holders"),
+        ("1 = 0.25", "few = 0.25", "few = ", "not a number of holders"),
         ("[kinds.slot]", "[kinds.lock]", "[kinds.lock]", '"kinds.lock'),
         ("seen = 70", "seen = ", "", "TOML syntax"),
     ],
@@ -154,7 +154,7 @@ def test_files_that_are_missing_too_large_or_binary_are_errors(tmp_path: Path) -
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(HoldsError, match="UTF-8"):
         inlined("binary.toml", tmp_path)
-    with pytest.raises(HoldsError, match="carries no distribution"):
+    with pytest.raises(HoldsError, match="contains no distribution"):
         from_level("prod.toml")
 
 

@@ -148,18 +148,21 @@ def test_no_hold_is_shorter_than_one_can_be() -> None:
     [
         ("long", '"long" is not a duration'),
         ("-5s", '"-5s" is not a duration'),
-        ("10ms", "10ms is shorter than the 0.05 s that a hold takes"),
-        ("gamma(20s)", 'there is no distribution "gamma"'),
+        ("10ms", "10ms is shorter than 0.05 s, the shortest hold"),
+        ("gamma(20s)", 'unknown distribution "gamma"'),
         ("uniform(5s)", "uniform takes 2 numbers"),
         ("exponential()", "exponential takes 1 number"),
         ("uniform(60s, 5s)", "60s is longer than 5s"),
         ("lognormal(20s, wide)", '"wide" is not a number'),
-        ("lognormal(20s, 0)", "the deviation of the logarithm is above 0 and at most 10"),
+        (
+            "lognormal(20s, 0)",
+            "the standard deviation of the logarithm must be above 0 and at most 10",
+        ),
         ("exponential(20 apples)", '"20 apples" is not a duration'),
     ],
 )
 def test_what_is_no_length_says_why_and_what_is(text: str, why: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_length(text)
-    assert caught.value.message == f'"{text}" is no length of a hold: {why}'
+    assert caught.value.message == f'"{text}" is not a length of a hold: {why}'
     assert "exponential(20s)" in (caught.value.hint or "")

@@ -10,7 +10,7 @@ import pytest
 
 from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.horizon.census import HolderSample, ObjectType
+from pgdrag.horizon.sampling import HolderSample, ObjectType
 from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.stats.distance import TOLERANCE, log_wasserstein
 from pgdrag.stats.product_limit import SeenHold, product_limit
@@ -33,7 +33,7 @@ def tracked(
     tracker = HoldTracker(every_s)
     times = at or [every_s * number for number in range(len(looks))]
     for at_s, seen in zip(times, looks, strict=True):
-        tracker.look(at_s, [replace(one, at_s=at_s) for one in seen])
+        tracker.add(at_s, [replace(one, at_s=at_s) for one in seen])
     return tracker
 
 
@@ -137,7 +137,7 @@ def test_what_was_there_before_and_after_is_truncated_and_censored() -> None:
 def test_what_ended_out_of_sight_is_not_an_end() -> None:
     tracker = tracked([], [WRITER], [WRITER], [], [], at=[0.0, 1.0, 2.0, 60.0, 61.0])
     _, found = only(tracker)
-    assert (tracker.blind_s, tracker.captured_s, tracker.looks) == (58.0, 3.0, 5)
+    assert (tracker.blind_s, tracker.captured_s, tracker.samples) == (58.0, 3.0, 5)
     assert found.in_progress_at_end == 0
     assert found.open_share == 1
 
@@ -210,7 +210,7 @@ def simulated(
             now = session.seen(at_s, is_pooled=True)
             if (now or one) is not None:
                 seen.append(now or one)
-        tracker.look(at_s, [one for one in seen if one is not None])
+        tracker.add(at_s, [one for one in seen if one is not None])
     return tracker, found
 
 

@@ -90,12 +90,12 @@ def test_a_server_that_stays_away_ends_the_capture_with_what_there_is() -> None:
     capture.run(0.3, lambda _: None)
     assert capture.found().capture.looks == 3
     [note] = capture.notes
-    assert "out of sight for the last" in note
+    assert "unreachable for the last" in note
 
 
 def test_a_server_that_is_never_seen_twice_is_an_error() -> None:
     capture = capture_of(FakeServer(held, lost))
-    with pytest.raises(ServerLost, match="before it was looked at twice: server closed"):
+    with pytest.raises(ServerLost, match="before the second sample: server closed"):
         capture.run(0.2, lambda _: None)
     with pytest.raises(ServerError, match="nothing was captured"):
         capture.found()
@@ -105,28 +105,28 @@ def test_ctrl_c_keeps_what_there_is() -> None:
     capture = capture_of(FakeServer(held))
 
     def interrupt(progress: CaptureProgress) -> None:
-        if progress.looks == 3:
+        if progress.samples == 3:
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
         capture.run(60, interrupt)
     assert capture.found().capture.looks == 3
-    assert "3 looks took" in capture.cost()
+    assert "3 samples took" in capture.cost()
 
 
 def test_what_a_role_is_not_shown_is_in_the_file() -> None:
     capture = capture_of(FakeServer(held, sees_all=False))
     capture.run(0.12, lambda _: None)
     [sentence] = capture.found().capture.cannot_see
-    assert 'role "guest" is not shown' in sentence
+    assert 'Role "guest" cannot see' in sentence
 
 
 def test_progress_says_how_long_it_still_takes() -> None:
-    progress = CaptureProgress(300, looks=300, holding=2, oldest=1234, seen=41)
+    progress = CaptureProgress(300, samples=300, holding=2, oldest=1234, seen=41)
     assert progress_words(progress, 3600) == (
         "5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen"
     )
-    blind = CaptureProgress(300, looks=300, holding=None, oldest=0, seen=41, trouble="gone")
+    blind = CaptureProgress(300, samples=300, holding=None, oldest=0, seen=41, trouble="gone")
     assert "unreachable, retrying (gone)" in progress_words(blind, 3600)
 
 
@@ -136,5 +136,5 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "shop.toml"
     file.write_text("what was there")
     _write(capture.found(), file)
-    assert file.read_text().startswith("# How long the horizon was held")
+    assert file.read_text().startswith("# How long, how often")
     assert list(tmp_path.iterdir()) == [file]

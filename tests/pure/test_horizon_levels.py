@@ -11,8 +11,8 @@ from pgdrag.factors import Here, Problem
 from pgdrag.factors.horizon import HeldHorizon, has_standby
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.horizon.asked import read_levels
 from pgdrag.horizon.distribution_file import distribution_text
+from pgdrag.horizon.levels import read_levels
 from pgdrag.horizon.schedule import Hold
 from pgdrag.model import Level, Treatment
 from pgdrag.servers.settings import SettingsCatalog
@@ -71,42 +71,46 @@ def test_levels_that_all_arms_share_are_no_mistake_where_nobody_holds() -> None:
 @pytest.mark.parametrize(
     ("levels", "wrong", "message"),
     [
-        ({"holder": "somebody"}, "holder", 'there is no "somebody"'),
-        ({"holds": "30s"}, "holds", 'the horizon has no "holds"'),
-        ({"hold": "gamma(2s)"}, "hold", 'there is no distribution "gamma"'),
-        ({"pattern": "twice"}, "pattern", 'there is no "twice"'),
+        ({"holder": "somebody"}, "holder", 'unknown value "somebody"'),
+        ({"holds": "30s"}, "holds", 'unknown level "holds" of the horizon'),
+        ({"hold": "gamma(2s)"}, "hold", 'unknown distribution "gamma"'),
+        ({"pattern": "twice"}, "pattern", 'unknown value "twice"'),
         ({"begin": "later"}, "begin", '"later" is not a duration'),
-        ({"holders": "0"}, "holders", '"0" is no number from 1 to 50'),
-        ({"after_release": "analyze"}, "after_release", 'there is no "analyze"'),
-        ({"replay": "prod.toml"}, "replay", '"prod.toml" carries no distribution of holds'),
+        ({"holders": "0"}, "holders", '"0" is not a number from 1 to 50'),
+        ({"after_release": "analyze"}, "after_release", 'unknown value "analyze"'),
+        ({"replay": "prod.toml"}, "replay", '"prod.toml" contains no distribution of holds'),
         (
             {"holder": "snapshot", "pattern": "shifting"},
             "pattern",
-            'cannot shift where each hold lasts for the "window"',
+            'requires holds shorter than the "window"',
         ),
         (
             {"holder": "snapshot", "pattern": "shifting", "hold": "1s", "holders": "1"},
             "holders",
-            "takes two holders at least",
+            "requires at least two holders",
         ),
         (
             {"holder": "slot", "pattern": "repeated", "hold": "1s"},
             "pattern",
-            "slot holds once in a trial",
+            "slot can hold only once per trial",
         ),
-        ({"holder": "slot", "holders": "2"}, "holders", "slot holds once in a trial"),
+        ({"holder": "slot", "holders": "2"}, "holders", "slot can hold only once per trial"),
         (
             {"holder": "cursor", "after_release": "vacuum"},
             "after_release",
-            'where each hold lasts for the "window"',
+            'would never run: each hold lasts for the "window"',
         ),
         (
             {"holder": "cursor", "after_release": "vacuum", "hold": "1s", "pattern": "repeated"},
             "after_release",
-            "where the pattern repeated goes on to its end",
+            'the pattern "repeated" lasts until the end of the window',
         ),
-        ({"replay": REPLAY, "holder": "cursor"}, "holder", '"holder" says nothing beside "replay"'),
-        ({"replay": REPLAY, "hold": "1s"}, "hold", '"hold" says nothing beside "replay"'),
+        (
+            {"replay": REPLAY, "holder": "cursor"},
+            "holder",
+            '"holder" cannot be combined with "replay"',
+        ),
+        ({"replay": REPLAY, "hold": "1s"}, "hold", '"hold" cannot be combined with "replay"'),
     ],
 )
 def test_what_cannot_be_is_a_mistake_with_a_way_out(

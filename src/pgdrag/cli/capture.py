@@ -138,7 +138,7 @@ def _keeping(listen: Listener, capture: HorizonCapture, output: Path | None) -> 
         nonlocal written_s, pause_s
         listen(progress)
         began_s = time.monotonic()
-        if output is not None and began_s - written_s > pause_s and progress.looks > 1:
+        if output is not None and began_s - written_s > pause_s and progress.samples > 1:
             _write(capture.found(), output)
             written_s = time.monotonic()
             pause_s = max(_KEEP_EVERY_S, 100 * (written_s - began_s))

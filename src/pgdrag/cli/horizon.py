@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgdrag.horizon.holding import HoldProgress
-    from pgdrag.horizon.standing import DeadRows, HorizonHolder, HorizonState
+    from pgdrag.horizon.state import DeadRows, HorizonHolder, HorizonState
 
 LONGEST_S = 86_400.0
 
@@ -48,7 +48,7 @@ def show(
     """
     from pgdrag.cli.place import stdout
     from pgdrag.cli.server_argument import named_server
-    from pgdrag.horizon.standing import horizon_state
+    from pgdrag.horizon.state import horizon_state
 
     state = horizon_state(named_server(dsn, "pgdrag horizon show postgresql://me@db1/shop"))
     if json:

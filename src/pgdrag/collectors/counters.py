@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, LiteralString, TypeVar
 from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window
 from pgdrag.collectors._metric import NO_READING, of_kind
 from pgdrag.driver.process import WATCH_NAME
-from pgdrag.horizon.holders import APPLICATION_NAME, TIDIER_NAME, WATCHER_NAME
+from pgdrag.horizon.holders import APPLICATION_NAME, CLEANUP_NAME, WATCHER_NAME
 from pgdrag.model.recordings import Recordings, Series
 
 T = TypeVar("T")
@@ -245,7 +245,7 @@ def _other_sessions(observer: Observer) -> frozenset[int]:
         " AND coalesce(application_name, '') <> ALL (%s)"
         # Null for sessions of other users that this one may not look at: then they count, too.
         " AND coalesce(backend_type, 'client backend') = 'client backend'",
-        [WATCH_NAME, APPLICATION_NAME, WATCHER_NAME, TIDIER_NAME],
+        [WATCH_NAME, APPLICATION_NAME, WATCHER_NAME, CLEANUP_NAME],
     )
     return frozenset(pid for (pid,) in rows)
 

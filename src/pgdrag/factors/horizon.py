@@ -12,12 +12,12 @@ from pgdrag.english import counted
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.findings.holds.levels import DEFAULTS, FACTOR, HOLDER, NOTHING, REPLAY, hold_levels
-from pgdrag.horizon.asked import AskedHorizon, kinds_of, lacking, read_levels
+from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
-from pgdrag.horizon.keeping import HoldKeeper, MadeHold
+from pgdrag.horizon.levels import HorizonLevels, kinds_of, read_levels, unsupported
+from pgdrag.horizon.runner import HoldRunner, MadeHold
 from pgdrag.horizon.schedule import Hold
-from pgdrag.horizon.tidying import Tidying
 from pgdrag.model import Applied, Level, Treatment, Trial
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings
 from pgdrag.units import format_duration
@@ -29,7 +29,7 @@ _FIRST_TIMEOUT_S = 60.0
 # What a trial does before and after its load; a hold of its sessions lasts no longer than all that.
 _AROUND_S = 3600.0
 _MOST_EVENTS = 1000
-TIDYING = "vacuum by pgdrag"  # the kind of the event that tells what was done after the last hold
+CLEANUP_EVENT = "vacuum by pgdrag"  # event of what was done after the last hold
 
 
 class HeldHorizon(Factor):
@@ -50,10 +50,10 @@ class HeldHorizon(Factor):
         self._seed = 1
         self._warm_up_s = 0.0
         self._window_s = 60.0
-        self._asked = AskedHorizon()
+        self._asked = HorizonLevels()
         self._holds: tuple[Hold, ...] = ()
         self._needed: dict[str, str] = {}
-        self._keeper: HoldKeeper | None = None
+        self._runner: HoldRunner | None = None
         self._refused = ""
         self._window_unix_s = 0.0
 
@@ -63,7 +63,7 @@ class HeldHorizon(Factor):
         of = {level.name: level for level in levels}
         return [
             Problem(of[one.name], one.is_mistake, one.message, one.hint)
-            for one in (*wrong, *lacking(asked, here.settings_asked))
+            for one in (*wrong, *unsupported(asked, here.settings_asked))
         ]
 
     @classmethod
@@ -94,58 +94,58 @@ class HeldHorizon(Factor):
         longest_s = self._warm_up_s + self._window_s + _AROUND_S
         place = HoldPlace(cluster.conninfo(), longest_s, cluster)
         after = self._asked.after_release
-        tidying = None if after == NOTHING else Tidying(place, after)
-        self._keeper = HoldKeeper(place, self._holds, tidying)
+        cleanup = None if after == NOTHING else Cleanup(place, after)
+        self._runner = HoldRunner(place, self._holds, cleanup)
         try:
-            self._keeper.prepare()
+            self._runner.prepare()
         except ServerError as error:
             self._refused = error.message
             return
         if self._asked.begin_s is None:
-            self._keeper.begin(window_in_s=self._warm_up_s)
-            self._keeper.wait_for_first(_FIRST_TIMEOUT_S)
+            self._runner.begin(window_in_s=self._warm_up_s)
+            self._runner.wait_for_first(_FIRST_TIMEOUT_S)
 
     def window_began(self, cluster: Cluster) -> None:
         """Begin with what is due from now on."""
         self._window_unix_s = time.time()
-        if self._keeper is not None and not self._refused and self._asked.begin_s is not None:
-            self._keeper.begin()
+        if self._runner is not None and not self._refused and self._asked.begin_s is not None:
+            self._runner.begin()
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what was held, if the horizon's age shows it."""
-        if self._keeper is not None and not self._refused:
-            self._keeper.watch.look()
+        if self._runner is not None and not self._refused:
+            self._runner.watch.sample()
         return [self._applied(Level(self.name, *level)) for level in levels.items()]
 
     def recordings(self, started_unix_s: float) -> Recordings:
         """Return each hold, and what was done when the last had ended."""
-        if self._keeper is None:
+        if self._runner is None:
             return Recordings()
-        made, tidying = self._keeper.made, self._keeper.tidying
+        made, cleanup = self._runner.made, self._runner.cleanup
         events = [_hold_event(one, started_unix_s) for one in made[:_MOST_EVENTS]]
         if len(made) > _MOST_EVENTS:
             more = made[_MOST_EVENTS:]
             events.append(replace(_hold_event(more[0], started_unix_s), count=len(more)))
-        if tidying is not None and tidying.began_unix_s is not None:
-            begin_s = tidying.began_unix_s - started_unix_s
-            end = tidying.ended_unix_s
+        if cleanup is not None and cleanup.began_unix_s is not None:
+            begin_s = cleanup.began_unix_s - started_unix_s
+            end = cleanup.ended_unix_s
             end_s = None if end is None else end - started_unix_s
-            events.append(Event(TIDYING, begin_s, end_s, tidying.words))
+            events.append(Event(CLEANUP_EVENT, begin_s, end_s, cleanup.words))
         return Recordings(events)
 
     def account(self, cluster: Cluster) -> str:
         """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""
-        if self._keeper is None or self._refused:
+        if self._runner is None or self._refused:
             return ""
-        return self._failure(self._keeper)
+        return self._failure(self._runner)
 
     def undo(self, cluster: Cluster) -> None:
         """Release all, and remove standbys and slots."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
+        runner, self._runner = self._runner, None
+        if runner is None:
             return
-        troubles = keeper.end()
-        is_cut_short = keeper.tidying is not None and keeper.tidying.is_cut_short
+        troubles = runner.end()
+        is_cut_short = runner.cleanup is not None and runner.cleanup.is_cut_short
         if troubles or is_cut_short:
             # Not as it was: no other trial goes on with it.
             cluster.stop(fast_timeout_s=0)
@@ -168,24 +168,24 @@ class HeldHorizon(Factor):
 
     def _why_not(self) -> str:
         """Return why the horizon was not held as it was asked for: a clause, or ""."""
-        if self._keeper is None:
+        if self._runner is None:
             return "nothing was held: the trial has not begun"
-        return self._failure(self._keeper) or (
-            "" if self._keeper.made else "nothing was held: the window ended before the first hold"
+        return self._failure(self._runner) or (
+            "" if self._runner.made else "nothing was held: the window ended before the first hold"
         )
 
-    def _failure(self, keeper: HoldKeeper) -> str:
-        if keeper.failed:
-            return keeper.failed[0]
-        if keeper.making is not None and not keeper.made:
-            return f"the first hold ({keeper.making.holder}) was not in force by the window's end"
-        lost = next((one for one in keeper.made if one.lost), None)
+    def _failure(self, runner: HoldRunner) -> str:
+        if runner.failed:
+            return runner.failed[0]
+        if runner.making is not None and not runner.made:
+            return f"the first hold ({runner.making.holder}) was not in force by the window's end"
+        lost = next((one for one in runner.made if one.lost), None)
         if lost is not None:
-            if keeper.watch.broken and lost.lost == LOST_SILENTLY:
+            if runner.watch.broken and lost.lost == LOST_SILENTLY:
                 return ""  # all of the server's sessions were: it is the server that has failed
             at = format_duration(max((lost.ended_unix_s or 0.0) - self._window_unix_s, 0.0))
             return f"the holder of the horizon was lost {at} into the window: {lost.lost}"
-        slipped = next((age for age in keeper.watch.ages if not age.is_held), None)
+        slipped = next((age for age in runner.watch.ages if not age.is_held), None)
         if slipped is None:
             return ""
         at = format_duration(max(slipped.at_unix_s - self._window_unix_s, 0.0))
@@ -195,10 +195,10 @@ class HeldHorizon(Factor):
         )
 
     def _how(self) -> str:
-        assert self._keeper is not None
-        made = self._keeper.made
+        assert self._runner is not None
+        made = self._runner.made
         oldest = max(
-            (x.oldest for x in self._keeper.watch.ages if x.at_unix_s >= self._window_unix_s),
+            (x.oldest for x in self._runner.watch.ages if x.at_unix_s >= self._window_unix_s),
             default=0,
         )
         clauses = [
@@ -209,8 +209,8 @@ class HeldHorizon(Factor):
         ]
         if any(kind.needs_cluster for kind in kinds_of(self._holds)):
             clauses.append("the standby ran on the same machine")
-        if self._keeper.tidying is not None:
-            clauses.append(f"after it, {self._keeper.tidying.words}")
+        if self._runner.cleanup is not None:
+            clauses.append(f"after it, {self._runner.cleanup.words}")
         return ", ".join(clauses)
 
 

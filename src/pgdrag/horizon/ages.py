@@ -1,4 +1,4 @@
-"""How old is the oldest row version kept, second by second, and is it as old as a hold must make it?"""
+"""How old is the horizon each second, and is it as old as the holds in force must make it?"""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _END_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class Age:
-    """One look.
+    """One sample.
 
     Attributes:
         at_unix_s: when, by this machine's clock.
-        oldest: transactions begun since the oldest that somebody may still want.
-        wanted: transactions begun since the oldest hold in force was made: `oldest` is no less where it
-            holds. None: none was in force.
+        oldest: age of the horizon in transactions.
+        wanted: transactions begun since the oldest hold in force was made; while that holds, `oldest` is at
+            least this. None: none was in force.
     """
 
     at_unix_s: float
@@ -42,19 +42,19 @@ class Age:
 
 
 class AgeWatch:
-    """Looks at the server's horizon about once a second, on a thread and a session of its own.
+    """Samples the server's horizon about once a second, on its own thread and session.
 
     Attributes:
-        ages: every look so far.
-        broken: why it looks no more; "": it does.
+        ages: all samples so far.
+        broken: why it stopped, or "".
     """
 
     def __init__(self, place: HoldPlace, claimed: Callable[[], int | None]) -> None:
         """Watch a place.
 
         Args:
-            claimed: returns the transaction's number that the oldest hold in force was made at; None:
-                there is none. Asked before and after each look, which counts where they agree.
+            claimed: returns the next xid at the time the oldest hold in force was made; None if there is none.
+                Called before and after each sample, which counts only if they agree.
         """
         self.ages: list[Age] = []
         self.broken = ""
@@ -65,7 +65,7 @@ class AgeWatch:
         self._thread = threading.Thread(target=self._watch, name="pgdrag-horizon", daemon=True)
 
     def begin(self) -> None:
-        """Open the session and begin to look.
+        """Open the session and start sampling.
 
         Raises:
             ServerError: the server does not answer.
@@ -78,10 +78,10 @@ class AgeWatch:
         self._thread.start()
 
     def next_xid(self) -> int:
-        """Return the number that the next transaction gets, without its epoch.
+        """Return the next xid, without its epoch.
 
         Raises:
-            ServerError: the server does not say.
+            ServerError: the query fails.
         """
         assert self._connection is not None
         try:
@@ -92,12 +92,12 @@ class AgeWatch:
         return int(found)
 
     def is_kept_since(self, xid: int) -> bool:
-        """Whether what was old when a transaction got its number is kept still; False: nobody can tell, too."""
+        """Whether the horizon is at or before `xid`; False also if that is unknown."""
         found = self._read(xid)
         return found is not None and found.wanted != 0 and found.is_held
 
-    def look(self) -> Age | None:
-        """Look now; None where a hold was made or released meanwhile, or the server does not answer."""
+    def sample(self) -> Age | None:
+        """Take a sample; None if a hold was made or released meanwhile, or the server does not answer."""
         claimed = self._claimed()
         found = self._read(claimed)
         if found is None or self._claimed() != claimed:
@@ -113,14 +113,14 @@ class AgeWatch:
                 lambda sql: connection.execute(sql).fetchall(), since=since
             )
         except psycopg.errors.QueryCanceled:
-            return None  # the server has much to do, and may have less at the next look
+            return None  # the server is busy, and may not be at the next sample
         except psycopg.Error as error:
             self.broken = self.broken or words_of(error)
             return None
         return Age(time.time(), oldest, wanted)
 
     def end(self) -> None:
-        """End the thread and its session; again is fine, and so is a server that does not answer."""
+        """End the thread and its session, even if the server does not answer; safe to repeat."""
         self._has_ended.set()
         if self._connection is None:
             return
@@ -135,7 +135,7 @@ class AgeWatch:
         begin_s = time.monotonic()
         rounds = 0
         while not self._has_ended.is_set() and not self.broken:
-            self.look()
+            self.sample()
             rounds = max(rounds, int((time.monotonic() - begin_s) / EVERY_S)) + 1
             self._has_ended.wait(max(begin_s + rounds * EVERY_S - time.monotonic(), 0.0))
 

@@ -1,4 +1,4 @@
-"""How is a distribution of holds written for people, and what is wrong with one that they wrote? TOML."""
+"""Reads and writes a distribution of holds as a TOML file, and reports errors with their line."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HINT = "Such a file is written by: pgdrag capture horizon DSN --for 1h --output
 
 
 def read_distribution(path: Path) -> HoldDistribution:
-    """Return what a file says.
+    """Return the distribution in a file.
 
     Raises:
-        HoldsError: it cannot be read, or is none; with file and line.
+        HoldsError: it cannot be read, or is not one; with file and line.
     """
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise HoldsError("larger than any distribution of holds, 200 kB", path=path)
+            raise HoldsError("larger than 200 kB, so not a distribution of holds", path=path)
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -47,10 +47,10 @@ def read_distribution(path: Path) -> HoldDistribution:
 
 
 def parse_distribution(text: str, path: Path) -> HoldDistribution:
-    """Return what a file's text says.
+    """Return the distribution in a file's text.
 
     Raises:
-        HoldsError: it is no such text; `path` and the line are named.
+        HoldsError: the text is not one; with `path` and line.
     """
     try:
         document = tomllib.loads(text)
@@ -59,7 +59,7 @@ def parse_distribution(text: str, path: Path) -> HoldDistribution:
     lines = KeyLines(text)
     version = document.get("pgdrag_holds")
     if version is None:
-        raise HoldsError("this is no distribution of holds", path=path, hint=_HINT)
+        raise HoldsError("not a distribution of holds", path=path, hint=_HINT)
     if type(version) is int and version > FORMAT_VERSION:
         message = f"file format {version} is newer than this pgdrag reads, {FORMAT_VERSION}"
         hint = "Install a newer pgdrag."
@@ -77,21 +77,21 @@ def parse_distribution(text: str, path: Path) -> HoldDistribution:
 
 
 def distribution_text(found: HoldDistribution) -> str:
-    """Return the file: TOML with the words that say what stands in it."""
+    """Return the file's text: TOML with comments."""
     capture = found.capture
     lines = [
-        "# How long the horizon was held, by what and how often, as looks at intervals saw it.",
-        '# Play it again in a laboratory: [baseline.horizon] or [rungs.horizon], replay = "this file".',
+        "# How long, how often and by which kind of holder the horizon was held, from samples.",
+        '# To replay it in an experiment: [baseline.horizon] or [rungs.horizon], replay = "FILE".',
         f"# {found.words[:1].upper()}{found.words[1:]}.",
         f"pgdrag_holds = {FORMAT_VERSION}",
         "",
-        "# From the begin of one hold to that of the next: [seconds, share of gaps that are longer].",
+        "# From the start of one hold to the start of the next: [seconds, share of gaps that are longer].",
         f"gaps = {_steps(found.gaps)}",
         "",
         "[capture]",
         *_capture_lines(capture),
         "",
-        "[at_once]  # how many held at the same time = in which share of the looks",
+        "[at_once]  # how many held at the same time = share of samples",
         *(f"{number} = {share:g}" for number, share in found.at_once.items()),
     ]
     for holder, kind in sorted(found.kinds.items()):
@@ -106,12 +106,12 @@ def inlined(name: str, directory: Path) -> str:
         name: the file's, relative to `directory`.
 
     Raises:
-        HoldsError: it cannot be read, is none, or holds nothing to be drawn.
+        HoldsError: it cannot be read, is not a distribution, or has no hold to replay.
     """
     found = read_distribution(directory / name)
     if not found.can_be_drawn:
         raise HoldsError(
-            "it has no hold whose length is known: there is nothing to replay",
+            "it has no hold of known length, so there is nothing to replay",
             path=directory / name,
             hint="Capture for longer, while the horizon is held.",
         )
@@ -123,10 +123,10 @@ def _capture_lines(capture: Capture) -> Iterator[str]:
     yield f"postgres = {_string(capture.postgres)}"
     yield f"began = {_string(capture.began)}"
     yield f"captured_s = {_number(capture.captured_s)}"
-    yield f"every_s = {_number(capture.every_s)}  # between two looks"
+    yield f"every_s = {_number(capture.every_s)}  # between two samples"
     yield f"looks = {capture.looks}"
-    yield f"look_s = {_number(capture.look_s)}  # what one look cost, on average"
-    yield f"blind_s = {_number(capture.blind_s)}  # the server could not be reached for so long"
+    yield f"look_s = {_number(capture.look_s)}  # duration of one sample, on average"
+    yield f"blind_s = {_number(capture.blind_s)}  # the server was unreachable"
     yield f"shortest_s = {_number(capture.shortest_s)}  # shorter holds are left out"
     yield f"cannot_see = {json.dumps(list(capture.cannot_see), ensure_ascii=False)}"
 
@@ -135,23 +135,23 @@ def _kind_lines(holder: str, kind: KindOfHolds, capture: Capture) -> Iterator[st
     yield f"[kinds.{holder}]"
     yield f"seen = {kind.seen}"
     yield f"per_hour = {_number(kind.per_hour)}"
-    yield f"in_progress_at_begin = {kind.in_progress_at_begin}  # left-truncated: counted from the age they had"
-    yield f"in_progress_at_end = {kind.in_progress_at_end}  # censored: they lasted for longer than was seen"
+    yield f"in_progress_at_begin = {kind.in_progress_at_begin}  # left-truncated at their age then"
+    yield f"in_progress_at_end = {kind.in_progress_at_end}  # censored: their end was not seen"
     yield f"begin_unknown = {kind.begin_unknown}  # not in the curve"
-    yield f"ends_between_looks = {kind.ends_between_looks}  # the others' ends the server told"
+    yield f"ends_between_looks = {kind.ends_between_looks}  # of the others the server showed the end"
     every = format_duration(capture.every_s)
     yield (
         f"estimated_share = {_number(kind.estimated_share)}  "
-        f"# of those of under {every}, looks meet but some; the rest is inferred"
+        f"# not sampled; estimated, since samples miss holds shorter than {every}"
     )
-    yield f"open_share = {_number(kind.open_share)}  # lasts longer than the last length; nobody saw how long"
+    yield f"open_share = {_number(kind.open_share)}  # longer than the last length; end not seen"
     yield f"oldest_transactions = {kind.oldest_transactions}"
     if kind.applications:
         pairs = ", ".join(f"{_string(name)} = {n}" for name, n in kind.applications.items())
         yield f"applications = {{ {pairs} }}"
     if (curve := kind.curve) is not None:
         shown = ", ".join(format_duration(curve.quantile(x)) for x in (0.1, 0.5, 0.9))
-        yield f"# A tenth, a half and nine tenths of them are over by {shown}."
+        yield f"# Deciles 1, 5 and 9: {shown}."
     yield "# [seconds, share of holds that last longer]"
     yield f"longer_than = {_steps(kind.longer_than)}"
 
@@ -185,7 +185,7 @@ def _wrong(details: ErrorDetails) -> tuple[KeyPath, str]:
 
 
 def _contradictions(found: HoldDistribution) -> Iterator[tuple[KeyPath, str]]:
-    """Yield what no capture could have found, with where it stands."""
+    """Yield contradictions, with their place in the file."""
     curves: list[tuple[KeyPath, Steps]] = [(("gaps",), found.gaps)]
     curves += [(("kinds", x, "longer_than"), kind.longer_than) for x, kind in found.kinds.items()]
     for where, steps in curves:
@@ -195,10 +195,10 @@ def _contradictions(found: HoldDistribution) -> Iterator[tuple[KeyPath, str]]:
         if any(a >= b for b, a in pairwise((1.0, *(share for _, share in steps)))):
             yield where, f'"{key}" must have shares that descend from under 1'
         if steps and steps[-1][1] != 0:
-            yield where, f'"{key}" must end with a share of 0: in the end every hold has ended'
+            yield where, f'"{key}" must end with a share of 0: every hold ends'
     wrong = [number for number in found.at_once if not number.isdecimal()]
     if wrong:
-        yield ("at_once", wrong[0]), f'"{wrong[0]}" in [at_once] is no number of holders'
+        yield ("at_once", wrong[0]), f'"{wrong[0]}" in [at_once] is not a number of holders'
     total = sum(found.at_once.values())
     if found.at_once and abs(total - 1) > 0.01:
         yield ("at_once",), f"the shares of [at_once] add up to {total:.3g}, not to 1"

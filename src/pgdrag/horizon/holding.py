@@ -1,7 +1,7 @@
-"""How is a test system's horizon held on purpose for a while, and let go whatever happens?
+"""How is a test system's horizon held for a while, and released whatever happens?
 
 A session ends with its process, by its own deadline on the server, or by `release`. A prepared
-transaction outlives all three, so that it is noted in the undo journal before there is one.
+transaction outlives all three, so it is written to the undo journal before it is prepared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pgdrag.host.undo.prepared_transaction import PreparedTransaction
 
 # The server ends a session whose process hangs, so long after the time that was asked for.
 GRACE_S = 2.0
-_LOOK_EVERY_S = 1.0
-_LOOK: LiteralString = """
+_EVERY_S = 1.0
+_PROGRESS: LiteralString = """
 SELECT coalesce((SELECT max(greatest(age(backend_xid), age(backend_xmin))) FROM pg_stat_activity
                   WHERE 'session ' || pid = %(who)s),
                 (SELECT max(age(transaction)) FROM pg_prepared_xacts
@@ -35,7 +35,7 @@ SELECT coalesce((SELECT max(greatest(age(backend_xid), age(backend_xmin))) FROM 
 
 @dataclass(frozen=True)
 class HoldProgress:
-    """How it stands with a hold.
+    """Progress of a hold.
 
     Attributes:
         elapsed_s: since it holds.
@@ -56,7 +56,7 @@ def application_name(for_s: float) -> str:
 
 @contextmanager
 def holding(server: Server, kind: str, for_s: float, *, name: str) -> Iterator[Held]:
-    """Hold the horizon for the length of the block, and let go at its end, whatever ends it.
+    """Hold the horizon during the block, and release it at the end, however it ends.
 
     Args:
         server: where.
@@ -84,16 +84,16 @@ def holding(server: Server, kind: str, for_s: float, *, name: str) -> Iterator[H
         yield held
     finally:
         with uninterrupted():
-            _let_go(held, notes)
+            _release(held, notes)
 
 
 def watch(
     server: Server, held: Held, for_s: float, listen: Callable[[HoldProgress], None]
 ) -> HoldProgress:
-    """Tell how old the hold is each second, and return when its time is over.
+    """Report the age of the hold each second, and return when its time is over.
 
     Raises:
-        ServerError: it was ended by somebody else.
+        ServerError: someone else ended it.
     """
     began_s = time.monotonic()
     progress = HoldProgress(0.0)
@@ -101,16 +101,16 @@ def watch(
         while (elapsed_s := time.monotonic() - began_s) < for_s:
             lost = held.lost()
             if lost:
-                raise ServerError(f"{held.who} holds the horizon no more: {lost}")
-            progress = _looked(connection, held, elapsed_s)
+                raise ServerError(f"{held.who} no longer holds the horizon: {lost}")
+            progress = _sample(connection, held, elapsed_s)
             listen(progress)
-            time.sleep(min(_LOOK_EVERY_S, max(for_s - elapsed_s, 0.0)))
+            time.sleep(min(_EVERY_S, max(for_s - elapsed_s, 0.0)))
     return progress
 
 
-def _looked(connection: psycopg.Connection, held: Held, elapsed_s: float) -> HoldProgress:
+def _sample(connection: psycopg.Connection, held: Held, elapsed_s: float) -> HoldProgress:
     try:
-        ((age, dead_rows),) = connection.execute(_LOOK, {"who": held.who}).fetchall()
+        ((age, dead_rows),) = connection.execute(_PROGRESS, {"who": held.who}).fetchall()
     except psycopg.Error:
         return HoldProgress(elapsed_s)  # the hold itself says whether the server is gone
     return HoldProgress(elapsed_s, age, dead_rows)
@@ -128,14 +128,14 @@ def _noting(server: Server, notes: list[NotedChange]) -> Callable[[str], None]:
     return note
 
 
-def _let_go(held: Held | None, notes: list[NotedChange]) -> None:
+def _release(held: Held | None, notes: list[NotedChange]) -> None:
     for noted in notes:
         result = UndoJournal.open().restore(noted)
         if not result.is_settled:
             UndoJournal.open().take_warnings()
             raise ServerError(
                 result.sentence[:1].lower() + result.sentence[1:].rstrip("."),
-                hint="It is noted in the undo journal: pgdrag restore tries again.",
+                hint="It stays in the undo journal. Run pgdrag restore to try again.",
             )
     if held is not None and not notes:
         held.release()

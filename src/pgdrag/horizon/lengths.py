@@ -1,4 +1,4 @@
-"""How long is a horizon held, as a level says it? "window", "30s", or drawn: "exponential(20s)" …"""
+"""The length of a hold as a level gives it: "window", "30s", or a distribution such as "exponential(20s)"."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import math
 import random
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pgdrag.errors import UsageError
+from pgdrag.findings.holds.levels import WINDOW
 from pgdrag.units import parse_seconds
 
-# To take and to verify a hold takes a session some milliseconds: a shorter one would be none.
+# Taking and verifying a hold takes some milliseconds.
 SHORTEST_S = 0.05
 FORMS = '"window", "30s", "exponential(20s)", "uniform(5s, 60s)" or "lognormal(20s, 1.5)"'
 _CALL = re.compile(r"\s*([a-z]+)\s*\(([^()]*)\)\s*")
-LengthKind = Literal["window", "fixed", "exponential", "uniform", "lognormal"]
-_DRAWN: dict[str, LengthKind] = {
-    "exponential": "exponential",
-    "uniform": "uniform",
-    "lognormal": "lognormal",
-}
+Distribution = Literal["exponential", "uniform", "lognormal"]
+_DISTRIBUTIONS: dict[str, Distribution] = {name: name for name in get_args(Distribution)}
 
 
 @dataclass(frozen=True)
@@ -32,13 +29,13 @@ class HoldLength:
             longest; of "lognormal" the median, and the standard deviation of the logarithm.
     """
 
-    kind: LengthKind
+    kind: Literal["window", "fixed"] | Distribution
     numbers: tuple[float, ...] = ()
 
     @property
     def is_endless(self) -> bool:
         """Whether it lasts until the trial's end."""
-        return self.kind == "window"
+        return self.kind == WINDOW
 
     def draw(self, rng: random.Random) -> float:
         """Return the seconds of one hold, at least `SHORTEST_S`; inf: until the trial's end."""
@@ -63,14 +60,14 @@ def parse_length(text: str) -> HoldLength:
     Raises:
         UsageError: it is none of the forms, or a number is out of its bounds.
     """
-    if text.strip() == "window":
-        return HoldLength("window")
+    if text.strip() == WINDOW:
+        return HoldLength(WINDOW)
     call = _CALL.fullmatch(text)
     if call is None:
         return HoldLength("fixed", (_seconds(text, text),))
-    kind = _DRAWN.get(call[1])
+    kind = _DISTRIBUTIONS.get(call[1])
     if kind is None:
-        raise _wrong(text, f'there is no distribution "{call[1]}"')
+        raise _wrong(text, f'unknown distribution "{call[1]}"')
     parts = [part.strip() for part in call[2].split(",")]
     wanted = 1 if kind == "exponential" else 2
     if len(parts) != wanted or not all(parts):
@@ -89,7 +86,7 @@ def _seconds(part: str, text: str) -> float:
     except UsageError as error:
         raise _wrong(text, error.message) from None
     if seconds < SHORTEST_S:
-        raise _wrong(text, f"{part.strip()} is shorter than the {SHORTEST_S:g} s that a hold takes")
+        raise _wrong(text, f"{part.strip()} is shorter than {SHORTEST_S:g} s, the shortest hold")
     return seconds
 
 
@@ -99,9 +96,9 @@ def _sigma(part: str, text: str) -> float:
     except ValueError:
         raise _wrong(text, f'"{part}" is not a number') from None
     if not 0 < sigma <= 10:
-        raise _wrong(text, "the deviation of the logarithm is above 0 and at most 10")
+        raise _wrong(text, "the standard deviation of the logarithm must be above 0 and at most 10")
     return sigma
 
 
 def _wrong(text: str, why: str) -> UsageError:
-    return UsageError(f'"{text}" is no length of a hold: {why}', hint=f"Write {FORMS}.")
+    return UsageError(f'"{text}" is not a length of a hold: {why}', hint=f"Use {FORMS}.")

@@ -1,9 +1,9 @@
-"""Which holds do looks at intervals come to: since when, until when, and what of that is inferred?
+"""Which holds do samples show: when did each start and end, and how exactly is that known?
 
-A transaction with a number holds from its begin to its end. One that only reads holds as long as it
-keeps its snapshot: a statement's, or, where it keeps it between statements, the whole transaction's. A
-slot and a standby hold as long as their oldest transaction stays the same. Where a session shows that
-it has been idle since, the end is known; elsewhere it lies between two looks.
+A transaction with an xid holds from its start to its end. One that only reads holds as long as it keeps its
+snapshot: a statement's, or the whole transaction's if it keeps it between statements. A slot and a standby
+hold as long as their xmin stays the same. The end is exact where a session shows since when it has been idle;
+elsewhere it lies between two samples.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pgdrag.findings.holds.distribution import (
     steps_of,
 )
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.horizon.census import HolderSample, ObjectType
+from pgdrag.horizon.sampling import HolderSample, ObjectType
 from pgdrag.stats.interval_censored import BoundedHold, LengthEstimate, estimate_lengths
 from pgdrag.stats.product_limit import SeenHold, product_limit
 
-# Shorter holds are left out: of those under a tenth of the interval not one in ten would be met.
+# Shorter holds are left out: fewer than one in ten of them is sampled.
 SHORTEST_OF_INTERVAL = 0.1
-# After so many intervals without a look the server was out of sight.
-_BLIND_INTERVALS = 3.0
+# After this many intervals without a sample the server counts as unreachable.
+_GAP_INTERVALS = 3.0
 _CURSOR_VERBS = frozenset({"DECLARE", "FETCH", "MOVE"})
 _WITH_PID = (ObjectType.SESSION, ObjectType.STANDBY)
 _ENDING_VERBS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE"})
@@ -39,11 +39,11 @@ class _Hold:
     """One hold while it is followed.
 
     Attributes:
-        begin_s: None: nothing says.
-        stretch: during which run of looks it was first seen.
-        begin_slack_s: it may have begun so much earlier or later.
-        end_s: None: it is held, or was when it went out of sight; else at the latest.
-        is_end_told: by the server, and not only between which looks.
+        begin_s: None: unknown.
+        stretch: the run of samples in which it was first seen.
+        begin_slack_s: its start may be this much earlier or later.
+        end_s: latest possible; None: it is still held, or was when last seen.
+        is_end_exact: the server showed it.
     """
 
     kind: HolderKind
@@ -54,22 +54,22 @@ class _Hold:
     oldest: int = 0
     begin_slack_s: float = 0.0
     end_s: float | None = None
-    is_end_told: bool = False
+    is_end_exact: bool = False
     is_lost: bool = False
 
 
 @dataclass
 class _Stretch:
-    """Looks without a gap between them."""
+    """Consecutive samples without a gap."""
 
     first_s: float
     last_s: float
-    looks: int = 1
+    samples: int = 1
 
 
 @dataclass
 class HoldTracker:
-    """Follows holds from look to look; `every_s` is the interval that is aimed at."""
+    """Follows holds from sample to sample; `every_s` is the intended interval."""
 
     every_s: float
     _stretches: list[_Stretch] = field(default_factory=list)
@@ -77,11 +77,11 @@ class HoldTracker:
     _over: list[_Hold] = field(default_factory=list)
     _at_once: Counter[int] = field(default_factory=Counter)
 
-    def look(self, at_s: float, samples: Sequence[HolderSample]) -> None:
-        """Note what one look has found: who holds, and what became of those who did."""
-        is_blind = self._note_look(at_s)
-        holders = {(x.object_type, x.name): x for x in samples if x.holds}
-        others = {(x.object_type, x.name): x for x in samples if not x.holds}
+    def add(self, at_s: float, found: Sequence[HolderSample]) -> None:
+        """Add one sample of the server."""
+        is_blind = self._note_time(at_s)
+        holders = {(x.object_type, x.name): x for x in found if x.holds}
+        others = {(x.object_type, x.name): x for x in found if not x.holds}
         for key, hold in list(self._held.items()):
             now = holders.get(key)
             if now is not None and _goes_on(hold, now):
@@ -89,7 +89,7 @@ class HoldTracker:
             else:
                 del self._held[key]
                 _end(hold, now or others.get(key), at_s, is_blind=is_blind)
-                # A busy server has thousands that are too short ever to count.
+                # A busy server has thousands that are too short to count.
                 length_s = _length(hold)
                 if length_s is None or length_s > self.every_s * SHORTEST_OF_INTERVAL / 2:
                     self._over.append(hold)
@@ -100,47 +100,47 @@ class HoldTracker:
 
     @property
     def pids(self) -> list[int]:
-        """Sessions to look at again, even if they hold nothing any more."""
+        """Sessions to sample again even if they no longer hold anything."""
         return [int(name) for kind, name in self._held if kind in _WITH_PID]
 
     @property
-    def looks(self) -> int:
-        """How many looks there were."""
-        return sum(x.looks for x in self._stretches)
+    def samples(self) -> int:
+        """Number of samples."""
+        return sum(x.samples for x in self._stretches)
 
     @property
     def captured_s(self) -> float:
-        """From the first look to the last, without the time out of sight."""
+        """Time from the first to the last sample, without gaps."""
         return math.fsum(x.last_s - x.first_s for x in self._stretches)
 
     @property
     def blind_s(self) -> float:
-        """For how long the server was out of sight."""
+        """How long the server was unreachable."""
         return math.fsum(b.first_s - a.last_s for a, b in pairwise(self._stretches))
 
     @property
     def interval_s(self) -> float:
-        """From one look to the next, on average."""
-        intervals = self.looks - len(self._stretches)
+        """Mean time between samples."""
+        intervals = self.samples - len(self._stretches)
         return self.captured_s / intervals if intervals and self.captured_s > 0 else self.every_s
 
     @property
     def shortest_s(self) -> float:
-        """Holds that were shorter are left out."""
+        """Shorter holds are left out."""
         return self.interval_s * SHORTEST_OF_INTERVAL
 
     @property
     def holding(self) -> int:
-        """How many hold now."""
+        """Number of current holders."""
         return len(self._held)
 
     @property
     def seen(self) -> int:
-        """How many holds were seen, of any length."""
+        """Number of holds seen, of any length."""
         return len(self._held) + len(self._over)
 
     def at_once(self) -> dict[str, float]:
-        """Return how many held at the same time, and for which share of the looks."""
+        """Return how many held at the same time, and in which share of the samples."""
         total = self._at_once.total()
         return {str(n): round(self._at_once[n] / total, 6) for n in sorted(self._at_once)}
 
@@ -155,10 +155,10 @@ class HoldTracker:
         }
 
     def gaps(self) -> Steps:
-        """Return how long it takes from the begin of one hold to that of the next; () of too few."""
+        """Return the times from the start of one hold to that of the next; () if there are too few."""
         holds = [x for x in self._counted() if self._began_in_sight(x)]
         estimate = self._estimate(holds)
-        # Between two that were met lie the begins of those that were not.
+        # Unsampled holds start between sampled ones.
         scale = estimate.met_share
         found = []
         for at, stretch in enumerate(self._stretches):
@@ -172,13 +172,13 @@ class HoldTracker:
         gaps = [SeenHold(max(length * scale, least_s), ended) for length, ended in found]
         return steps_of(product_limit(gaps))
 
-    def _note_look(self, at_s: float) -> bool:
+    def _note_time(self, at_s: float) -> bool:
         last = self._stretches[-1] if self._stretches else None
-        is_blind = last is not None and at_s - last.last_s > _BLIND_INTERVALS * self.every_s + 1
+        is_blind = last is not None and at_s - last.last_s > _GAP_INTERVALS * self.every_s + 1
         if last is None or is_blind:
             self._stretches.append(_Stretch(at_s, at_s))
         else:
-            last.last_s, last.looks = at_s, last.looks + 1
+            last.last_s, last.samples = at_s, last.samples + 1
         return is_blind
 
     def _begun(self, now: HolderSample) -> _Hold:
@@ -186,13 +186,13 @@ class HoldTracker:
         begin_s = begin_of(now, kind)
         stretch = self._stretches[-1]
         hold = _Hold(kind, begin_s, now, now, len(self._stretches) - 1, oldest=now.age or 0)
-        if begin_s is None and stretch.looks > 1:  # since the last look
+        if begin_s is None and stretch.samples > 1:  # since the previous sample
             hold.begin_slack_s = self.every_s / 2
             hold.begin_s = now.at_s - hold.begin_slack_s
         return hold
 
     def _counted(self) -> Iterator[_Hold]:
-        """Yield the holds that are not too short to count, as far as they are known."""
+        """Yield the holds that are not too short to count."""
         for hold in (*self._over, *self._held.values()):
             length_s = _length(hold)
             if length_s is None or length_s > self.shortest_s:
@@ -203,7 +203,7 @@ class HoldTracker:
         return hold.begin_s is not None and hold.begin_s >= stretch.first_s
 
     def _bounded(self, hold: _Hold) -> BoundedHold | None:
-        """Return what the looks tell of a hold's length; None: it came too late to be met surely, or nothing."""
+        """Return the bounds of a hold's length; None if unknown, or if it started too late to be sampled for certain."""
         stretch = self._stretches[hold.stretch]
         if hold.begin_s is None:
             return None
@@ -211,12 +211,12 @@ class HoldTracker:
         low_s, high_s = max(last_s - slack_s, 0.0), math.inf
         if hold.end_s is not None:
             high_s = max(hold.end_s - hold.begin_s + slack_s, low_s)
-        if hold.is_end_told and not slack_s:
+        if hold.is_end_exact and not slack_s:
             low_s = high_s
         if not self._began_in_sight(hold):
             entry_s = max(hold.first.at_s - hold.begin_s, 0.0)
             return BoundedHold(low_s, high_s, entry_s) if high_s > entry_s else None
-        # Of those that began after the last look but one, the last has met some, and none has seen the end.
+        # Of holds that started after the last sample but one only some were sampled, and none was seen to end.
         is_late = hold.begin_s > stretch.last_s - self.interval_s
         return None if is_late else BoundedHold(low_s, high_s)
 
@@ -237,7 +237,7 @@ class HoldTracker:
             ),
             in_progress_at_end=sum(x.end_s is None and not x.is_lost for x in holds),
             begin_unknown=sum(x.begin_s is None for x in holds),
-            ends_between_looks=sum(x.end_s is not None and not x.is_end_told for x in holds),
+            ends_between_looks=sum(x.end_s is not None and not x.is_end_exact for x in holds),
             estimated_share=_rounded(1 - estimate.met_share),
             open_share=_rounded(curve.open_share) if curve else 0.0,
             oldest_transactions=max(x.oldest for x in holds),
@@ -256,10 +256,10 @@ def kind_of(now: HolderSample) -> HolderKind:
 
 
 def begin_of(now: HolderSample, kind: HolderKind) -> float | None:
-    """Return since when it has held, by the server's clock; None: nothing says."""
+    """Return since when it has held, by the server's clock; None if unknown."""
     if kind in (HolderKind.SLOT, HolderKind.STANDBY):
         return None
-    # Of one that copies a database's tables by the replication protocol only its statement's begin is told.
+    # A walsender that copies tables shows only its statement's start.
     if now.since_s is not None and (
         kind in (HolderKind.TRANSACTION, HolderKind.PREPARED) or now.is_between_statements
     ):
@@ -277,7 +277,7 @@ def _goes_on(hold: _Hold, now: HolderSample) -> bool:
         return now.xid == before.xid
     if now.xid is not None and now.since_s is not None:
         return True
-    # What keeps its snapshot, or keeps it until it gets a number, is still the same hold.
+    # The same snapshot, possibly now with an xid, is the same hold.
     return now.xmin == before.xmin
 
 
@@ -295,32 +295,32 @@ def _follow(hold: _Hold, now: HolderSample) -> None:
 
 
 def _end(hold: _Hold, now: HolderSample | None, at_s: float, *, is_blind: bool) -> None:
-    """Note the end of a hold as well as it is known.
+    """Record the end of a hold as exactly as it is known.
 
     Args:
-        hold: whose end it is.
-        now: what the same session does at this look.
-        at_s: when this look was.
-        is_blind: for how long it went on out of sight nobody knows.
+        hold: which ended.
+        now: the same session in this sample.
+        at_s: when this sample was taken.
+        is_blind: there was a gap before this sample.
     """
     last_s = hold.last.at_s
-    told_s = _told_end(hold, now)
-    if told_s is not None:
-        hold.end_s, hold.is_end_told = told_s, True
+    reported_s = _reported_end(hold, now)
+    if reported_s is not None:
+        hold.end_s, hold.is_end_exact = reported_s, True
         return
     if is_blind:
         hold.is_lost = True
         return
     latest_s = at_s
     if now is not None:
-        # What it has begun since, it has begun after the end.
+        # Whatever it started since, it started after the end.
         starts = (now.since_s, now.statement_since_s, now.changed_s)
         later = [x for x in starts if x is not None and last_s < x < at_s]
         latest_s = min(later, default=at_s)
     hold.end_s = latest_s
 
 
-def _told_end(hold: _Hold, now: HolderSample | None) -> float | None:
+def _reported_end(hold: _Hold, now: HolderSample | None) -> float | None:
     if now is None or now.changed_s is None or not hold.last.at_s < now.changed_s <= now.at_s:
         return None
     is_same = now.statement_since_s == hold.last.statement_since_s
@@ -341,5 +341,5 @@ def _rounded(number: float) -> float:
 
 
 def samples_of(found: Iterable[HolderSample], database: str) -> list[HolderSample]:
-    """Return those that hold this database's rows back, and those that hold nothing any more."""
+    """Return those that hold back this database, and those that no longer hold anything."""
     return [x for x in found if x.age is None or x.concerns(database)]

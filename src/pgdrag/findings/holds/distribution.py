@@ -207,7 +207,7 @@ def from_level(value: str) -> HoldDistribution:
         return _ADAPTER.validate_json(value[begin:] if begin >= 0 else "null")
     except ValidationError:
         name = value[:begin] if begin >= 0 else value
-        raise HoldsError(f'"{name.strip()[:60]}" carries no distribution of holds') from None
+        raise HoldsError(f'"{name.strip()[:60]}" contains no distribution of holds') from None
 
 
 def curve_of(steps: tuple[tuple[float, float], ...], open_share: float = 0.0) -> LengthCurve | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # and one that clears away when all is released.
 APPLICATION_NAME = "pgdrag horizon holder"
 WATCHER_NAME = "pgdrag horizon"
-TIDIER_NAME = "pgdrag vacuum"
+CLEANUP_NAME = "pgdrag vacuum"
 # What is known of a session that the server ended without a word, as where it crashes.
 LOST_SILENTLY = "its session was lost"
 

@@ -1,4 +1,4 @@
-"""Who holds the horizon from when to when in one trial? The planned holds, made and released on time."""
+"""Makes and releases the planned holds of one trial on time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from pgdrag.errors import PgdragError
 from pgdrag.horizon.ages import AgeWatch
+from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.holders import Held, Holder, HoldPlace, all_holders
 from pgdrag.horizon.lengths import SHORTEST_S
 from pgdrag.horizon.schedule import Hold
-from pgdrag.horizon.tidying import Tidying
 
-_LOOK_EVERY_S = 0.5  # whether the holds in force are still there
+_CHECK_EVERY_S = 0.5  # whether the holds in force are still there
 _FREE_TIMEOUT_S = 5.0  # a standby's feedback comes every second
 _POLL_S = 0.02
 _SAME_S = 1e-3  # moments of a plan that are the same but for their last digits
@@ -45,24 +45,24 @@ class MadeHold:
     lost: str = ""
 
 
-class HoldKeeper:
-    """Makes and releases holds on a thread of its own.
+class HoldRunner:
+    """Makes and releases holds on its own thread.
 
     Attributes:
         watch: what the horizon's age was meanwhile.
         made: every hold that was made, in the order of their begins.
         failed: why holds were not made, or not released: clauses.
         making: the hold that is being made; None: none is.
-        tidying: what is done when the last hold has ended; None: nothing.
+        cleanup: what is run after the last hold; None: nothing.
     """
 
     def __init__(
-        self, place: HoldPlace, holds: Sequence[Hold], tidying: Tidying | None = None
+        self, place: HoldPlace, holds: Sequence[Hold], cleanup: Cleanup | None = None
     ) -> None:
         self.made: list[MadeHold] = []
         self.failed: list[str] = []
         self.making: Hold | None = None
-        self.tidying = tidying
+        self.cleanup = cleanup
         self.watch = AgeWatch(place, self._claimed)
         self._place = place
         self._waiting = deque(holds)
@@ -72,7 +72,7 @@ class HoldKeeper:
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._origin_s = 0.0
-        self._thread = threading.Thread(target=self._keep, name="pgdrag-holder", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pgdrag-holder", daemon=True)
 
     def prepare(self) -> None:
         """Make what takes time and holds nothing yet.
@@ -87,24 +87,24 @@ class HoldKeeper:
         self.watch.begin()
 
     def begin(self, *, window_in_s: float = 0.0) -> None:
-        """Begin with the holds and return at once; the window begins in so many seconds."""
+        """Start the holds and return at once; the window begins in `window_in_s` seconds."""
         self._origin_s = time.monotonic() + window_in_s
         self._thread.start()
 
     def wait_for_first(self, timeout_s: float) -> None:
-        """Wait until all holds that are due by now are made, or could not be; not for longer than a time."""
+        """Wait until all holds that are due were made or failed, at most `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while self._due_in_s() <= 0 and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
     def end(self) -> list[str]:
-        """Release all, remove what was prepared, and return what could not be: clauses; again is fine.
+        """Release all, remove what was prepared, and return the failures as clauses; safe to repeat.
 
         Bounded in time, also where the server does not answer.
         """
         self._has_ended.set()
-        if self.tidying is not None:
-            self.tidying.stop()
+        if self.cleanup is not None:
+            self.cleanup.stop()
         troubles = []
         if self._thread.ident is not None:
             self._thread.join(_END_TIMEOUT_S)
@@ -122,35 +122,35 @@ class HoldKeeper:
         with self._lock:
             return min((one.xid for one in self._in_force), default=None)
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         try:
             while not self._has_ended.is_set() and (self._waiting or self._in_force):
-                self._do_what_is_due()
+                self._do_due()
                 self._find_lost()
-                self._has_ended.wait(min(max(self._due_in_s(), 0.0), _LOOK_EVERY_S))
+                self._has_ended.wait(min(max(self._due_in_s(), 0.0), _CHECK_EVERY_S))
         finally:
             is_all_done = not self._waiting and not self._in_force
             for one in list(self._in_force):
                 self._release(one)
-        if is_all_done and self.tidying is not None and self.made:
+        if is_all_done and self.cleanup is not None and self.made:
             self._wait_until_free(max(one.xid for one in self.made))
             if not self._has_ended.is_set():
-                self.tidying.run()
+                self.cleanup.run()
 
     def _now_s(self) -> float:
         return time.monotonic() - self._origin_s
 
     def _due_in_s(self) -> float:
-        """Return in how many seconds something is to be done; inf: never."""
+        """Return the seconds until the next action; inf: none."""
         begin_s = self._waiting[0].begin_s if self._waiting else math.inf
         with self._lock:
             release_s = min((one.release_s for one in self._in_force), default=math.inf)
         return min(begin_s, release_s) - self._now_s()
 
-    def _do_what_is_due(self) -> None:
+    def _do_due(self) -> None:
         while not self._has_ended.is_set() and self._due_in_s() <= 0:
             first = min(self._in_force, key=lambda one: one.release_s, default=None)
-            # Where one ends as the next begins, the horizon is free for a moment.
+            # Release before making: between two adjacent holds the horizon is free for a moment.
             if first is not None and (
                 not self._waiting or first.release_s <= self._waiting[0].begin_s + _SAME_S
             ):
@@ -168,7 +168,7 @@ class HoldKeeper:
             self.failed.append(error.message)
             return
         now_s = self._now_s()
-        # To make it took a moment. Where another one begins as this one ends, it must not reach into that.
+        # Making it took a moment; it must still not overlap a hold planned for its end.
         is_followed = round(planned.end_s, _DIGITS) in self._begins
         end_s = planned.end_s if is_followed else now_s + planned.length_s
         release_s = max(end_s, now_s + SHORTEST_S)
@@ -188,7 +188,7 @@ class HoldKeeper:
                 self._release(one)
 
     def _release(self, one: MadeHold) -> None:
-        # No longer claimed from before it is let go.
+        # Stop claiming it before it is released.
         with self._lock:
             self._in_force.remove(one)
         try:
@@ -198,7 +198,7 @@ class HoldKeeper:
         one.ended_unix_s = time.time()
 
     def _wait_until_free(self, xid: int) -> None:
-        """Wait until nothing is kept for a hold that was made at a transaction's number, but not for ever."""
+        """Wait, at most `_FREE_TIMEOUT_S`, until the server keeps nothing for a hold made at `xid`."""
         deadline = time.monotonic() + _FREE_TIMEOUT_S
         while self.watch.is_kept_since(xid) and time.monotonic() < deadline:
             if self._has_ended.wait(_POLL_S):

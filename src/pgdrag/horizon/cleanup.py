@@ -1,4 +1,4 @@
-"""What is cleared away when the horizon is free again? A vacuum, and a reindex, of all the users' tables."""
+"""VACUUM, and optionally REINDEX, all user tables after the last hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.errors import ServerError
-from pgdrag.horizon.holders import TIDIER_NAME, HoldPlace
+from pgdrag.horizon.holders import CLEANUP_NAME, HoldPlace
 from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.units import format_duration
 
@@ -34,13 +34,13 @@ _COMMANDS = {
 }
 
 
-class Tidying:
-    """One clearing away, on a session of its own.
+class Cleanup:
+    """One cleanup, on a session of its own.
 
     Attributes:
         began_unix_s: None: it has not begun.
         ended_unix_s: None: it has not ended, or was cut short.
-        failed: why it went no further; "": it did not fail.
+        failed: why it failed, or "".
     """
 
     def __init__(self, place: HoldPlace, what: AfterRelease) -> None:
@@ -57,31 +57,31 @@ class Tidying:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether it began and did not get to its end: an index may be half made."""
+        """Whether it started and did not finish: an index may be incomplete."""
         return self.began_unix_s is not None and self.ended_unix_s is None
 
     @property
     def words(self) -> str:
         """Return what was done, and what was not: "vacuum of 4 tables in 1.2 s, reindex of 4 tables in 3 s"."""
         of = f" of {self._tables} table{'' if self._tables == 1 else 's'}"
-        told = [f"{name}{of} in {format_duration(s)}" for name, s in self._steps_s.items()]
+        done = [f"{name}{of} in {format_duration(s)}" for name, s in self._steps_s.items()]
         if self.failed:
-            told.append(f"failed: {self.failed}")
+            done.append(f"failed: {self.failed}")
         elif self.began_unix_s is None:
-            told.append("nothing: the trial was over")
+            done.append("nothing: the trial was over")
         elif self.is_cut_short:
-            told.append("cut short by the trial's end")
-        return ", ".join(told)
+            done.append("cut short by the trial's end")
+        return ", ".join(done)
 
     def run(self) -> None:
-        """Vacuum and, where that is asked for, reindex each table; a failure is noted."""
+        """Vacuum and, if asked, reindex each table; records a failure."""
         assert self.began_unix_s is None, "once"
         self.began_unix_s = time.time()
         try:
-            with open_session(self._place, application_name=TIDIER_NAME) as connection:
+            with open_session(self._place, application_name=CLEANUP_NAME) as connection:
                 with self._lock:
                     self._connection = connection
-                self._tidy(connection)
+                self._clean(connection)
         except psycopg.errors.QueryCanceled as error:
             self.failed = "" if self._is_stopped else words_of(error)
         except psycopg.Error as error:
@@ -93,13 +93,13 @@ class Tidying:
                 self._connection = None
 
     def stop(self) -> None:
-        """Cut it short, from another thread; what it is at is cancelled."""
+        """Stop it from another thread, cancelling its statement."""
         with self._lock, suppress(psycopg.Error):
             self._is_stopped = True
             if self._connection is not None:
                 self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)
 
-    def _tidy(self, connection: psycopg.Connection) -> None:
+    def _clean(self, connection: psycopg.Connection) -> None:
         tables = connection.execute(_TABLES).fetchall()
         self._tables = len(tables)
         for name in self._commands:

@@ -1,4 +1,4 @@
-"""What does a treatment ask of the horizon? Its levels, read, and what is wrong with them."""
+"""What do a treatment's levels of the horizon mean, and what is wrong with them?"""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from pgdrag.findings.holds.levels import (
     REPLAY,
     WINDOW,
 )
+from pgdrag.horizon.cleanup import AFTER_RELEASE, AfterRelease
 from pgdrag.horizon.holders import Holder, all_holders
 from pgdrag.horizon.lengths import HoldLength, parse_length
 from pgdrag.horizon.schedule import PATTERNS, Hold, OneKind, Pattern, replay, schedule
-from pgdrag.horizon.tidying import AFTER_RELEASE, AfterRelease
 from pgdrag.units import parse_seconds
 
 MOST_HOLDERS = 50
-_HINTS = {REPLAY: "Name a file that pgdrag capture horizon has written."}
+_HINTS = {REPLAY: "Use a file written by pgdrag capture horizon."}
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """A level that cannot be had.
+class LevelProblem:
+    """A level that cannot be used.
 
     Attributes:
-        name: of the level.
+        name: the level's.
         is_mistake: see `factors.Problem`.
     """
 
@@ -47,11 +47,11 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class AskedHorizon:
-    """The levels of a treatment, as far as they can be read; else the defaults.
+class HorizonLevels:
+    """The levels of a treatment; defaults where a level is missing or wrong.
 
     Attributes:
-        begin_s: after the window's begin; None: before the warm-up.
+        begin_s: after the window begins; None: before the warm-up.
     """
 
     holder: str = NOBODY
@@ -64,18 +64,18 @@ class AskedHorizon:
 
     @property
     def is_held(self) -> bool:
-        """Whether anybody is to hold."""
+        """Whether anything is to hold the horizon."""
         return self.holder != NOBODY or self.captured is not None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Which kinds may hold."""
+        """The kinds of holder that are used."""
         if self.captured is not None:
             return tuple(dict.fromkeys(repeatable(x) for x in self.captured.kinds))
         return () if self.holder == NOBODY else (self.holder,)
 
     def holds(self, *, warm_up_s: float, window_s: float, seed: int) -> tuple[Hold, ...]:
-        """Return what is planned for one trial; times count from its window's begin."""
+        """Return the holds of one trial; times count from the start of its window."""
         begin_s = -warm_up_s if self.begin_s is None else self.begin_s
         if self.captured is not None:
             found = replay(self.captured, begin_s=begin_s, end_s=window_s, seed=seed)
@@ -94,82 +94,80 @@ class AskedHorizon:
 
 
 def repeatable(holder: str) -> str:
-    """Return the kind that stands for one in a replay: a slot is left behind once, a snapshot any number of times."""
+    """Return the kind that replaces one in a replay: a slot can hold once, so a snapshot replaces it."""
     return holder if all_holders()[holder].is_repeatable else "snapshot"
 
 
-def read_levels(levels: Mapping[str, str]) -> tuple[AskedHorizon, list[Wrong]]:
-    """Return what levels ask for, and what nobody could have as they ask for it."""
-    wrong: list[Wrong] = []
+def read_levels(levels: Mapping[str, str]) -> tuple[HorizonLevels, list[LevelProblem]]:
+    """Return the meaning of levels, and the problems with them."""
+    wrong: list[LevelProblem] = []
     found: dict[str, Any] = {}
     for name, value in levels.items():
         if name not in _READERS:
             known = ", ".join(f'"{each}"' for each in _READERS)
-            wrong.append(Wrong(name, f'the horizon has no "{name}"', f"It has {known}."))
+            wrong.append(
+                LevelProblem(name, f'unknown level "{name}" of the horizon', f"Levels: {known}.")
+            )
             continue
         field, read = _READERS[name]
         try:
             found[field] = read(value)
         except PgdragError as error:
-            message = f'horizon "{name}" cannot be had: {error.message}'
-            wrong.append(Wrong(name, message, error.hint or _HINTS.get(name, "")))
+            message = f'invalid horizon "{name}": {error.message}'
+            wrong.append(LevelProblem(name, message, error.hint or _HINTS.get(name, "")))
     if found.get("pattern") == "shifting" and HOLDERS not in levels:
         found["holders"] = 2
-    asked = AskedHorizon(**found)
+    asked = HorizonLevels(**found)
     return asked, wrong or list(_contradictions(asked, levels))
 
 
-def lacking(asked: AskedHorizon, settings: Mapping[str, str]) -> Iterator[Wrong]:
-    """Return why a server with these settings cannot have what is asked for."""
+def unsupported(asked: HorizonLevels, settings: Mapping[str, str]) -> Iterator[LevelProblem]:
+    """Yield why a server with these settings cannot be held as the levels say."""
     name = HOLDER if asked.captured is None else REPLAY
     for kind in asked.kinds:
         reason = all_holders()[kind].refusal(settings)
         if reason:
             message = f'horizon "{name}" cannot be {kind} here: {reason}'
-            yield Wrong(name, message, is_mistake=False)
+            yield LevelProblem(name, message, is_mistake=False)
 
 
 def kinds_of(holds: tuple[Hold, ...]) -> list[type[Holder]]:
-    """Return the kinds that hold in a plan."""
+    """Return the kinds of holder in a plan."""
     return [all_holders()[name] for name in sorted({hold.holder for hold in holds})]
 
 
-def _contradictions(asked: AskedHorizon, levels: Mapping[str, str]) -> Iterator[Wrong]:
+def _contradictions(asked: HorizonLevels, levels: Mapping[str, str]) -> Iterator[LevelProblem]:
     if asked.captured is not None:
         together = [x for x in (HOLDER, HOLD, PATTERN, HOLDERS, AFTER) if x in levels]
         if asked.holder == NOBODY and HOLDER in together:
             together.remove(HOLDER)
         for name in together:
-            message = f'horizon "{name}" says nothing beside "{REPLAY}"'
-            yield Wrong(name, message, f'Leave "{name}" out: the file has what was captured.')
+            message = f'horizon "{name}" cannot be combined with "{REPLAY}"'
+            yield LevelProblem(name, message, f'Remove "{name}": the file defines it.')
         return
     if asked.holder == NOBODY:
-        return  # levels that all arms share, and this one has no holder
+        return  # levels that all arms share; this arm has no holder
     if asked.pattern == "shifting" and asked.length.is_endless:
-        message = 'a horizon cannot shift where each hold lasts for the "window"'
-        yield Wrong(PATTERN, message, 'Give the length of each, as in hold = "30s".')
+        message = 'the pattern "shifting" requires holds shorter than the "window"'
+        yield LevelProblem(PATTERN, message, 'Set their length, for example hold = "30s".')
     if asked.pattern == "shifting" and asked.holders < 2:
-        message = "a horizon that shifts takes two holders at least"
-        yield Wrong(HOLDERS, message, "Leave it out, for two, or name more.")
+        message = 'the pattern "shifting" requires at least two holders'
+        yield LevelProblem(HOLDERS, message, "Remove the level to use two, or raise it.")
     if not all_holders()[asked.holder].is_repeatable and (
         asked.pattern != ONCE or asked.holders > 1
     ):
         name = PATTERN if asked.pattern != ONCE else HOLDERS
-        message = (
-            f'horizon "{HOLDER}" {asked.holder} holds once in a trial: its standby is gone then'
-        )
-        yield Wrong(name, message, 'Leave it out, or take holder = "standby".')
+        message = f'horizon "{HOLDER}" {asked.holder} can hold only once per trial: its standby is stopped for it'
+        yield LevelProblem(name, message, 'Remove it, or use holder = "standby".')
     if asked.after_release != NOTHING and (asked.pattern != ONCE or asked.length.is_endless):
         why = (
             'each hold lasts for the "window"'
             if asked.length.is_endless
-            else f"the pattern {asked.pattern} goes on to its end"
+            else f'the pattern "{asked.pattern}" lasts until the end of the window'
         )
-        message = (
-            f'nothing comes after the last release, where {why}: horizon "{AFTER}" is never due'
-        )
-        yield Wrong(
-            AFTER, message, 'Hold once and for a shorter time than the window: hold = "10s".'
+        message = f'horizon "{AFTER}" would never run: {why}'
+        yield LevelProblem(
+            AFTER, message, 'Hold once, for less than the window, for example hold = "10s".'
         )
 
 
@@ -189,7 +187,7 @@ def _one_of(known: tuple[str, ...], value: str) -> str:
     if value in known:
         return value
     words = ", ".join(f'"{each}"' for each in known)
-    raise UsageError(f'there is no "{value}"', hint=f"Write one of {words}.")
+    raise UsageError(f'unknown value "{value}"', hint=f"Use one of {words}.")
 
 
 def _begin_s(value: str) -> float | None:
@@ -198,7 +196,7 @@ def _begin_s(value: str) -> float | None:
     try:
         return 0.0 if value == WINDOW else parse_seconds(value)
     except UsageError as error:
-        hint = 'Write "load", "window", or how long after the window\'s begin: "10s".'
+        hint = 'Use "load", "window", or a time after the start of the window such as "10s".'
         raise UsageError(error.message, hint=hint) from None
 
 
@@ -206,8 +204,8 @@ def _holders(value: str) -> int:
     if value.isdecimal() and 1 <= int(value) <= MOST_HOLDERS:
         return int(value)
     raise UsageError(
-        f'"{value}" is no number from 1 to {MOST_HOLDERS}',
-        hint="Write how many hold at once.",
+        f'"{value}" is not a number from 1 to {MOST_HOLDERS}',
+        hint="Set the number of simultaneous holders.",
     )
 
 
@@ -215,7 +213,7 @@ def _captured(value: str) -> HoldDistribution:
     found = from_level(value)
     if not found.can_be_drawn:
         raise UsageError(
-            "it has no hold whose length is known: there is nothing to replay",
+            "it has no hold of known length, so there is nothing to replay",
             hint="Capture for longer, while the horizon is held.",
         )
     return found

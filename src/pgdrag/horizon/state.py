@@ -1,4 +1,4 @@
-"""Who holds a server's horizon back now, what does that cost, and what would end it? Nothing is ended."""
+"""Who holds back a server's horizon now, what does that cost, and what would end it? Read-only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from psycopg import sql
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.horizon.census import HolderSample, ObjectType, make_read_only, sample_holders
 from pgdrag.horizon.holders.session import words_of
+from pgdrag.horizon.sampling import HolderSample, ObjectType, make_read_only, sample_holders
 from pgdrag.horizon.tracking import begin_of, kind_of
 
 TIMEOUT_S = 10.0
@@ -40,21 +40,20 @@ SELECT pg_is_in_recovery(), current_user::text, pg_has_role(current_user, 'pg_re
 
 @dataclass(frozen=True)
 class HorizonHolder:
-    """Somebody who holds something back.
+    """One holder of the horizon.
 
     Attributes:
         kind: of holder.
         name: a session's process number, an identifier, a slot's name.
-        database: whose rows it holds back; "": those of all databases.
-        is_here: it holds back the rows of the database that was asked.
-        age: transactions begun since its oldest; None: it holds back the system catalogs alone.
-        catalog_age: the same of the catalogs, where that is asked for apart.
-        held_s: for how long; None: nothing says.
-        held_least_s: it was longer than that, of a slot that nobody has used for so long; None: nothing says.
-        doing: state, application and address of a session, whether a slot is in use and by whom; "" where
-            unknown.
-        ended_by: the statement that would end it; "" where it is to be ended elsewhere.
-        remark: what to know before, or where and how it is ended.
+        database: the one whose rows it holds back; "": all.
+        is_here: it holds back the rows of the current database.
+        age: of its xmin or xid in transactions; None: it holds back only the system catalogs.
+        catalog_age: the same for catalog_xmin.
+        held_s: for how long; None if unknown.
+        held_least_s: lower bound for an inactive slot; None if unknown.
+        doing: state, application and address of a session, or whether and by whom a slot is in use.
+        ended_by: the statement that would end it; "" if it must be ended elsewhere.
+        remark: the consequences, or where and how to end it.
     """
 
     kind: HolderKind
@@ -93,17 +92,17 @@ class DeadRows:
 
 @dataclass(frozen=True)
 class HorizonState:
-    """How it stands with the horizon of a database.
+    """The state of a database's horizon.
 
     Attributes:
-        has_feedback: a standby tells its primary what it may still read, which that keeps then.
+        has_feedback: hot_standby_feedback is on, on a standby.
         holders: the oldest first; those of this database before those of others.
-        tables: with most dead row versions, most first.
+        tables: those with the most dead row versions, in descending order.
         dead, dead_bytes: of all tables.
-        frozen_age: transactions since the oldest that is not frozen in the database.
-        left_until_stop: transactions until the server refuses more, lest numbers wrap around.
-        freeze_max_age: from which age on the server vacuums every table, whatever is configured.
-        cannot_see: what this role was not shown, in sentences.
+        frozen_age: age of datfrozenxid.
+        left_until_stop: transactions until the server stops assigning xids.
+        freeze_max_age: autovacuum_freeze_max_age.
+        cannot_see: what this role cannot see, in sentences.
     """
 
     server: str
@@ -121,7 +120,7 @@ class HorizonState:
 
 
 def horizon_state(server: Server) -> HorizonState:
-    """Return how it stands with the horizon of a server's database; three statements, read-only.
+    """Return the state of a database's horizon, with three read-only statements.
 
     Raises:
         ServerError: the server does not answer in time.
@@ -133,7 +132,7 @@ def horizon_state(server: Server) -> HorizonState:
             found = connection.execute(_SERVER).fetchall()
             rows = connection.execute(_TABLES).fetchall()
         except psycopg.Error as error:
-            message = f"could not ask {server.name} who holds its horizon: {words_of(error)}"
+            message = f"could not read the holders of {server.name}: {words_of(error)}"
             raise ServerError(message) from error
         database = server.target.database
         holders = [_holder(x, database, connection) for x in census]
@@ -179,16 +178,14 @@ def _end_of(seen: HolderSample, connection: psycopg.Connection) -> tuple[str, st
     """Return the statement that would end a holder, and what to know before."""
     match seen.object_type:
         case ObjectType.SESSION:
-            remark = "What it has not committed is undone."
+            remark = "Its transaction is rolled back."
             if seen.state == "active" and seen.xid is None:
-                remark = "Its statement fails; pg_cancel_backend would leave the session alive."
+                remark = "Its statement fails. pg_cancel_backend() would keep the session."
             return f"SELECT pg_terminate_backend({int(seen.name)});", remark
         case ObjectType.PREPARED:
             name = _literal(seen.name, connection)
-            where = f'In database "{seen.database}", as "{seen.user}" or a superuser.'
-            remark = (
-                f"{where} What it did is undone; COMMIT PREPARED would keep it: ask whose it is."
-            )
+            where = f'Run it in database "{seen.database}" as "{seen.user}" or a superuser.'
+            remark = f"{where} This discards its changes; COMMIT PREPARED would keep them. Ask its owner first."
             return f"ROLLBACK PREPARED {name};", remark
         case ObjectType.SLOT:
             return _end_of_slot(seen, connection)
@@ -197,24 +194,24 @@ def _end_of(seen: HolderSample, connection: psycopg.Connection) -> tuple[str, st
 
 def _end_of_slot(seen: HolderSample, connection: psycopg.Connection) -> tuple[str, str]:
     drop = f"SELECT pg_drop_replication_slot({_literal(seen.name, connection)});"
-    anew = "Whoever reads from it must then be set up anew, or catch up another way."
+    consequence = "Its consumer must then be set up again, or catch up some other way."
     if seen.reader is None:
-        return drop, anew
+        return drop, consequence
     terminate = f"SELECT pg_terminate_backend({seen.reader});"
     if seen.is_temporary:
-        return terminate, "It is temporary: it goes with the session that uses it."
+        return terminate, "It is temporary, so it is dropped when its session ends."
     if seen.slot_type == "physical":
         return "", _at_the_standby(seen)
     return "", (
-        f"It is in use: it moves on as session {seen.reader} confirms what it has received, as far as no "
-        f"older transaction is open. To be rid of it: {terminate} and at once {drop} {anew}"
+        f"It is in use: it advances as session {seen.reader} confirms receipt, unless an older transaction is "
+        f"open. To drop it: {terminate} and immediately {drop} {consequence}"
     )
 
 
 def _at_the_standby(seen: HolderSample) -> str:
     if not seen.age:
-        return "It keeps nothing at the moment: no transaction has begun since its oldest."
-    in_use = "It is in use" if seen.object_type == ObjectType.SLOT else "It is kept for a standby"
+        return "It holds nothing back now: no transaction has begun since its xmin."
+    in_use = "It is in use" if seen.object_type == ObjectType.SLOT else "It belongs to a standby"
     return f"{in_use}: {_AT_THE_STANDBY}"
 
 
@@ -239,7 +236,4 @@ def _dead_rows(table: str, dead: int, live: int, size: int, vacuumed_s: float | 
 
 
 def _hidden(role: str) -> str:
-    return (
-        f'What sessions of other roles do, and since when, role "{role}" is not shown: a member of '
-        "pg_monitor is."
-    )
+    return f'Role "{role}" cannot see the state and start of other roles\' sessions. Members of pg_monitor can.'
