@@ -11,7 +11,7 @@ from pgdrag.designs.screen.findings import ScreenedChange, ScreenFinding
 from pgdrag.english import counted, listed
 from pgdrag.findings.readings import reading
 from pgdrag.findings.wording import slowdown_words
-from pgdrag.model import RunRecord
+from pgdrag.model import Result, RunRecord
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.estimate import bounded_exp
@@ -29,9 +29,12 @@ def finding_of(design: Screen, run: RunRecord) -> ScreenFinding:
     is_folded = design.parameters.is_folded
     changes = changes_between(reference, target)
     runs = design.runs
+    by_treatment: dict[str, list[Result]] = {}
+    for result in run.results:
+        by_treatment.setdefault(result.trial.treatment.identity, []).append(result)
     rows, logs, failed, stalled = [], [], 0, 0
     for treatment, row in runs:
-        results = [x for x in run.results if x.trial.treatment.identity == treatment.identity]
+        results = by_treatment.get(treatment.identity, [])
         readings = [one for x in results if (one := reading(x)) is not None]
         failed += len(results) - len(readings)
         stalled += sum(one.is_bound for one in readings)
