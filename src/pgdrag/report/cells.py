@@ -113,12 +113,12 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
     note = bounds_words(found, bare_ratio)
     if comparison.verdict is Verdict.SLOWER:
         return Cell(format_ratio(found.center), note, is_strong=True)
-    doubt = "no change" if comparison.verdict is Verdict.EQUIVALENT else "not significant"
-    return Cell(format_ratio(found.center), f"{note}; {doubt}", Tone.MUTED)
+    remark = "no change" if comparison.verdict is Verdict.EQUIVALENT else "not significant"
+    return Cell(format_ratio(found.center), f"{note}; {remark}", Tone.MUTED)
 
 
 def brief_slowdown(verdict: Verdict, slowdown: Interval) -> str:
-    """Return a slowdown for a picture, where a whisker shows its bounds; doubt is said in words."""
+    """Return a slowdown for a picture, where a whisker shows its bounds; remark is said in words."""
     if verdict is Verdict.EQUIVALENT:
         return "no change"
     words = slowdown_words(slowdown).partition(" (")[0]

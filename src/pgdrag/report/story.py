@@ -96,9 +96,9 @@ def _size(rung: TreatmentFinding) -> float:
 def _step_words(rung: TreatmentFinding) -> str:
     assert rung.to_previous is not None, "a step has two ends"
     words = f"{rung.rung.heading}: {slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
-    doubt = ", not significant" if rung.to_previous.verdict is Verdict.INCONCLUSIVE else ""
+    note = ", not significant" if rung.to_previous.verdict is Verdict.INCONCLUSIVE else ""
     share = "" if rung.step_share is None else f", {percent_words(rung.step_share)} of the whole"
-    return f"{words}{share}{doubt}."
+    return f"{words}{share}{note}."
 
 
 def _baseline_words(rung: TreatmentFinding) -> str:

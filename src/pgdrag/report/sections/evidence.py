@@ -101,9 +101,9 @@ def _step_words(rung: TreatmentFinding) -> str:
     """Return `7.2× slower (6.9× to 7.5×) than A0`, and whether that is any difference at all."""
     if rung.to_previous is None:
         return ""
-    doubt = {Verdict.INCONCLUSIVE: ", not significant", Verdict.EQUIVALENT: ", no change"}
+    note = {Verdict.INCONCLUSIVE: ", not significant", Verdict.EQUIVALENT: ", no change"}
     words = f"{slowdown_words(rung.to_previous.slowdown)} than {rung.previous}"
-    return words + doubt.get(rung.to_previous.verdict, "")
+    return words + note.get(rung.to_previous.verdict, "")
 
 
 def _claims(rung: TreatmentFinding) -> tuple[str, ...]:

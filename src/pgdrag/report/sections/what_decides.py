@@ -94,14 +94,14 @@ def _table(found: DecidersFinding) -> Table:
 
 
 def _row(one: Decider) -> tuple[Cell, ...]:
-    doubtful = one.verdict in ("inconclusive", "cannot be separated")
+    is_open = one.verdict in ("inconclusive", "cannot be separated")
     return (
         Cell(one.label, is_strong=True),
         _correlation(one.this_given_length),
         _correlation(one.length_given_this),
         NOTHING if one.this_given_all is None else _correlation(one.this_given_all),
         Cell(f"{one.with_length:+.2f}"),
-        Cell(one.verdict, tone=Tone.WARNING if doubtful else Tone.PLAIN),
+        Cell(one.verdict, tone=Tone.WARNING if is_open else Tone.PLAIN),
     )
 
 
