@@ -13,8 +13,8 @@ from pgdrag.host.undo.remount import Remount
 
 NOWHERE = "/nowhere/at all"
 CHANGES = [
-    (MadeFile(NOWHERE), 'file "/nowhere/at all" was made', "already restored"),
-    (LoopDevice(NOWHERE), 'a loop device was made of "/nowhere/at all"', "already restored"),
+    (MadeFile(NOWHERE), 'file "/nowhere/at all" was created', "already restored"),
+    (LoopDevice(NOWHERE), 'a loop device was attached to "/nowhere/at all"', "already restored"),
     (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/at all"', "already restored"),
     (
         Remount(NOWHERE, "/dev/vda", {"atime": "relatime", "diratime": "diratime"}),

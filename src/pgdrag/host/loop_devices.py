@@ -1,4 +1,4 @@
-"""Which loop devices are attached to a file? How is one attached, and taken away?"""
+"""Attach, find and detach loop devices."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _POLL_S = 0.02
 
 
 def attach(backing_file: Path, *, direct_io: bool) -> Path:
-    """Make a block device of a file, and return it; see `uses_direct_io` for what became of that.
+    """Attach a loop device to a file, and return it; `uses_direct_io` tells whether direct I/O was possible.
 
     Raises:
-        StorageError: none is free, or the kernel has none.
+        StorageError: none is free, or the kernel has no loop devices.
     """
     wanted = "on" if direct_io else "off"
     ran = run_program("losetup", "--find", "--show", f"--direct-io={wanted}", backing_file)
     found = devices_on(backing_file)
     if not found:
         raise StorageError(
-            f'could not make a loop device of "{backing_file}": {ran.last_line}',
-            hint='See what takes them with "losetup --all", and whether the kernel has the module "loop".',
+            f'could not attach a loop device to "{backing_file}": {ran.last_line}',
+            hint='Run "losetup --all" to see which are in use, and "modprobe loop" if the module is missing.',
             path=backing_file,
         )
     return found[-1]
 
 
 def devices_on(backing_file: Path) -> list[Path]:
-    """Return the loop devices that are attached to a file, also to one that was deleted since."""
+    """Return the loop devices that are attached to a file, including a deleted one."""
     names = {str(backing_file), f"{backing_file}{_DELETED}"}
     return [
         Path("/dev") / loop.parent.name
@@ -43,29 +43,29 @@ def devices_on(backing_file: Path) -> list[Path]:
 
 
 def uses_direct_io(device: Path) -> bool:
-    """Whether a loop device goes past the page cache to its file."""
+    """Whether a loop device uses direct I/O on its file."""
     return _line(_BLOCK / device.name / "loop" / "dio") == "1"
 
 
 def backing_file_of(device: Path) -> Path | None:
-    """Return the file that a loop device is made of; None: it is no loop device, or has none."""
+    """Return the file of a loop device; None if it is not one, or not attached."""
     file = _line(_BLOCK / device.name / "loop" / "backing_file")
     return Path(file) if file else None
 
 
 def detach(device: Path) -> str | None:
-    """Take a loop device away from its file.
+    """Detach a loop device from its file.
 
     Returns:
-        Why it is still there; None: it is gone.
+        Why it is still attached; None once it is detached.
     """
     ran = run_program("losetup", "--detach", device)
     attached = _BLOCK / device.name / "loop" / "backing_file"
     deadline = time.monotonic() + _DETACH_TIMEOUT_S
-    # It goes with its last user; whoever looks at new devices may be one for a moment.
+    # The kernel detaches it after its last user, which may briefly be udev.
     while attached.exists():
         if time.monotonic() >= deadline:
-            return f"{device} is still in use, and goes with its last user" + (
+            return f"{device} is still in use and is detached when its last user ends" + (
                 "" if ran.succeeded else f" ({ran.last_line})"
             )
         time.sleep(_POLL_S)

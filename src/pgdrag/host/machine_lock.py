@@ -1,4 +1,4 @@
-"""Is another pgdrag measuring on this machine? Two measurements at once would measure each other."""
+"""Is another pgdrag measuring on this machine? Concurrent measurements would disturb each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACHINE_VARIABLE = "PGDRAG_MACHINE"
 
 @contextmanager
 def measuring_alone() -> Iterator[None]:
-    """Hold the machine for one run, whoever's it is; the kernel gives it up even after kill -9.
+    """Lock the machine for one run, across users; the kernel releases the lock even after kill -9.
 
     Raises:
         UsageError: another pgdrag holds it.
@@ -34,15 +34,15 @@ def measuring_alone() -> Iterator[None]:
         if not take_over(bind, measuring_pid):
             raise UsageError(
                 f"another pgdrag is measuring on this machine (process {measuring_pid()})",
-                detail="Two measurements at once would measure each other.",
-                hint="Wait until it has ended, or stop it.",
+                detail="Concurrent measurements would disturb each other.",
+                hint="Wait until it ends, or stop it.",
             )
         held.listen()
         yield
 
 
 def measuring_pid() -> int | None:
-    """Return the process that measures on this machine now, or None."""
+    """Return the PID of the pgdrag that is measuring on this machine, or None."""
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             asking.settimeout(1)
@@ -56,5 +56,5 @@ def measuring_pid() -> int | None:
 
 
 def _address() -> str:
-    # In Linux's abstract namespace: no file, so no permissions and nothing to clear away.
+    # In Linux's abstract namespace: no file, so no permissions and nothing to remove.
     return f"\0pgdrag-measuring-{os.environ.get(MACHINE_VARIABLE, '')}"

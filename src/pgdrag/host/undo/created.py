@@ -23,7 +23,7 @@ class MadeFile(Change):
 
     def words(self) -> str:
         """Return its name."""
-        return f'file "{self.path}" was made'
+        return f'file "{self.path}" was created'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Delete it."""
@@ -36,7 +36,7 @@ class MadeFile(Change):
 
 @dataclass(frozen=True)
 class LoopDevice(Change):
-    """Whichever loop device is attached to a file of pgdrag's: its number is known only afterwards.
+    """The loop device attached to a file of pgdrag's; its number is known only afterwards.
 
     Attributes:
         backing_file: without links, as the kernel names it.
@@ -48,7 +48,7 @@ class LoopDevice(Change):
 
     def words(self) -> str:
         """Return the file."""
-        return f'a loop device was made of "{self.backing_file}"'
+        return f'a loop device was attached to "{self.backing_file}"'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Detach it."""
@@ -81,7 +81,7 @@ class Mounted(Change):
         return f'a file system was mounted at "{self.mount_point}"'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
-        """Unmount it; from one that is in use it is taken out of sight, and goes with its last user."""
+        """Unmount it, lazily if it is in use."""
         place = Path(self.mount_point)
         if mount_at(place) is None:
             return RestoreResult("already restored", f'Nothing is mounted at "{place}".')
@@ -113,10 +113,10 @@ class ControlGroup(Change):
 
     def words(self) -> str:
         """Return its directory."""
-        return f'control group "{self.path}" was made'
+        return f'control group "{self.path}" was created'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
-        """Move whoever is left in it into the group of this process, and remove it."""
+        """Move remaining processes into this process's group, and remove it."""
         group = Path(self.path)
         tree = next((x for x in hierarchies() if group.is_relative_to(x.top)), None)
         elsewhere = None if tree is None else tree.group_of("self")
