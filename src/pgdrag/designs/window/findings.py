@@ -33,6 +33,8 @@ class WindowFinding(DesignFinding):
 
 
 def measured_window(run: RunRecord) -> tuple[Result, Measurement] | None:
-    """Return the run's first trial with a measured window; None if there is none."""
-    measured = ((one, one.measurement) for one in run.results if one.measurement is not None)
-    return next(measured, None)
+    """Return the run's first trial with a measured window of any length; None if there is none."""
+    for result in run.results if run.study.rungs else ():
+        if result.measurement is not None and result.measurement.elapsed_s > 0:
+            return result, result.measurement
+    return None
