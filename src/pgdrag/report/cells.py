@@ -118,7 +118,7 @@ def slowdown_cell(comparison: Comparison | None) -> Cell:
 
 
 def brief_slowdown(verdict: Verdict, slowdown: Interval) -> str:
-    """Return a slowdown for a picture, where a whisker shows its bounds; remark is said in words."""
+    """Return a slowdown for a picture, where a whisker shows its bounds; words say if it is not significant."""
     if verdict is Verdict.EQUIVALENT:
         return "no change"
     words = slowdown_words(slowdown).partition(" (")[0]
