@@ -11,14 +11,14 @@ from pgdrag.findings.mechanisms.ledger import COMPONENTS
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mechanisms.md"
 HEAD = """# Mechanisms
 
-What pgdrag knows to slow a server down; `pgdrag list --mechanisms` prints the same. How they are tested and charged:
-[method](../method.md#mechanisms). This page is made from the catalogue (`src/pgdrag/findings/mechanisms/catalogue.py`): with
-`PGDRAG_UPDATE_GOLDENS=1` the tests write it anew.
+These are the mechanisms of slowdown that pgdrag can name; `pgdrag list --mechanisms` prints the same list. For how they are tested, see
+[the method](../method.md#mechanisms). The tests generate this page from the catalogue (`src/pgdrag/findings/mechanisms/catalogue.py`): set
+`PGDRAG_UPDATE_GOLDENS=1` to write it anew.
 
-A mechanism is shown where all of its signs moved, ▲ up or ▼ down, beyond chance, and those with bounds are within them on the slower side. It is charged with what its claims added: a component of sessions' time,
-as a whole or by one factor. *(2)* stands behind a claim that has its turn only where no mechanism with a lower number has moved.
+A mechanism is named if all of its signs moved significantly, ▲ up or ▼ down, and those with bounds are within them on the slower side. It accounts for the time that its claims added: a component of sessions' time,
+as a whole or by one factor. A claim marked *(2)* counts only if no mechanism with a lower number has moved.
 
-| mechanism | what happens | signs | charged with |
+| mechanism | what happens | signs | accounts for |
 |---|---|---|---|
 """
 
