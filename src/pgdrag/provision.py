@@ -15,16 +15,17 @@ from typing import Self
 
 from pgdrag.collectors import optional_collectors
 from pgdrag.driver.process import Driver, find_driver
-from pgdrag.errors import ScratchDeviceError, ServerError
+from pgdrag.driver.progress import TrialLog
+from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.mount import options_at_mount
 from pgdrag.factors.server import wanted_server
 from pgdrag.factors.workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.host.undo import UndoJournal
-from pgdrag.model import Host, Level, Study, Treatment, WorkloadSpec
+from pgdrag.model import Host, Level, RestoreCost, Study, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Listener, PhaseStarted
-from pgdrag.servers.binaries import Binaries, find_binaries
+from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import provide_snapshot
@@ -33,6 +34,23 @@ from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.storage import ScratchDevice, Storage
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Provided:
+    """A cluster with the dataset as it was loaded, for one trial.
+
+    Attributes:
+        storage: what the cluster lies on.
+        restored: what restoring the dataset cost; None: the trial before left the cluster.
+        is_cold: none of the dataset is in the page cache.
+    """
+
+    cluster: Cluster
+    snapshot: Snapshot
+    storage: Storage
+    restored: RestoreCost | None
+    is_cold: bool
 
 
 @dataclass
@@ -101,7 +119,38 @@ class Provision:
         binaries, _ = self.server_of(treatment)
         self.snapshot(workload, listen, binaries, scratch)
 
-    def starts_cold(self, treatment: Treatment) -> bool:
+    @contextmanager
+    def cluster(self, trial: Trial, log: TrialLog) -> Iterator[Provided]:
+        """Provide a trial's cluster: restored, unless the one that the last trial left is as good.
+
+        It is removed at the end, unless it is left to the next trial: see `keep`.
+        """
+        binaries, _ = self.server_of(trial.treatment)
+        workload = workload_of(trial.workload, trial.treatment)
+        is_cold = self._starts_cold(trial.treatment)
+        with self.storage(trial.treatment) as storage:
+            log.warnings.extend(storage.notes)
+            snapshot = self.snapshot(workload, log.listen, binaries, storage.scratch)
+            if is_cold:
+                self.remove_kept()
+            cluster, cost = self._take_kept(snapshot), None
+            if cluster is None:
+                with log.phase("restore"):
+                    # Copied for the server's user, where they must be, to where they are found again.
+                    executable = executable_binaries(binaries, self.scratch)
+                    restored = snapshot.restore(storage.scratch, executable)
+                cluster, cost = restored.cluster, restored.cost
+            try:
+                if is_cold:
+                    with log.phase("empty page cache"):
+                        cluster.drop_pages()
+                yield Provided(cluster, snapshot, storage, cost, is_cold)
+            finally:
+                if self._kept is None:
+                    with log.phase("remove"):
+                        _remove(cluster, log)
+
+    def _starts_cold(self, treatment: Treatment) -> bool:
         """Tell whether a treatment's server starts with none of its data in the page cache.
 
         That is so in all arms of a study with a factor of the host: each is restored and flushed.
@@ -167,12 +216,13 @@ class Provision:
         self._snapshots = {x: y for x, y in self._snapshots.items() if x[0] != device.scratch}
         device.remove()
 
-    def keep(self, snapshot: Snapshot, cluster: Cluster) -> None:
-        """Leave a running cluster, whose data nobody has changed, for the next trial."""
+    def keep(self, provided: Provided) -> None:
+        """Leave a running cluster, whose data nobody has changed, to the next trial, unless that starts cold."""
         assert self._kept is None, "one cluster at a time"
-        self._kept = snapshot, cluster
+        if not provided.is_cold:
+            self._kept = provided.snapshot, provided.cluster
 
-    def take_kept(self, snapshot: Snapshot) -> Cluster | None:
+    def _take_kept(self, snapshot: Snapshot) -> Cluster | None:
         """Return the cluster that the last trial left, if it is of this snapshot and lives."""
         if self._kept is None or self._kept[0] is not snapshot or not self._kept[1].is_running():
             self.remove_kept()
@@ -219,6 +269,15 @@ class Provision:
     def _copied(self, snapshot: Snapshot, scratch: Scratch, listen: Listener) -> Snapshot:
         listen(PhaseStarted("copy the dataset to the scratch device"))
         return SnapshotStore(scratch).adopt(snapshot)
+
+
+def _remove(cluster: Cluster, log: TrialLog) -> None:
+    try:
+        cluster.remove()
+    except PgdragError as error:
+        # What was measured stands; the next start sweeps what is left, or it goes with its device.
+        cluster.abandon()
+        log.warnings.append(f"the cluster was not removed: {error.message}")
 
 
 def problems_of(levels: Sequence[Level], here: Here) -> list[Problem]:

@@ -67,7 +67,7 @@ def test_a_late_factor_acts_between_the_windows_ends(
 ) -> None:
     monkeypatch.setattr(Recorder, "told", [])
     kinds = {**all_factors(), Recorder.name: Recorder}
-    for module in ("trial", "provision"):
+    for module in ("factors.applying", "provision"):
         monkeypatch.setattr(f"pgdrag.{module}.all_factors", lambda: kinds)
     workload = WorkloadSpec("pgbench", {"scale": 1})
     trial = Trial(1, 1, 1, Treatment("T", (LEVEL,)), workload, LOAD, seed=77)

@@ -220,6 +220,11 @@ class Measurement:
         return sum(self.transactions.values(), Counts())
 
     @property
+    def unknown(self) -> int:
+        """Transactions of which nobody knows whether they committed, as far as sums ask for it."""
+        return sum(one.unknown for one in self.sums.values())
+
+    @property
     def committed_per_s(self) -> float:
         """Committed transactions per second."""
         return self.total.committed / self.elapsed_s

@@ -1,0 +1,55 @@
+"""What does a trial tell of its progress: its phases, its warnings and its throughput?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, WarmingLine
+from pgdrag.model.events import Listener, PhaseStarted, Throughput
+
+
+@dataclass(frozen=True)
+class TrialLog:
+    """What a trial's result says however the trial ends.
+
+    Attributes:
+        listen: is told of each phase when it begins.
+        warnings: what may be wrong with the result.
+        phases_s: how long each phase took, in seconds, in order.
+    """
+
+    listen: Listener
+    warnings: list[str] = field(default_factory=list)
+    phases_s: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
+        """Announce a phase and time it."""
+        self.listen(PhaseStarted(name, expected_s))
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases_s[name] = round(time.monotonic() - start, 3)
+
+
+def throughput(listen: Listener) -> Callable[[Line], None]:
+    """Return what turns the driver's lines into `Throughput` events."""
+    committed = 0
+    elapsed_s = 0.0
+
+    def note(line: Line) -> None:
+        nonlocal committed, elapsed_s
+        if isinstance(line, PhaseLine) and line.name == "run":
+            committed, elapsed_s = 0, 0.0
+        if isinstance(line, IntervalLine | WarmingLine):
+            committed += line.committed
+            elapsed_s += line.duration_s
+            last_per_s = line.committed / line.duration_s if line.duration_s else 0.0
+            mean_per_s = committed / elapsed_s if elapsed_s else 0.0
+            listen(Throughput(elapsed_s, committed, last_per_s, mean_per_s))
+
+    return note

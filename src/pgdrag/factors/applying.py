@@ -1,0 +1,124 @@
+"""How is a treatment put in force on a cluster, read back, and undone, whatever happens meanwhile?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pgdrag.driver.progress import TrialLog
+from pgdrag.errors import PgdragError, ServerLost
+from pgdrag.factors import Factor, Here, Problem, all_factors
+from pgdrag.host.undo import take_warnings, uninterrupted
+from pgdrag.model import Applied, Recordings, Trial
+from pgdrag.model.recordings import together
+from pgdrag.servers.cluster import Cluster
+
+START_TIMEOUT_S = 120.0
+
+
+class AppliedTreatment:
+    """A treatment's levels on one cluster.
+
+    Attributes:
+        applied: what is known of each level so far, read back from the running system.
+        recordings: what the factors did within the window, once that has ended.
+        failures: why levels were not in force to the end, though nobody undid them; as clauses.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        cluster: Cluster,
+        here: Here,
+        problems: Sequence[Problem],
+        log: TrialLog,
+    ) -> None:
+        refused = {problem.level: problem for problem in problems}
+        self.applied = [Applied(x.level, None, x.message) for x in refused.values()]
+        self.recordings = Recordings()
+        self.failures: list[str] = []
+        self._trial, self._cluster, self._here, self._log = trial, cluster, here, log
+        levels = [x for x in trial.treatment.levels if x not in refused]
+        self._levels: dict[Factor, dict[str, str]] = {
+            kind(): {x.name: x.value for x in levels if x.kind == kind.name}
+            for kind in all_factors().values()
+        }
+        self._window_unix_s = 0.0
+        self._checkpointer: int | None = None
+        self._was_crashed: bool | None = None
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Apply the treatment, start the server, read every level back; undo at the end.
+
+        Raises:
+            ServerDidNotStart: it does not start with these levels.
+        """
+        try:
+            for factor in self._levels:
+                factor.serve(self._trial)
+            for factor, levels in self._levels.items():
+                factor.before_start(self._cluster, levels)
+            with self._log.phase("start"):
+                self._start()
+                self._checkpointer = _checkpointer(self._cluster)
+                for factor, levels in self._levels.items():
+                    factor.after_start(self._cluster, levels)
+                self._read_back(late=False)
+            yield
+            self._read_back(late=True)
+            self.recordings = together(x.recordings(self._window_unix_s) for x in self._levels)
+        finally:
+            self._undo()
+
+    def window_began(self, window_unix_s: float) -> None:
+        """Begin what goes on within the measured window."""
+        self._window_unix_s = window_unix_s
+        for factor in self._levels:
+            factor.window_began(self._cluster)
+
+    def is_crashed(self) -> bool:
+        """Tell whether the server restarted or is gone: it has another checkpointer, or none."""
+        if self._was_crashed is not None:
+            return self._was_crashed  # since then, an undo may have stopped it
+        return self._checkpointer is not None and _checkpointer(self._cluster) != self._checkpointer
+
+    def refuse_crash(self) -> None:
+        """Raise `ServerLost` if the server did not survive the load."""
+        if self.is_crashed():
+            raise ServerLost("the server crashed under load", detail=self._cluster.log_tail())
+
+    def _start(self) -> None:
+        """Start the server; one that runs already is restarted only where a setting needs it."""
+        if self._cluster.is_running():
+            if not self._needs_restart(self._cluster.unapplied) and self._cluster.reload():
+                return
+            self._cluster.stop()
+        self._cluster.start(timeout_s=START_TIMEOUT_S)
+
+    def _needs_restart(self, names: frozenset[str]) -> bool:
+        """Tell whether one of these settings, or one that is not known, takes effect only at a start."""
+        known = self._here.settings.settings
+        return any(name not in known or known[name].context == "postmaster" for name in names)
+
+    def _read_back(self, *, late: bool) -> None:
+        for factor, levels in self._levels.items():
+            if factor.reads_back_late is late:
+                self.applied += factor.read_back(self._cluster, levels)
+
+    def _undo(self) -> None:
+        """Restore what outlives the cluster, the newest first; no signal and no failure spares the rest."""
+        with uninterrupted():
+            self._was_crashed = self.is_crashed()
+            for factor in reversed(self._levels):
+                try:
+                    self.failures += filter(None, [factor.account(self._cluster)])
+                    factor.undo(self._cluster)
+                except PgdragError as error:
+                    self._log.warnings.append(f"{factor.name} was not undone: {error.message}")
+            self._log.warnings.extend(take_warnings())
+
+
+def _checkpointer(cluster: Cluster) -> int | None:
+    found = (x.pid for x in cluster.server_pids() if x.backend_type == "checkpointer")
+    return next(found, None)
