@@ -101,14 +101,14 @@ def test_what_is_available_is_read_back(cluster: Cluster, host_alone: UndoJourna
         factor.before_start(cluster, {LEAVE: f"{leave}B"})
         cluster.start()
         (applied,) = factor.read_back(cluster, {LEAVE: f"{leave}B"})
-        assert factor.account(cluster) == ""
+        assert factor.failure(cluster) == ""
         assert factor._balloon is not None
         pid = factor._balloon.pid
         assert pid is not None
         assert applied.effective is not None
         assert applied.how.startswith("a process holds ")
         os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda: factor.account(cluster) != "", 10)
+        assert wait_until(lambda: factor.failure(cluster) != "", 10)
     finally:
         factor.undo(cluster)
     (without,) = MemoryBalloon().read_back(cluster, {LEAVE: f"{leave}B"})

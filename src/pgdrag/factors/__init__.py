@@ -100,8 +100,8 @@ class Factor(ABC):
     """One kind of factor. One instance serves one trial.
 
     Life cycle: `check` before the run; then in each trial `serve`, `before_start` on a stopped cluster,
-    `after_start` on the running one, `read_back`, after the warm-up `window_began`, and at the end `account`
-    and `undo`, whatever happened. One that `reads_back_late` is asked when the window has ended.
+    `after_start` on the running one, `read_back`, after the warm-up `window_began`, and at the end `failure`
+    and `undo`, whatever happened. One that `reads_back_late` is read back when the window has ended.
 
     What would outlive the process is noted in the undo journal (`pgdrag.host.undo`) before it is changed.
     """
@@ -140,9 +140,8 @@ class Factor(ABC):
     def serve(self, trial: Trial) -> None:  # noqa: B027 (most need no more than their levels)
         """Learn which trial this is, before anything else: its seed, and how long its load takes."""
 
-    @abstractmethod
-    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Apply what must be in place before the server starts; called with no levels too."""
+    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:  # noqa: B027
+        """Apply what must be in place before the server starts, if anything; called with no levels too."""
 
     def after_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:  # noqa: B027
         """Apply what needs a running server; by default nothing."""
@@ -158,11 +157,11 @@ class Factor(ABC):
         """Return what it did within the window, which began at `started_unix_s`; asked when that has ended."""
         return Recordings()
 
-    def account(self, cluster: Cluster) -> str:
-        """Return what became of the levels in this trial that nobody asked for: a clause, or "".
+    def failure(self, cluster: Cluster) -> str:
+        """Return why the levels did not stay in force to the end of the trial: a clause, or "".
 
-        Asked before `undo`, whatever came of the trial. Of a server that broke it is the reason; a trial
-        that would have been measured is invalid.
+        Asked before `undo`, however the trial ended. It is the reason why a server broke; a trial that
+        would have been measured is invalid.
         """
         return ""
 

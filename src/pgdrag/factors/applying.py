@@ -112,7 +112,7 @@ class AppliedTreatment:
             self._was_crashed = self.is_crashed()
             for factor in reversed(self._levels):
                 try:
-                    self.failures += filter(None, [factor.account(self._cluster)])
+                    self.failures += filter(None, [factor.failure(self._cluster)])
                     factor.undo(self._cluster)
                 except PgdragError as error:
                     self._log.warnings.append(f"{factor.name} was not undone: {error.message}")

@@ -103,7 +103,7 @@ class Cgroup(Factor):
         with cluster.connect(application_name="pgdrag read back"):
             return [self._applied(Level(self.name, *level), cluster) for level in levels.items()]
 
-    def account(self, cluster: Cluster) -> str:
+    def failure(self, cluster: Cluster) -> str:
         """Return that the kernel ended processes of the server because its memory was full."""
         for group in self._groups:
             limit = group.limits.get("memory.max")

@@ -133,7 +133,7 @@ class HeldHorizon(Factor):
             events.append(Event(CLEANUP_EVENT, begin_s, end_s, cleanup.words))
         return Recordings(events)
 
-    def account(self, cluster: Cluster) -> str:
+    def failure(self, cluster: Cluster) -> str:
         """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""
         if self._runner is None or self._refused:
             return ""

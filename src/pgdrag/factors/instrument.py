@@ -35,9 +35,6 @@ class Instrument(Factor):
         optional = here.optional_collectors
         return [problem for level in levels if (problem := _problem(level, optional)) is not None]
 
-    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Do nothing: the trial asks `is_observed` and `is_asked`."""
-
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return the levels themselves: nothing but the trial knows them."""
         return [

@@ -68,7 +68,7 @@ class MemoryBalloon(Factor):
         """Return what was available when it was full, and what is now."""
         return [self._applied(Level(self.name, *level)) for level in levels.items()]
 
-    def account(self, cluster: Cluster) -> str:
+    def failure(self, cluster: Cluster) -> str:
         """Return that the balloon burst in mid-trial."""
         if self._balloon is None or self._refused or self._balloon.is_full():
             return ""

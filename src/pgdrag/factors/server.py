@@ -30,9 +30,6 @@ class Server(Factor):
         """Return names other than "postgres" as mistakes, and versions that are not installed here."""
         return [problem for level in levels if (problem := _problem(level)) is not None]
 
-    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Do nothing: the cluster is of that server already."""
-
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return the version that the cluster is of."""
         version = cluster.binaries.version

@@ -55,9 +55,6 @@ class Storage(Factor):
         message = 'storage "{}" cannot be set to {} here: {}'
         return [Problem(x, False, message.format(x.name, x.value, lacking), hint) for x in levels]
 
-    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Do nothing: the cluster lies on it already."""
-
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what the kernel says of the mount that the cluster lies on."""
         found = mount_holding(cluster.data_directory) if levels else None

@@ -46,9 +46,6 @@ class WorkloadParameter(Factor):
         self._asked = _dumped(_made(trial.workload, ()))
         self._driven = _dumped(workload_of(trial.workload, trial.treatment))
 
-    def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Do nothing: the trial asks `workload_of`, before there is a cluster."""
-
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what the trial's workload was made with, and what the experiment has for all."""
         return [
