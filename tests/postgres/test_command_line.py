@@ -163,7 +163,7 @@ def test_a_run_ends_with_a_report_and_can_be_looked_at_again(
     status, out, err = shell.run("run", tpcc, "--seed", "7", "--html", html, "--json")
     assert status == 0, err
     found = json.loads(out)
-    assert found["pgdrag_report"] == 1
+    assert found["pgdrag_report"] == 2
     assert "A tiny ladder" in html.read_text()
     assert shell.leftovers() == []
     assert shell.query("SELECT outcome FROM attempt") == [("measured",)] * 2
