@@ -145,7 +145,7 @@ def test_what_somebody_changes_during_a_trial_is_a_warning_of_it(
     trial = Trial(1, 1, 1, study(LEVEL).rungs[0].treatment, SPEC, LOAD, seed=1)
     result = bench.run(trial, meddle)
     assert result.outcome is Outcome.MEASURED, result.reason
-    (warning,) = [x for x in result.warnings if "somebody else" in x]
+    (warning,) = [x for x in result.warnings if "someone else" in x]
     assert warning.startswith(
         f"{THRESHOLD} is {OTHER_VALUE}: someone else has changed it since pgdrag set it"
     )
