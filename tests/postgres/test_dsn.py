@@ -42,7 +42,7 @@ def test_a_connection_string_leads_to_its_server(running_cluster: Cluster) -> No
     assert found.target == Target(where, running_cluster.port, "pgdrag", "pgdrag")
     assert found.version == running_cluster.binaries.version
     assert found.is_local
-    assert found.doubts == ()
+    assert found.production_signs == ()
     with found.connect() as connection:
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
@@ -60,7 +60,7 @@ def test_the_environment_says_the_rest(
 
 def test_other_sessions_are_a_doubt(running_cluster: Cluster) -> None:
     with running_cluster.connect():
-        assert reach(dsn(running_cluster)).doubts == ("it has 1 other session",)
+        assert reach(dsn(running_cluster)).production_signs == ("it has 1 other session",)
 
 
 def test_a_password_comes_from_the_password_file(strict_cluster: Cluster, tmp_path: Path) -> None:

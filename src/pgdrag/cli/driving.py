@@ -45,9 +45,9 @@ def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
     Raises:
         UsageError: there is no terminal to ask on, or the answer was no.
     """
-    if is_given or not server.doubts:
+    if is_given or not server.production_signs:
         return
-    why = " and ".join(server.doubts)
+    why = " and ".join(server.production_signs)
     if not sys.stdin.isatty():
         raise UsageError(
             f"others seem to use {server.name}: {why}",

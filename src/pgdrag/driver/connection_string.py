@@ -58,7 +58,7 @@ class Server:
         return f'database "{self.target.database}" on {place}, port {self.target.port}'
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def production_signs(self) -> tuple[str, ...]:
         """What makes it look like a server that others depend on."""
         found = []
         if not self.is_local:

@@ -28,7 +28,7 @@ SCHEDULER = "scheduler"
 READ_AHEAD = "read_ahead_kb"
 # The kernel sets these anew with another scheduler.
 _BY_SCHEDULER = ("nr_requests", "wbt_lat_usec")
-# Of any kernel, so that a typo can be told from a scheduler that is not built in here.
+# Of any kernel, to tell a typo from a scheduler that is not built in here.
 _SCHEDULERS = frozenset({"none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq"})
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _LOOP_QUEUES = "loop*/queue"
@@ -95,7 +95,7 @@ def _known_schedulers() -> set[str]:
 def _problem_of_loop(level: Level, what: str) -> Problem | None:
     """Return why a scratch device will not have this: it is not made yet, but all are alike."""
     queue = next(iter(sorted(_BLOCK.glob(_LOOP_QUEUES))), None)
-    # Without any, the storage itself is the problem, and told as such.
+    # Without any, the storage itself is the problem.
     return None if queue is None else _problem_of_queue(level, what, queue)
 
 

@@ -34,7 +34,7 @@ LEAST_BYTES = 64 << 20
 FILL_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
 _CAP_IPC_LOCK = 14  # linux/capability.h
-# What others take or give back while it fills is no doubt.
+# What others take or free while it fills needs no warning.
 _SLACK = 0.05
 
 

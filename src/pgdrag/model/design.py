@@ -1,4 +1,4 @@
-"""What is a design? It asks for treatments, is told results, and says what they show together."""
+"""What is a design? It asks for treatments, receives the results, and says what they show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Design(ABC):
     """Decides which treatments are run, and says what they show together.
 
     Life cycle: `ask()` returns a block, `tell(results)` hands back one result for each trial of
-    it, in the order run, and so on until `ask()` returns an empty block. The same results told in
+    it, in the order run, and so on until `ask()` returns an empty block. The same results in
     the same order lead to the same next block: that is how a run is resumed, and how `find` sees
     exactly what the design decided on.
 
@@ -76,7 +76,7 @@ class Design(ABC):
     def find(self, run: RunRecord) -> DesignFinding | None:
         """Return what the run's results show together, whatever state the run is in.
 
-        The design has been told every complete block of the run. None, the default: its rungs one by
+        The design has received every complete block of the run. None, the default: its rungs one by
         one say it all.
         """
         return None

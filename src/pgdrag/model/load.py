@@ -25,7 +25,7 @@ class Open:
     Attributes:
         rate_per_s: arrivals per second over all clients; where there are steps, of the first.
         arrivals: "poisson" (independent of each other, as many users are) or "uniform".
-        backlog_limit: of arrivals that wait for a client, at most so many; beyond that the oldest is
+        backlog_limit: how many arrivals may wait for a client; beyond that the oldest is
             dropped.
     """
 
@@ -41,7 +41,7 @@ class BenchBaseRate:
 
     Attributes:
         rate_per_s: as for `Open`.
-        queue_limit: an arrival that finds so many waiting is dropped.
+        queue_limit: an arrival that finds this many waiting is dropped.
     """
 
     rate_per_s: float
@@ -54,7 +54,7 @@ Pacing: TypeAlias = Closed | Open | BenchBaseRate
 
 @dataclass(frozen=True)
 class Step:
-    """From `at_s` of the window on so many clients work, at this rate (None: closed loop)."""
+    """From `at_s` of the window on: how many clients work, and the rate offered (None: closed loop)."""
 
     at_s: float
     sessions: int
@@ -75,7 +75,7 @@ class LoadProfile:
         threads: worker threads of the load driver.
         latency_limit_us: transactions that take longer are counted; in open loop an arrival that is
             later than this is skipped. None: no limit.
-        transactions: each client ends so many in the window, which ends with the last of them, or after
+        transactions: how many each client ends in the window, which ends with the last of them, or after
             `measure_s`; None: as many as there is time for.
         reconnect: each transaction has a session of its own, and connecting is no part of its latency
             in closed loop.

@@ -60,7 +60,7 @@ class Applied:
         default: what the system has where nobody sets the factor, in the same spelling; None where
             that is unknown.
         how: by which means it was applied, and what else was read, where the level does not tell; a
-            clause, no doubt.
+            clause, not a warning.
     """
 
     level: Level
@@ -135,7 +135,7 @@ class Result:
         phases_s: how long each part of the trial took, in seconds, in order.
         restored: what its dataset took; None where none was restored.
         recordings: what collectors brought beside numbers.
-        warnings: doubts to print beside the number.
+        warnings: to print beside the number.
     """
 
     trial: Trial

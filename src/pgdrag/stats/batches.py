@@ -3,7 +3,7 @@
 A mean over samples that resemble their neighbours is less sure than their number says. Means of
 batches, long enough to be nearly independent, show how sure it is. Where the load changed by
 design, batches are compared within each step only: a window of four steps has four means, and
-what these differ by is no doubt about their weighted sum.
+what these differ by is no uncertainty of their weighted sum.
 """
 
 from __future__ import annotations
@@ -152,17 +152,17 @@ def _stratified(samples: Sequence[Sample], changes_s: Sequence[float]) -> Spread
     ]
     steps = [_step(length_s, within) for length_s, within in parts if within]
     whole_s = sum(step.length_s for step in steps)
-    told = [step for step in steps if step.variance is not None]
+    known = [step for step in steps if step.variance is not None]
     mean = sum(step.rate * step.length_s for step in steps) / whole_s if steps else 0.0
-    if not told or mean <= 0:
+    if not known or mean <= 0:
         return None
-    unsteadiness = _unsteadiness(told)
-    sure = [_weighted(step, whole_s, unsteadiness) for step in told]
+    unsteadiness = _unsteadiness(known)
+    sure = [_weighted(step, whole_s, unsteadiness) for step in known]
     all_of_them = sum(_weighted(step, whole_s, unsteadiness) for step in steps)
     # What is only taken to be like the others knows no more than they do.
-    doubt = sum(part**2 / (step.batches - 1) for part, step in zip(sure, told, strict=True))
-    dof = sum(sure) ** 2 / doubt if doubt else math.inf
-    batches = sum(step.batches for step in told)
+    spread = sum(part**2 / (step.batches - 1) for part, step in zip(sure, known, strict=True))
+    dof = sum(sure) ** 2 / spread if spread else math.inf
+    batches = sum(step.batches for step in known)
     return Spread(
         math.sqrt(all_of_them) / mean, dof, f"{batches} batches within {len(steps)} steps"
     )
@@ -188,9 +188,9 @@ def _weighted(step: _Step, whole_s: float, unsteadiness: float) -> float:
     return variance * (step.length_s / whole_s) ** 2
 
 
-def _unsteadiness(told: Sequence[_Step]) -> float:
+def _unsteadiness(known: Sequence[_Step]) -> float:
     """Return the variance of a mean over one second relative to its square, over these steps."""
-    busy = [step for step in told if step.rate > 0]
+    busy = [step for step in known if step.rate > 0]
     squares = [(step.variance or 0.0) * step.length_s / step.rate**2 for step in busy]
     return sum(squares) / len(squares) if squares else 0.0
 

@@ -49,7 +49,7 @@ class InteractionFinding:
         product: what `alone` come to, multiplied.
         interaction: `both` divided by `product`: 1 where neither acts on the other.
         is_significant: it differs from 1, by an interval that allows for the number of interactions.
-        detectable: the smallest interaction, as a ratio over 1, that would have been seen.
+        detectable: the smallest interaction, as a ratio over 1 that these trials can detect.
         averaged_over: combinations of the other factors' levels, over which all this is averaged; 1 where
             there is no other factor.
         sentence: the same in words.

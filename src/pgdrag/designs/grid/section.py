@@ -79,7 +79,7 @@ def _interactions(found: GridFinding) -> list[Block]:
         Column("Both", Align.RIGHT),
         Column("Product", Align.RIGHT),
         Column("Interaction", Align.RIGHT),
-        Column("Would have been seen", Align.RIGHT),
+        Column("Detectable effect", Align.RIGHT),
     )
     rows = tuple(_row(one) for one in found.interactions)
     return [Table("Interactions, × slower", columns, rows)]

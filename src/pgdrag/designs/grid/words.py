@@ -30,7 +30,7 @@ def interaction_sentence(found: InteractionFinding) -> str:
     if found.is_significant:
         return f"{start}."
     if _excludes_one(found.interaction):
-        return f"{start}, not significant among so many interactions."
+        return f"{start}, not significant after correction for all interactions."
     return f"{start}, not significant; these trials can detect {format_ratio(found.detectable)} or more."
 
 

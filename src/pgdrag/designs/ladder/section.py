@@ -82,7 +82,7 @@ def _table(found: LadderFinding, *, has_details: bool) -> Table:
     if has_details:
         columns.append(Column("Part of the whole, alone", Align.RIGHT))
         columns.append(Column("Part, with the others", Align.RIGHT))
-    columns.append(Column("Would have been seen", Align.RIGHT))
+    columns.append(Column("Detectable effect", Align.RIGHT))
     rows = tuple(_row(one, has_details=has_details) for one in found.changes)
     return Table("Each step of the ladder by itself", tuple(columns), rows)
 

@@ -1,6 +1,6 @@
 """What does looking cost, when collectors look and rest in turns within the window?
 
-Four turns make a block, look, rest, rest, look or the reverse, by lot; the log of the rate at rest less
+Four turns make a block, running, paused, paused, running or the reverse, drawn at random; the log of the rate at rest less
 that of the rate while looking, averaged over the block's two of each, is one value. Lots alone decide
 its sign where looking costs nothing, as with a pair of trials, so the same interval holds.
 """

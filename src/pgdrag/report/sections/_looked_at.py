@@ -22,14 +22,14 @@ class LookedAt:
     """What was seen of a rung's rows.
 
     Attributes:
-        doubt: why it has no number though it was measured, or "".
+        problem: why it has no number though it was measured, or "".
     """
 
     name: str
     title: str
     recordings: Recordings
     evidence: Sequence[Observation]
-    doubt: str = ""
+    problem: str = ""
 
     def series(self, name: str) -> Series | None:
         """Return a series that has values; None where there is none."""

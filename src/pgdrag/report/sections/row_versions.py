@@ -112,8 +112,8 @@ def _table(rungs: Sequence[LookedAt]) -> Table:
 
 
 def _name(seen: LookedAt) -> Cell:
-    if seen.doubt:
-        return Cell(seen.name, seen.doubt, Tone.BAD, is_strong=True)
+    if seen.problem:
+        return Cell(seen.name, seen.problem, Tone.BAD, is_strong=True)
     return Cell(seen.name, seen.title, is_strong=True)
 
 
@@ -161,8 +161,8 @@ def _sentence(seen: LookedAt) -> str:
         for name in _BRIEF
         if (series := seen.series(name)) is not None
     ]
-    doubt = f" ({seen.doubt})" if seen.doubt else ""
-    return f"{seen.name}{doubt}: {'; '.join(parts) or 'no rows'}."
+    problem = f" ({seen.problem})" if seen.problem else ""
+    return f"{seen.name}{problem}: {'; '.join(parts) or 'no rows'}."
 
 
 def _pages(seen: LookedAt, name: str, room_bytes: float, *, is_first: bool) -> Iterator[Block]:
