@@ -269,7 +269,7 @@ def test_options_are_remounted_and_put_back_exactly(make, journal, file_system):
         {"atime": "relatime", "diratime": "diratime", "lazytime": "nolazytime"},
     )
     noted = journal.note(change)
-    assert remount(before, ["noatime", "nodiratime", "lazytime"]).is_taken
+    assert remount(before, ["noatime", "nodiratime", "lazytime"]).is_accepted
     found = mount_at(device.mount_point)
     assert found is not None
     assert {"noatime", "nodiratime"} <= set(found.options)
@@ -301,7 +301,7 @@ def test_options_that_are_not_named_stay_as_they_are(make):
     for option in ("nodev", "nosuid", "commit=60", "strictatime", "lazytime"):
         found = mount_at(device.mount_point)
         assert found is not None
-        assert remount(found, [option]).is_taken
+        assert remount(found, [option]).is_accepted
     found = mount_at(device.mount_point)
     assert found is not None
     assert {"nodev", "nosuid"} <= set(found.options)
@@ -314,8 +314,8 @@ def test_the_kernels_own_reason_is_told_where_its_log_can_be_read(make):
     found = mount_at(device.mount_point)
     assert found is not None
     answer = remount(found, ["data=journal"])
-    assert not answer.is_taken
-    assert "data mode" in answer.words or not kernel_log_is_heard(device)
+    assert not answer.is_accepted
+    assert "data mode" in answer.message or not kernel_log_is_heard(device)
 
 
 def kernel_log_is_heard(device: ScratchDevice) -> bool:

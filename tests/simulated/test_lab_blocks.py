@@ -44,8 +44,8 @@ def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
     record = run(replace(STUDY, budget_s=200.0), tmp_path, events)
     assert len(record.results) == 3
     assert record.status == "done"
-    (doubt, *_) = find(record).warnings
-    assert doubt.startswith("the time given, 3 min 20 s, was used up after 3 trials; go on with")
+    (warning, *_) = find(record).warnings
+    assert warning.startswith("the time budget of 3 min 20 s ran out after 3 trials; continue with")
     (spent,) = [event for event in events if isinstance(event, BudgetSpent)]
     assert (spent.spent_s, spent.trial.number) == (180.0, 4)
 
