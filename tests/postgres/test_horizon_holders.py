@@ -15,9 +15,9 @@ from pgdrag.horizon.holders import (
     APPLICATION_NAME,
     Holder,
     HoldPlace,
-    _session,
     _standby,
     all_holders,
+    session,
 )
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -151,7 +151,7 @@ def test_a_server_that_goes_away_in_the_middle_is_an_error_that_says_so(
     name: str, place: HoldPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = all_holders()[name]()
-    opened = _session.open_session
+    opened = session.open_session
 
     def lost(place: HoldPlace, **names: str) -> psycopg.Connection:
         connection = opened(place, **names)
@@ -162,7 +162,7 @@ def test_a_server_that_goes_away_in_the_middle_is_an_error_that_says_so(
 
     holder.prepare(place)
     with monkeypatch.context() as patch:
-        for module in (_session, _standby):
+        for module in (session, _standby):
             patch.setattr(module, "open_session", lost)
         with pytest.raises(ServerError):
             holder.hold(place)
