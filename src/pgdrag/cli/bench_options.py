@@ -69,7 +69,7 @@ ArrivalsKind = Annotated[Arrivals | None, typer.Option("--arrivals", help="With 
 LatencyLimit = Annotated[float | None, typer.Option("--latency-limit", "-L", metavar="MS", min=0.001, max=86_400_000, help="Count transactions slower than MS milliseconds; with --rate, skip those that start later than that")]  # fmt: skip
 MaxTries = Annotated[int, typer.Option("--max-tries", metavar="N", min=0, max=1_000_000, help="Maximum attempts after serialization failures or deadlocks; 0: no limit")]  # fmt: skip
 Sessions = Annotated[str | None, typer.Option(metavar="RAMP", help='Vary the number of active clients in steps: "5..22/60s" is 5, 6 … 22 for a minute each; "10..50+10/30s" adds 10 a step')]  # fmt: skip
-Progress = Annotated[float | None, typer.Option("--progress", "-P", metavar="SECONDS", min=1, help="Print progress every so many seconds (default: never)")]  # fmt: skip
+Progress = Annotated[float | None, typer.Option("--progress", "-P", metavar="SECONDS", min=1, help="Print progress every SECONDS (default: never)")]  # fmt: skip
 RandomSeed = Annotated[str | None, typer.Option("--random-seed", metavar="SEED", help="Random seed: a number, time or rand (default: rand; it is shown)")]  # fmt: skip
 
 Files = Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE[@W]", help="Run the script in FILE, with weight W; repeatable")]  # fmt: skip

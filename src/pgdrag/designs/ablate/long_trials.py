@@ -198,7 +198,7 @@ class LongTrials:
             yield from self._ask_up_to(_PAIR_TRIALS + 2 * more, undecided)
 
     def _ask_up_to(self, trials: int, pairs: Sequence[Pair]) -> Iterator[Request]:
-        """Ask for corners until each has so many trials; leave out what cannot be measured."""
+        """Ask for corners until each has as many trials as wanted; leave out what cannot be measured."""
         sets = dict.fromkeys(one for pair in pairs for one in corner_sets(pair))
         known = [one for one in sets if self.trials.failure(one) is None]
         wanted = [one for one in known for _ in range(trials - self.trials.count(one))]

@@ -9,7 +9,7 @@ from pgdrag.stats.interval import Interval
 
 Direction = Literal["falling", "steady", "rising", "inconclusive"]
 STEADY_WITHIN = 0.10  # throughput is steady where the interval of the change lies within this
-AT_S = 30.0  # the rate after so many seconds is compared with the first, as in published series
+AT_S = 30.0  # seconds after which the rate is compared with the first, as in published series
 
 
 @dataclass(frozen=True)
