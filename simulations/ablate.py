@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pgdrag.designs.ablate.history import Observed, SetTrials
+from pgdrag.designs._subsets import Observed
+from pgdrag.designs.ablate.history import SetTrials
 from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
 from pgdrag.designs.ablate.pairs import Together
 from pgdrag.designs.ablate.parameters import AblateParameters
@@ -76,7 +77,7 @@ def simulate(scale: float) -> list[Row]:
 def played(system: System, machine: Machine, seed: int) -> Procedure:
     """Return an ablation played to its end."""
     procedure = Procedure(CHANGES, AblateParameters(seed=seed))
-    while (request := procedure.ask()) is not None:
+    while (request := procedure.request) is not None:
         sets, is_brief = request.sets, request.is_brief
         # In random order within the block, as in the laboratory.
         procedure.tell(

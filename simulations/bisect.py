@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from pgdrag.designs._subsets import Changes, Observed
-from pgdrag.designs.bisect.ddmin import ddmin
-from pgdrag.designs.bisect.groups import units
+from pgdrag.designs.bisect.pieces import units
 from pgdrag.designs.bisect.procedure import BisectParameters, Ending, Procedure
-from pgdrag.designs.bisect.sequential_test import SetVerdict
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
@@ -153,19 +152,7 @@ def _ddmin_rows(count: int) -> list[Row]:
     right, trials, sizes = 0, [], []
     for seed in range(count):
         system = SeedSystem.drawn(seed)
-        whole = system.lost(NAMES)
-        search = ddmin([node.members for node in units(dict(enumerate(NAMES)), GROUPS)])
-        found: Changes = frozenset(range(len(NAMES)))
-        asked = 0
-        try:
-            subset = next(search)
-            while True:
-                asked += 1
-                log = system.run(_named(subset), is_brief=True).log_per_s
-                keeps = system.reference - log >= GOAL.share * whole
-                subset = search.send(SetVerdict.KEEPS if keeps else SetVerdict.LOSES)
-        except StopIteration as done:
-            found = done.value
+        found, asked = _debugged(system)
         trials.append(asked)
         sizes.append(len(found))
         right += system.share(_named(found)) >= GOAL.share - TOLERANCE and len(found) <= MOST
@@ -177,6 +164,49 @@ def _ddmin_rows(count: int) -> list[Row]:
         value_row(f"{name}: trials, median, without those for the ends", float(np.median(trials))),
         value_row(f"{name}: settings found, median", float(np.median(sizes))),
     ]
+
+
+def _debugged(system: SeedSystem) -> tuple[Changes, int]:
+    """Return what delta debugging finds, groups first, and the trials that it takes; no set has two."""
+    whole = system.lost(NAMES)
+    verdicts: dict[Changes, bool] = {}
+
+    def keeps(subset: Changes) -> bool:
+        if subset not in verdicts:
+            log = system.run(_named(subset), is_brief=True).log_per_s
+            verdicts[subset] = system.reference - log >= GOAL.share * whole
+        return verdicts[subset]
+
+    kept = _ddmin([node.members for node in units(dict(enumerate(NAMES)), GROUPS)], keeps)
+    found = _union(_ddmin([frozenset([one]) for unit in kept for one in sorted(unit)], keeps))
+    return found, len(verdicts)
+
+
+def _ddmin(units: list[Changes], keeps: Callable[[Changes], bool]) -> list[Changes]:
+    """Return the units that are left when none more can be left out.
+
+    Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input (2002).
+    """
+    parts = 2
+    while len(units) > 1:
+        bounds = [round(at * len(units) / parts) for at in range(parts + 1)]
+        pieces = [units[low:high] for low, high in pairwise(bounds)]
+        complements = [[one for one in units if one not in piece] for piece in pieces]
+        # A part alone, else all but a part; the first that keeps enough is reduced further.
+        candidates = [*pieces, *(complements if parts > 2 else [])]
+        smaller = next((one for one in candidates if keeps(_union(one))), None)
+        if smaller is not None:
+            parts = max(parts - 1, 2) if len(smaller) > len(pieces[0]) else 2
+            units = smaller
+        elif parts < len(units):
+            parts = min(2 * parts, len(units))
+        else:
+            break
+    return units
+
+
+def _union(units: Sequence[Changes]) -> Changes:
+    return frozenset[int]().union(*units)
 
 
 def _mixed_rows(count: int) -> list[Row]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdrag.designs.ablate.history import Changes
+from pgdrag.designs._subsets import Changes
 from pgdrag.findings.readings import Reading
 
 CHANGES = 32

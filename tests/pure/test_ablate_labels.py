@@ -10,7 +10,6 @@ from pgdrag.designs.ablate.labels import (
     Effect,
     Label,
     call_all,
-    detectable,
     effect,
     label_of,
     resolved,
@@ -48,16 +47,6 @@ def found(center, se=0.04):
 )
 def test_two_calls_make_a_label(alone, with_others, label):
     assert label_of(alone, with_others) is label
-
-
-def test_a_label_says_whether_it_is_sufficient_and_necessary():
-    both = [one for one in Label if one.is_sufficient and one.is_necessary]
-    assert both == [Label.BOTH]
-    assert Label.REDUNDANT.is_sufficient
-    assert not Label.REDUNDANT.is_necessary
-    assert Label.SYNERGIST.is_necessary
-    assert not Label.SYNERGIST.is_sufficient
-    assert all(one.meaning.endswith(".") for one in Label)
 
 
 def test_a_large_effect_is_called_by_its_direction_and_none_where_there_is_none():
@@ -102,11 +91,6 @@ def test_two_that_committed_nothing_cannot_be_compared():
     assert effect(value(1.0, is_bound=True), value(1.0, is_bound=True), NOISE) is None
     assert effect(None, value(1.0), NOISE) is None
     assert called(None) == (Call.UNKNOWN,)
-
-
-def test_the_detectable_effect_is_never_below_the_threshold():
-    assert detectable(0.001, 20, matters=MATTERS) == MATTERS
-    assert detectable(0.04, 20, matters=MATTERS) == pytest.approx(0.04 * (2.086 + 1.325), rel=1e-3)
 
 
 @pytest.mark.parametrize(

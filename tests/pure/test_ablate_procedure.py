@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdrag.designs.ablate.history import Observed
+from pgdrag.designs._subsets import Observed
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.pairs import Together
 from pgdrag.designs.ablate.parameters import AblateParameters
@@ -28,7 +28,7 @@ def play(loss, *, changes=32, noise=0.03, seed=1, fails=None, floor=None, option
     """
     rng = np.random.default_rng(seed)
     ablation = Procedure(changes, options or AblateParameters(seed=seed))
-    while (wanted := ablation.ask()) is not None:
+    while (wanted := ablation.request) is not None:
         ablation.tell(
             [_trial(one, wanted.is_brief, loss, noise, rng, fails, floor) for one in wanted.sets]
         )
@@ -86,7 +86,7 @@ def test_a_pair_that_another_change_masks_is_found_by_the_checks():
     found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
     assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST, 9: Label.REDUNDANT}
     assert [one.is_hidden for one in map(found.screening.screened().get, (3, 9, 20))] == [1, 0, 1]
-    assert [check.is_passed for check in found.screening.masking.checks] == [True, True]
+    assert [check.is_passed for check in found.screening.checks] == [True, True]
     assert together(found)[3, 20] is Together.BOTH_NEEDED
 
 
@@ -100,7 +100,7 @@ def test_a_partner_that_matters_only_with_the_survivors_is_found():
     # Alone 9 does a part; with 3 and 20 it does it all, and so do 3, 20 and 25.
     found = play(lambda s: (0.5 * TEN) * (9 in s) + TEN * ({3, 9, 20} <= s or {3, 9, 25} <= s))
     assert {3, 9} <= set(found.screening.survivors)
-    assert found.screening.masking.checks[0].is_passed
+    assert found.screening.checks[0].is_passed
 
 
 def test_a_hidden_pair_beneath_a_much_slower_change_is_found():
@@ -112,15 +112,15 @@ def test_a_hidden_pair_beneath_a_much_slower_change_is_found():
 
 def test_many_small_effects_leave_no_survivor_and_are_reported_as_diffuse():
     found = play(lambda s: 0.02 * len(s))
-    assert found.screening.masking.is_diffuse
-    assert found.screening.survivors == ()
+    assert found.screening.is_diffuse
+    assert not found.screening.survivors
     assert found.long_trials.shares().players[0].low > 0.5
 
 
 def test_a_check_that_fails_by_little_starts_no_expensive_search():
     # 40 changes of half a per cent: no trial of a few of them could tell on which side it stands.
     found = play(lambda s: 0.005 * len(s), noise=0.06)
-    assert found.screening.survivors == () or len(found.screening.survivors) < 3
+    assert not found.screening.survivors or len(found.screening.survivors) < 3
     assert found.history.brief_trials < 130
 
 
@@ -210,7 +210,7 @@ def test_without_a_number_of_the_target_effects_alone_remain(outcome):
 @pytest.mark.parametrize("changes", [0, 1, 2, 3])
 def test_a_few_changes_are_no_special_case(changes):
     found = play(lambda s: TEN * (0 in s), changes=changes)
-    assert found.ask() is None
+    assert found.request is None
     assert (found.long_trials is None) == (changes == 0)
 
 
@@ -227,7 +227,7 @@ def test_the_budget_is_kept_and_the_smallest_survivors_are_part_of_the_others(mo
 
 
 def test_the_forecast_of_the_screening_is_exact():
-    ablation = Procedure(32)
+    ablation = Procedure(32, AblateParameters())
     forecast = ablation.forecast()
     assert forecast.brief_least == 2 * 32 + 2 * 6
     assert forecast.brief_least + forecast.most == default_max_trials(32)
@@ -242,7 +242,7 @@ def test_no_forecast_exceeds_the_budget(most):
     ablation = Procedure(32, AblateParameters(max_trials=most))
     loss, rng = (lambda s: 1.1 * (1 in s)), np.random.default_rng(1)
     limit = most or default_max_trials(32)
-    while (wanted := ablation.ask()) is not None:
+    while (wanted := ablation.request) is not None:
         forecast = ablation.forecast()
         assert forecast.most + ablation.history.trials <= limit
         assert forecast.brief_most + ablation.history.trials <= limit

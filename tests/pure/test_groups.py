@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.bisect.groups import MOST_UNITS, Node, units
+from pgdrag.designs.bisect.pieces import MOST_UNITS, Node, units
 
 
 def test_groups_are_the_units():

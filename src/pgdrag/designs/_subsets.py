@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.findings.readings import Reading, reading
@@ -32,13 +32,22 @@ class Observed:
     outcome: Outcome
 
 
+class Searching(Protocol):
+    """A search among numbered changes; `request` is the next block, and None when the search is over."""
+
+    request: Request | None
+
+
 class SubsetDesign(Design):
     """A design between the first rung and the last; rungs between them are ignored.
 
     Attributes:
         reference, target: treatments of those two rungs.
         changes: what differs between them.
+        procedure: the search among the changes, by their places.
     """
+
+    procedure: Searching
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
@@ -46,14 +55,9 @@ class SubsetDesign(Design):
         self.changes = changes_between(self.reference, self.target)
         self._sets: dict[str, Changes] = {}
 
-    @property
-    @abstractmethod
-    def request(self) -> Request | None:
-        """The next block; None when the search is over."""
-
     def ask(self) -> Block:
         """Return the next block as treatments."""
-        request = self.request
+        request = self.procedure.request
         if request is None:
             return Block()
         return Block(tuple(map(self.treatment, request.sets)), is_brief=request.is_brief)
@@ -64,8 +68,8 @@ class SubsetDesign(Design):
         self._sets[made.identity] = changes
         return made
 
-    def names(self, changes: Changes) -> tuple[str, ...]:
-        """Return the names of the changes in a set, in their order."""
+    def names(self, changes: Iterable[int]) -> tuple[str, ...]:
+        """Return the names of some changes, in their order."""
         return tuple(self.changes[at].name for at in sorted(changes))
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:

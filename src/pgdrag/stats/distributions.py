@@ -41,6 +41,7 @@ def t_multiplier(confidence: float, dof: float) -> float:
     return student_quantile((1 + confidence) / 2, dof)
 
 
+@lru_cache(maxsize=65536)
 def student_beyond(at: float, dof: float) -> float:
     """Return the probability that a variable of Student's t is above `at`."""
     return float(scipy.special.stdtr(dof, -at))
@@ -66,6 +67,7 @@ def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
     return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 
+@lru_cache(maxsize=4096)
 def f_quantile(probability: float, dof_above: float, dof_below: float) -> float:
     """Return what the ratio of two mean squares of the same noise stays below (Fisher's F)."""
     return float(scipy.special.fdtri(dof_above, dof_below, probability))

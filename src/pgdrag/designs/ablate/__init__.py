@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdrag.designs import DesignParameters
-from pgdrag.designs._subsets import Request, SubsetDesign
-from pgdrag.designs.ablate.analysis import finding_of
-from pgdrag.designs.ablate.findings import AblateFinding
+from pgdrag.designs._subsets import SubsetDesign
+from pgdrag.designs.ablate.findings import (
+    AblateFinding,
+    ChangeFinding,
+    CheckFinding,
+    PairFinding,
+    ShareFinding,
+)
+from pgdrag.designs.ablate.history import REFERENCE
+from pgdrag.designs.ablate.labels import Effect, effect
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.procedure import Procedure, smallest_max_trials
+from pgdrag.designs.ablate.section import answer, warnings
+from pgdrag.designs.ablate.shapley import Share, Shares
 from pgdrag.errors import UsageError
+from pgdrag.findings.values import Interval
 from pgdrag.model import Forecast, Result, Rung, RunRecord
+from pgdrag.stats.estimate import bounded_exp
+
+_CONFIDENCE = 0.95
 
 
 class Ablate(SubsetDesign):
-    """Each change alone and with the others by short trials, then shares and pairs of the survivors.
-
-    Attributes:
-        procedure: the search among the changes, by their places.
-    """
+    """Each change alone and with the others by short trials, then shares and pairs of the survivors."""
 
     name = "ablate"
     summary = "which of many changes matter, their shares of the whole, and pairs that interact"
     Parameters = AblateParameters
     parameters: AblateParameters
+    procedure: Procedure
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
@@ -37,23 +49,152 @@ class Ablate(SubsetDesign):
             )
         self.procedure = Procedure(count, self.parameters)
 
-    @property
-    def request(self) -> Request | None:
-        """The next block: short trials for the screening, then long ones."""
-        return self.procedure.ask()
-
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of the block asked for last."""
         self.procedure.tell(self.observed(results))
-
-    def note(self, results: Iterable[Result]) -> None:
-        """Take results of a block that is not complete: they count, but decide nothing."""
-        self.procedure.history.add(self.observed(results))
 
     def forecast(self) -> Forecast:
         """Return how many trials remain."""
         return self.procedure.forecast()
 
+    # --- what was found ------------------------------------------------------------------------
+
     def find(self, run: RunRecord) -> AblateFinding:
         """Return what is known so far; changes without a trial are undecided."""
-        return finding_of(self, run)
+        procedure, screening = self.procedure, self.procedure.screening
+        history, long = procedure.history, procedure.long_trials
+        # Results of a block that is not complete count, but decide nothing.
+        in_order = sorted(run.results, key=lambda result: result.trial.number)
+        history.add(self.observed(in_order[history.trials :]))
+        shares = long.shares() if long else None
+        method = _method(shares)
+        target = screening.trials.value(screening.whole)
+        end = {"reference": REFERENCE, "target": screening.whole}.get(screening.problem)
+        failure = screening.trials.failure(end) if end is not None else None
+        alone, with_others = screening.detectable()
+        of_players = {}
+        if long and shares:
+            of_players = {
+                player: _share(share, shares.whole, method)
+                for player, share in zip(long.players, shares.players, strict=True)
+            }
+        rest = long.players[-1] if long and long.has_others else frozenset[int]()
+        draws = shares.draws if shares else 0
+        found = AblateFinding(
+            answer="",
+            warnings=(),
+            reference=self.reference.name,
+            target=self.target.name,
+            stage=procedure.stage,
+            problem=screening.problem,
+            failure=failure.value if failure is not None else "",
+            whole=self._whole(),
+            is_bounded=shares is not None and shares.is_bounded,
+            is_target_bounded=target is not None and target.is_bound,
+            changes=self._changes({x: y for x, y in of_players.items() if x != rest}),
+            others=of_players.get(rest),
+            others_count=len(rest),
+            left_out=self.names(screening.left_out),
+            merged=self.names(long.merged) if long else (),
+            pairs=self._pairs(),
+            checks=tuple(
+                CheckFinding(one.of_others, _if_known(one.found, "t interval"), one.is_passed)
+                for one in screening.checks
+            ),
+            is_diffuse=screening.is_diffuse,
+            detectable_alone=_ratio(alone),
+            detectable_with_others=_ratio(with_others),
+            method=method,
+            draws=draws,
+            draws_left_out=len(long.draws) - draws if long else 0,
+            is_precise=long is not None and long.is_precise,
+            share_precision=self.parameters.share_precision,
+            brief_trials=history.brief_trials,
+            full_trials=history.trials - history.brief_trials,
+            max_trials=history.limit,
+            is_budget_spent=not history.left,
+        )
+        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+
+    def _whole(self) -> Interval | None:
+        history = self.procedure.history
+        for trials, noun in ((history.full, "trials"), (history.brief, "short trials")):
+            before, after = map(trials.value, (REFERENCE, self.procedure.screening.whole))
+            found = effect(before, after, trials.noise)
+            if found is not None and before is not None and after is not None:
+                count = before.trials + after.trials
+                return _interval(found, f"t interval, {count} {noun} of both ends")
+        return None
+
+    def _changes(self, shares: dict[frozenset[int], ShareFinding]) -> tuple[ChangeFinding, ...]:
+        """Return all changes: those with a share first, the largest before the others."""
+        survivors = self.procedure.screening.survivors
+        found = [
+            ChangeFinding(
+                name=change.name,
+                before=change.before.value if change.before else None,
+                after=change.after.value if change.after else None,
+                label=one.label,
+                alone=_if_known(one.alone, "reference with it against reference"),
+                with_others=_if_known(one.with_others, "target against target without it"),
+                share=shares.get(frozenset({at})) if at in survivors else None,
+                is_survivor=at in survivors,
+                is_hidden=one.is_hidden,
+            )
+            for (at, one), change in zip(
+                self.procedure.screening.screened().items(), self.changes, strict=True
+            )
+        ]
+
+        def rank(one: ChangeFinding) -> tuple[float, bool]:
+            if one.share is None:
+                return 0.0, not one.is_survivor
+            return -abs(math.log(one.share.slowdown.center)) - 1, False
+
+        return tuple(sorted(found, key=rank))
+
+    def _pairs(self) -> tuple[PairFinding, ...]:
+        long, method = self.procedure.long_trials, "t interval, two-by-two factorial"
+        return tuple(
+            PairFinding(
+                names=(self.changes[pair[0]].name, self.changes[pair[1]].name),
+                together=one.together,
+                alone=(
+                    _interval(one.effects.first, method),
+                    _interval(one.effects.second, method),
+                ),
+                both=_interval(one.effects.both, method),
+                interaction=_interval(one.effects.interaction, method),
+                is_bounded=one.is_bounded,
+            )
+            for pair, one in (long.crossed() if long else {}).items()
+        )
+
+
+def _method(shares: Shares | None) -> str:
+    if shares is None:
+        return "no shares yet"
+    if shares.is_exact:
+        return "Shapley share over all orders"
+    return f"Shapley share over {2 * shares.draws} orders drawn with their reverses"
+
+
+def _share(share: Share, whole: Share, method: str) -> ShareFinding:
+    slowdown = _interval(share, method)
+    if whole.low <= 0 <= whole.high:
+        return ShareFinding(slowdown, None, None, None)
+    low, high = sorted((share.low / whole.center, share.high / whole.center))
+    return ShareFinding(slowdown, share.center / whole.center, low, high)
+
+
+def _interval(found: Effect | Share, method: str) -> Interval:
+    low, center, high = (_ratio(log) for log in (found.low, found.center, found.high))
+    return Interval(low, center, high, _CONFIDENCE, method)
+
+
+def _if_known(found: Effect | None, method: str) -> Interval | None:
+    return None if found is None else _interval(found, method)
+
+
+def _ratio(log: float) -> float:
+    return math.exp(log) if math.isinf(log) else bounded_exp(log)

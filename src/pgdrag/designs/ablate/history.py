@@ -9,11 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from pgdrag.designs._subsets import Changes as Changes
-from pgdrag.designs._subsets import Observed as Observed
-from pgdrag.designs._subsets import Request as Request
+from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
@@ -106,29 +103,24 @@ class SetTrials:
 
     def value(self, changes: Changes) -> Value | None:
         """Return the mean over the trials of a set; None where none has a number."""
-        if changes not in self._readings:
-            return None
-        if changes not in self._values:
-            self._values[changes] = self._value(changes, self._readings[changes])
-        return self._values[changes]
-
-    def _value(self, changes: Changes, readings: list[Reading]) -> Value:
+        if changes in self._values or changes not in self._readings:
+            return self._values.get(changes)
+        readings = self._readings[changes]
         is_bound = all(one.is_bound for one in readings)
         if not is_bound:
             readings = [_estimated(one) for one in readings]
         count = len(readings)
         center = sum(one.log_per_s for one in readings) / count
         variance = sum(self.noise.variance(one.log_se) for one in readings) / count
-        if count > 1 and self._is_unsteady(changes, readings):
-            variance = max(variance, _squares(readings) / (count - 1))
-        return Value(center, variance / count, is_bound, count)
-
-    def _is_unsteady(self, changes: Changes, readings: list[Reading]) -> bool:
-        """Tell whether a set is noisier than the others: then its own trials give its variance."""
-        noise = _noise_of(one for key, one in self._readings.items() if key != changes)
-        expected = sum(noise.variance(one.log_se) for one in readings) / len(readings)
-        own_dof = len(readings) - 1
-        return _squares(readings) / own_dof > expected * _f_quantile(own_dof, noise.dof)
+        if count > 1:
+            # Of a set that is noisier than the others, its own trials give the variance.
+            own = sum((one.log_per_s - center) ** 2 for one in readings) / (count - 1)
+            others = _noise_of(one for key, one in self._readings.items() if key != changes)
+            expected = sum(others.variance(one.log_se) for one in readings) / count
+            if own > expected * f_quantile(1 - _UNSTEADY, count - 1, others.dof):
+                variance = max(variance, own)
+        self._values[changes] = Value(center, variance / count, is_bound, count)
+        return self._values[changes]
 
 
 class History:
@@ -195,7 +187,11 @@ def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise:
     The chance in counting a handful of commits would mask the small differences between the others.
     """
     sets = [[one for one in readings if not one.is_bound] for readings in repeats]
-    repeated = [(_within(readings), readings) for readings in sets if len(readings) > 1]
+    repeated = [
+        (sum(one.log_se**2 for one in readings) / len(readings), readings)
+        for readings in sets
+        if len(readings) > 1
+    ]
     if not repeated:
         return TrialNoise(_SD_UNKNOWN, 1)
     finest = min(within for within, _ in repeated)
@@ -204,18 +200,3 @@ def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise:
     assert noise is not None, "several trials of each"
     within = sum(within * (len(readings) - 1) for within, readings in fine) / noise.dof
     return TrialNoise(noise.log_sd, noise.dof, within)
-
-
-def _within(readings: list[Reading]) -> float:
-    return sum(one.log_se**2 for one in readings) / len(readings)
-
-
-def _squares(readings: list[Reading]) -> float:
-    logs = [one.log_per_s for one in readings]
-    mean = sum(logs) / len(logs)
-    return sum((log - mean) ** 2 for log in logs)
-
-
-@lru_cache(maxsize=4096)
-def _f_quantile(dof: int, noise_dof: int) -> float:
-    return f_quantile(1 - _UNSTEADY, dof, noise_dof)

@@ -21,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
 from pgdrag.stats.distributions import student_beyond, t_multiplier
@@ -30,8 +29,8 @@ from pgdrag.stats.multiple_testing import false_discovery_rates
 # Benjamini and Hochberg's bound on the share of false effects among those that are called. Not
 # Holm's, because the two mistakes do not cost the same: a false survivor costs a few trials of the
 # next stage, which corrects it; a missed effect is out of the search.
-FALSE_SHARE = 0.01
-_SUSPECT_P = 0.05  # a comparison this unlikely by chance is not called inert either
+_FALSE_SHARE = 0.01
+SUSPECT_P = 0.05  # a comparison this unlikely by chance is not called inert either
 _CONFIDENCE = 0.95
 
 
@@ -54,11 +53,6 @@ class Label(StrEnum):
     def is_sufficient(self) -> bool:
         """Alone it has an effect."""
         return self in (Label.BOTH, Label.SUFFICIENT, Label.REDUNDANT)
-
-    @property
-    def is_necessary(self) -> bool:
-        """Removing it from the target has an effect."""
-        return self in (Label.BOTH, Label.NECESSARY, Label.SYNERGIST)
 
     @property
     def prevents_measurement(self) -> bool:
@@ -96,6 +90,17 @@ class Call(StrEnum):
     UNKNOWN = "unknown"  # a side has no number, or both are only bounded
 
 
+_HAS_EFFECT = {Call.SLOWER: True, Call.FASTER: True, Call.NONE: False}
+_LABELS = {  # by the effects alone and with the others
+    (True, True): Label.BOTH,
+    (True, False): Label.REDUNDANT,
+    (True, None): Label.SUFFICIENT,
+    (False, True): Label.SYNERGIST,
+    (None, True): Label.NECESSARY,
+    (False, False): Label.INERT,
+}
+
+
 @dataclass(frozen=True)
 class Effect:
     """How much slower a change makes the server: a natural logarithm, above 0 is slower.
@@ -117,7 +122,7 @@ class Effect:
         """Probability of an effect this large by chance; 0 or 1 for a bound, by its 95 % interval."""
         if math.isinf(self.se):
             return 0.0 if self.is_significant else 1.0
-        return _two_sided(abs(self.center) / self.se, self.dof)
+        return 2 * student_beyond(abs(self.center) / self.se, self.dof)
 
     @property
     def is_significant(self) -> bool:
@@ -167,15 +172,26 @@ def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call,
     on each other positively, for which the bound holds (Benjamini and Yekutieli 2001).
     """
     p_values = [1.0 if one is None else one.p_value for one in effects]
-    return tuple(
-        _call(one, is_called=q <= FALSE_SHARE, matters=matters)
-        for one, q in zip(effects, false_discovery_rates(p_values), strict=True)
-    )
+
+    def call(found: Effect | None, false_share: float) -> Call:
+        if found is None:
+            return Call.UNKNOWN
+        if math.isinf(found.se):
+            if found.low >= matters:
+                return Call.SLOWER
+            return Call.FASTER if found.high <= -matters else Call.UNKNOWN
+        if abs(found.center) < matters or found.p_value >= SUSPECT_P:
+            return Call.NONE
+        if false_share > _FALSE_SHARE:
+            return Call.SUSPECT
+        return Call.SLOWER if found.center > 0 else Call.FASTER
+
+    return tuple(map(call, effects, false_discovery_rates(p_values)))
 
 
 def label_of(alone: Call, with_others: Call) -> Label:
     """Return the label that two calls give a change."""
-    return _LABELS.get((_has_effect(alone), _has_effect(with_others)), Label.UNDECIDED)
+    return _LABELS.get((_HAS_EFFECT.get(alone), _HAS_EFFECT.get(with_others)), Label.UNDECIDED)
 
 
 def resolved(
@@ -186,56 +202,11 @@ def resolved(
     A comparison with so wide an interval that it could have missed what the other one found says
     nothing: of a target that commits a handful of transactions every effect may look like none.
     """
-    first = Call.UNKNOWN if _could_miss(alone, with_others) else alone[1]
-    second = Call.UNKNOWN if _could_miss(with_others, alone) else with_others[1]
-    return first, second
 
+    def call(one: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> Call:
+        (here, own), (there, others) = one, other
+        if own is not Call.NONE or not _HAS_EFFECT.get(others) or here is None or there is None:
+            return own
+        return Call.UNKNOWN if here.low <= there.size <= here.high else own
 
-def _could_miss(one: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> bool:
-    (here, call), (there, other_call) = one, other
-    if call is not Call.NONE or not _has_effect(other_call) or here is None or there is None:
-        return False
-    return here.low <= there.size <= here.high
-
-
-def _has_effect(call: Call) -> bool | None:
-    if call in (Call.SLOWER, Call.FASTER):
-        return True
-    return False if call is Call.NONE else None
-
-
-_LABELS = {
-    (True, True): Label.BOTH,
-    (True, False): Label.REDUNDANT,
-    (True, None): Label.SUFFICIENT,
-    (False, True): Label.SYNERGIST,
-    (None, True): Label.NECESSARY,
-    (False, False): Label.INERT,
-}
-
-
-def detectable(se: float, dof: float, *, matters: float) -> float:
-    """Return the smallest effect that a comparison with this error detects nine times in ten.
-
-    An effect counts as detected as soon as it is suspect, since suspects go on.
-    """
-    return max((t_multiplier(1 - _SUSPECT_P, dof) + t_multiplier(0.8, dof)) * se, matters)
-
-
-def _call(found: Effect | None, *, is_called: bool, matters: float) -> Call:
-    if found is None:
-        return Call.UNKNOWN
-    if math.isinf(found.se):
-        if found.low >= matters:
-            return Call.SLOWER
-        return Call.FASTER if found.high <= -matters else Call.UNKNOWN
-    if abs(found.center) < matters or found.p_value >= _SUSPECT_P:
-        return Call.NONE
-    if not is_called:
-        return Call.SUSPECT
-    return Call.SLOWER if found.center > 0 else Call.FASTER
-
-
-@lru_cache(maxsize=65536)
-def _two_sided(distance: float, dof: float) -> float:
-    return 2 * student_beyond(distance, dof)
+    return call(alone, with_others), call(with_others, alone)

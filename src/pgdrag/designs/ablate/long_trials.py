@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdrag.designs.ablate.history import REFERENCE, Changes, History, Request
+from pgdrag.designs._subsets import Changes, Request
+from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import Effect
 from pgdrag.designs.ablate.pairs import Crossed, Pair, Together, corner_sets, cross, suspected_pairs
 from pgdrag.designs.ablate.parameters import AblateParameters
@@ -53,7 +54,7 @@ class LongTrials:
         others: Changes,
         history: History,
         parameters: AblateParameters,
-        known_pairs: Sequence[Pair] = (),
+        known_pairs: Sequence[Pair],
     ) -> None:
         self.trials = history.full
         self._history = history
@@ -169,10 +170,7 @@ class LongTrials:
         if more and worst.orders_se >= worst.noise_se:
             self.draws += more
             return [REFERENCE, self._target, *self._open_sets(more)]
-        return self._repeats()
-
-    def _repeats(self) -> list[Changes]:
-        """Return the sets whose repeats reduce the noise of the shares most, one more than players."""
+        # The sets whose repeats reduce the noise of the shares most, one more than players.
         by_coalition = leverage(len(self.players), self.draws)
         weights = {self._union(one): weight for one, weight in by_coalition.items()}
         counts = {one: self.trials.count(one) for one in weights}

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from pgdrag.designs.ablate.history import REFERENCE, Changes, TrialNoise, Value
+from pgdrag.designs._subsets import Changes
+from pgdrag.designs.ablate.history import REFERENCE, TrialNoise, Value
 from pgdrag.designs.ablate.labels import Effect, contrast
 from pgdrag.stats.factorial import Factorial, two_by_two
 
@@ -88,6 +89,12 @@ def suspected_pairs(
         if alone and with_others and not math.isinf(alone.se + with_others.se):
             left[change] = with_others.center - alone.center
             errors[change] = math.hypot(alone.se, with_others.se)
+
+    def evidence(pair: Pair) -> float:
+        """Large and similar: the smaller difference, less half of what the larger exceeds it by."""
+        small, large = sorted(abs(left[change]) for change in pair)
+        return small - (large - small) / 2
+
     found: list[Pair] = []
     while len(found) < most:
         pairs = [
@@ -99,20 +106,14 @@ def suspected_pairs(
         ]
         if not pairs:
             break
-        pair = max(pairs, key=lambda pair: (_evidence(left, pair), pair))
+        pair = max(pairs, key=lambda pair: (evidence(pair), pair))
         found.append(pair)
         # What this pair explains, no other pair has to.
         shared = math.copysign(min(abs(left[change]) for change in pair), left[pair[0]])
         for change in pair:
             left[change] -= shared
-    return [*found, *_unresolved(effects)]
-
-
-def _unresolved(effects: Mapping[int, tuple[Effect | None, Effect | None]]) -> list[Pair]:
-    """Return pairs of changes that could not be compared with the others, the largest alone first.
-
-    In a target that commits nothing all changes that have an effect alone may do the same.
-    """
+    # In a target that commits nothing all changes that have an effect alone may do the same: of those that
+    # could not be compared with the others, the largest.
     sizes = {
         change: abs(alone.size)
         for change, (alone, with_others) in effects.items()
@@ -121,14 +122,8 @@ def _unresolved(effects: Mapping[int, tuple[Effect | None, Effect | None]]) -> l
         and (with_others is None or math.isinf(with_others.se))
     }
     ranked = sorted(sizes, key=lambda change: (-sizes[change], change))
-    pairs = combinations(sorted(ranked[:_UNRESOLVED_MAX]), 2)
-    return sorted(pairs, key=lambda pair: -min(sizes[change] for change in pair))
-
-
-def _evidence(left: Mapping[int, float], pair: Pair) -> float:
-    """Large and similar: the smaller difference, less half of what the larger exceeds it by."""
-    small, large = sorted(abs(left[change]) for change in pair)
-    return small - (large - small) / 2
+    unresolved = combinations(sorted(ranked[:_UNRESOLVED_MAX]), 2)
+    return [*found, *sorted(unresolved, key=lambda pair: -min(sizes[x] for x in pair))]
 
 
 def _together(found: Factorial[Effect], matters: float) -> Together:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdrag.designs.ablate.history import History, Observed, Request
+from pgdrag.designs._subsets import Observed, Request
+from pgdrag.designs.ablate.history import History
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
@@ -30,34 +31,31 @@ class Procedure:
     """The search among numbered changes; the same results in the same order lead to the same requests.
 
     Attributes:
+        request: the next block; None when the search is over.
         screening: labels and survivors.
         long_trials: shares and pairs; None until the survivors are known.
     """
 
-    def __init__(self, changes: int, parameters: AblateParameters | None = None) -> None:
-        self.parameters = parameters or AblateParameters()
-        limit = self.parameters.max_trials
+    def __init__(self, changes: int, parameters: AblateParameters) -> None:
+        self.parameters = parameters
+        limit = parameters.max_trials
         self.history = History(
             default_max_trials(changes) if limit is None else limit, is_per_replicate=limit is None
         )
-        self.screening = Screening(changes, self.history, self.parameters)
+        self.screening = Screening(changes, self.history, parameters)
         self.long_trials: LongTrials | None = None
         self._requests = self._run()
-        self._request = next(self._requests, None)
-
-    def ask(self) -> Request | None:
-        """Return the next block; None when the search is over."""
-        return self._request
+        self.request = next(self._requests, None)
 
     def tell(self, observed: Sequence[Observed]) -> None:
         """Take all trials of the block asked for last."""
         self.history.add(observed)
-        self._request = next(self._requests, None)
+        self.request = next(self._requests, None)
 
     @property
     def stage(self) -> str:
         """How far the search is: "screening", "checking", "shares", "pairs" or "done"."""
-        if self._request is None:
+        if self.request is None:
             return "done"
         if self.long_trials is None:
             return "checking" if self.screening.is_labelled else "screening"
@@ -65,9 +63,9 @@ class Procedure:
 
     def forecast(self) -> Forecast:
         """Return how many trials remain: of the screening exactly, of the rest a range."""
-        if self._request is None:
+        if self.request is None:
             return Forecast(0, 0)
-        asked, left = len(self._request.sets), self.history.left
+        asked, left = len(self.request.sets), self.history.left
         if self.long_trials is not None:
             return Forecast(min(max(self.long_trials.least_trials(), asked), left), left)
         is_brief, history = self.parameters.has_brief_screening, self.history

@@ -16,7 +16,7 @@ Mitchell, Cooper, Frank and Holmes 2022; moderated variances after Smyth 2004.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations
@@ -31,6 +31,7 @@ Order = tuple[int, ...]
 Coalition = frozenset[int]
 Floats = NDArray[np.float64]
 
+_CONFIDENCE = 0.95
 # The variance between a few draws is shrunk towards what noise alone explains, which counts as this
 # many draws; not where the draws contradict it (at `_CONTRADICTED`).
 _PRIOR_DRAWS = 4
@@ -130,17 +131,14 @@ def shares(
     draws: Sequence[Order],
     values: Mapping[Coalition, Value],
     noise: TrialNoise,
-    *,
-    confidence: float = 0.95,
 ) -> Shares | None:
-    """Estimate the share of each player.
+    """Estimate the share of each player, with 95 % intervals.
 
     Args:
         players: their number; they are counted from 0.
         draws: orders to average over, each with its reverse; those with a coalition without a value are left out.
         values: log throughput by coalition.
         noise: the noise behind the variances of the values.
-        confidence: coverage of each interval.
 
     Returns:
         None where no draw is complete. The centers add up to that of the whole exactly.
@@ -148,9 +146,8 @@ def shares(
     complete = [draw for draw in draws if coalitions(draw) <= values.keys()]
     if not complete:
         return None
-    sets = _in_order(complete)
-    place = {one: at for at, one in enumerate(sets)}
-    steps = np.stack([_steps(players, draw, place) for draw in complete])
+    sets, of_draws = _steps(players, complete)
+    steps = np.stack(of_draws)
     weights = steps.mean(axis=1)
     centers = np.array([values[one].center for one in sets])
     variances = np.array([values[one].variance for one in sets])
@@ -165,7 +162,7 @@ def shares(
         if math.isfinite(variance) and variance:  # Satterthwaite's degrees of freedom
             squares = noise_variance**2 / noise.dof + variance**2 / own_dof
             dof = (noise_variance + variance) ** 2 / squares
-        half = t_multiplier(confidence, dof) * math.sqrt(noise_variance + variance)
+        half = t_multiplier(_CONFIDENCE, dof) * math.sqrt(noise_variance + variance)
         errors = math.sqrt(noise_variance), math.sqrt(variance)
         return Share(center, center - half, center + half, *errors)
 
@@ -182,45 +179,40 @@ def shares(
 
 def leverage(players: int, draws: Sequence[Order]) -> dict[Coalition, float]:
     """Return the squared weight of each value in the share where it weighs most."""
-    sets = _in_order(draws)
-    place = {one: at for at, one in enumerate(sets)}
-    mean = np.mean([_steps(players, draw, place).mean(axis=0) for draw in draws], axis=0)
+    sets, of_draws = _steps(players, draws)
+    mean = np.mean([steps.mean(axis=0) for steps in of_draws], axis=0)
     return dict(zip(sets, (mean**2).max(axis=0).tolist(), strict=True))
 
 
 def _middles(order: Order) -> NDArray[np.int64]:
     """Return which of every three players comes between the other two."""
     place = np.argsort(np.array(order))
-    threes = _threes(len(order))
+    threes = np.array(list(combinations(range(len(order)), 3)), dtype=np.int64).reshape(-1, 3)
     return np.asarray(threes[np.arange(len(threes)), np.argsort(place[threes], axis=1)[:, 1]])
 
 
-@lru_cache(maxsize=64)
-def _threes(players: int) -> NDArray[np.int64]:
-    return np.array(list(combinations(range(players), 3)), dtype=np.int64).reshape(-1, 3)
+def _steps(players: int, draws: Sequence[Order]) -> tuple[list[Coalition], list[Floats]]:
+    """Return the coalitions, and for each draw their weights in what each player adds, by order and player."""
 
-
-def _in_order(draws: Iterable[Order]) -> list[Coalition]:
-    """Return the coalitions of draws in an order that is the same in every run of Python."""
-
-    def place(one: Coalition) -> tuple[int, list[int]]:
+    def rank(one: Coalition) -> tuple[int, list[int]]:
         return len(one), sorted(one)
 
-    return list(dict.fromkeys(one for draw in draws for one in sorted(coalitions(draw), key=place)))
-
-
-def _steps(players: int, draw: Order, place: Mapping[Coalition, int]) -> Floats:
-    """Return the weight of each value in what each player adds in each order."""
-    orders = both_ways(draw)
-    steps = np.zeros((len(orders), players, len(place)))
-    for at, order in enumerate(orders):
-        before: Coalition = frozenset()
-        for player in order:
-            after = before | {player}
-            steps[at, player, place[before]] += 1
-            steps[at, player, place[after]] -= 1
-            before = after
-    return steps
+    # In an order that is the same in every run of Python.
+    sets = list(dict.fromkeys(x for draw in draws for x in sorted(coalitions(draw), key=rank)))
+    place = {one: at for at, one in enumerate(sets)}
+    found = []
+    for draw in draws:
+        orders = both_ways(draw)
+        steps = np.zeros((len(orders), players, len(sets)))
+        for at, order in enumerate(orders):
+            before: Coalition = frozenset()
+            for player in order:
+                after = before | {player}
+                steps[at, player, place[before]] += 1
+                steps[at, player, place[after]] -= 1
+                before = after
+        found.append(steps)
+    return sets, found
 
 
 def _orders_variance(
@@ -242,27 +234,19 @@ def _orders_variance(
     excess = observed - expected
     least = np.zeros(players)
     if is_beyond.any():
-        least = _shared_variance(steps, centers, variances, excess)
+        # Where three interact, each draw treats one of them differently. That it was never this one may be
+        # chance: so all players whose steps depend on the order are assumed to vary alike, relative to
+        # their range.
+        added = (steps @ centers).reshape(-1, players)
+        chance = ((steps**2) @ variances).max(axis=(0, 1))
+        reach = np.ptp(added, axis=0) ** 2
+        depends = reach > _RANGE_SE**2 * chance
+        if depends.any():
+            relative = float(np.maximum(excess[depends] / reach[depends], 0.0).mean())
+            least = np.where(depends, relative * reach, 0.0)
     moderated_dof = draws - 1 + _PRIOR_DRAWS
     moderated = np.maximum((draws - 1) * excess / moderated_dof, 0.0)
     between = np.where(is_beyond, excess, moderated)
     is_moderated = ~is_beyond & (least <= moderated)
     own_dof = np.where(is_moderated, moderated_dof, draws - 1)
     return np.maximum(between, least) / draws, own_dof
-
-
-def _shared_variance(steps: Floats, centers: Floats, variances: Floats, excess: Floats) -> Floats:
-    """Return the least variance between draws to assume for each player, once any has some.
-
-    Where three interact, each draw treats one of them differently. That it was never this one may be
-    chance: so all players whose steps depend on the order are assumed to vary alike, relative to
-    their range.
-    """
-    added = (steps @ centers).reshape(-1, steps.shape[2])
-    chance = ((steps**2) @ variances).max(axis=(0, 1))
-    reach = np.ptp(added, axis=0) ** 2
-    depends = reach > _RANGE_SE**2 * chance
-    if not depends.any():
-        return np.zeros(len(reach))
-    relative = float(np.maximum(excess[depends] / reach[depends], 0.0).mean())
-    return np.where(depends, relative * reach, 0.0)

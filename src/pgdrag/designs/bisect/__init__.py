@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdrag.designs import DesignParameters
-from pgdrag.designs._subsets import Changes, Request, SubsetDesign
-from pgdrag.designs.bisect.analysis import finding_of
-from pgdrag.designs.bisect.findings import BisectFinding
-from pgdrag.designs.bisect.procedure import BisectParameters, Procedure
+from pgdrag.designs._subsets import Changes, SubsetDesign
+from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChange, SetTested
+from pgdrag.designs.bisect.history import USUAL_NOISE, LogValue, SetVerdict
+from pgdrag.designs.bisect.procedure import BisectParameters, Ending, Procedure
+from pgdrag.designs.bisect.section import answer, warnings
+from pgdrag.findings.readings import rates_of
+from pgdrag.findings.values import Interval
 from pgdrag.model import Forecast, Result, Rung, RunRecord
 from pgdrag.model.changes import Change
+from pgdrag.stats.distributions import normal_quantile
+from pgdrag.stats.noise import Noise
+from pgdrag.stats.ratios import slowdown
 
+_CONFIDENCE = 0.95
+_METHOD = "normal on logarithms: commits of the trials, and the noise between them"
 _LEAST_AHEAD = 3  # trials that even the shortest way to a confirmed set still takes
 
 
@@ -22,25 +31,21 @@ class Bisect(SubsetDesign):
     summary = "the few changes that keep most of a slowdown: groups first, then their members"
     Parameters = BisectParameters
     parameters: BisectParameters
+    procedure: Procedure
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         self.procedure = Procedure([one.name for one in self.changes], self.parameters)
 
-    @property
-    def request(self) -> Request | None:
-        """The sets to try next; None once one was confirmed, or where there is nothing to bisect."""
-        return self.procedure.request
-
     def tell(self, results: Sequence[Result]) -> None:
-        """Take the results of those sets."""
+        """Take the results of the sets asked for last."""
         is_first = not self.procedure.history.results
         inert = self._inert(results) if is_first else frozenset()
         self.procedure.tell(self.observed(results), inert)
 
     def forecast(self) -> Forecast:
         """Return how many trials are still to come: never more than `max_trials` allows."""
-        request = self.request
+        request = self.procedure.request
         if request is None:
             return Forecast(0, 0)
         history, now, is_brief = self.procedure.history, len(request.sets), request.is_brief
@@ -66,9 +71,105 @@ class Bisect(SubsetDesign):
         )
         return same if len(same) < len(self.changes) else frozenset()
 
+    # --- what was found ------------------------------------------------------------------------
+
     def find(self, run: RunRecord) -> BisectFinding:
         """Return the set found so far, and all that was tried."""
-        return finding_of(self, run)
+        procedure, history = self.procedure, self.procedure.history
+        is_found = procedure.ending is Ending.FOUND
+        has_set = is_found or procedure.found != history.all
+        guilty = tuple(map(self._guilty, sorted(procedure.found))) if has_set else ()
+        share = None
+        if has_set:  # by its full trials where it has them
+            by_full = procedure.share_held()
+            share = _interval(by_full) if by_full else self._kept(procedure.found)
+        at_target = history.readings(history.all)
+        is_needed = [one.verdict == SetVerdict.LOSES for one in guilty]
+        found = BisectFinding(
+            answer="",
+            warnings=(),
+            ending=procedure.ending.value,
+            reference=self.reference.name,
+            target=self.target.name,
+            changes=self.names(history.all),
+            inert=self.names(procedure.inert),
+            outcome=procedure.outcome.value if procedure.outcome else "",
+            guilty=guilty,
+            share_wanted=self.parameters.share,
+            share=share,
+            share_left=share
+            and replace(share, low=1 - share.high, center=1 - share.center, high=1 - share.low),
+            slowdown=self._slowdown(run, history.all),
+            held=self._slowdown(run, procedure.found) if has_set else None,
+            is_censored=bool(at_target) and all(one.is_bound for one in at_target),
+            is_confirmed=is_found
+            or bool(has_set and history.readings(procedure.found, is_brief=False)),
+            is_minimal=bool(guilty) and (len(guilty) == 1 or all(is_needed)),
+            tests=tuple(map(self._tested, history.tests)),
+            trials=len(history.results),
+            full_trials=sum(not one.is_brief for one in history.results),
+            trials_most=self.parameters.max_trials,
+        )
+        return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+
+    def _guilty(self, at: int) -> GuiltyChange:
+        change, rest = self.changes[at], self.procedure.found - {at}
+        tested = self.procedure.history.tests.get(rest) if rest else None
+        return GuiltyChange(
+            name=change.name,
+            before=change.before.shown if change.before else None,
+            after=change.after.shown if change.after else None,
+            group=self.parameters.groups.get(change.name, ""),
+            alone=self._kept(frozenset([at])),
+            without=self._kept(rest) if rest else None,
+            verdict=tested.verdict.value if tested else NOT_TESTED,
+        )
+
+    def _tested(self, subset: Changes) -> SetTested:
+        history = self.procedure.history
+        test, results = history.tests[subset], history.of(subset)
+        return SetTested(
+            stage=test.stage,
+            changes=self.names(subset),
+            places=tuple(sorted(subset)),
+            verdict=test.verdict.value,
+            trials=len(results),
+            full_trials=sum(not one.is_brief for one in results),
+            share=self._kept(subset),
+        )
+
+    def _kept(self, subset: Changes) -> Interval | None:
+        """Return the share of the log slowdown that a set keeps, by all its trials."""
+        threshold = self.procedure.history.known_threshold
+        if threshold is None or not threshold.whole:
+            return None
+        effect = self.procedure.history.effect(subset)
+        if effect is None:
+            return None
+        share = effect.log / threshold.whole
+        se = max(effect.se, abs(share) * threshold.whole_se, threshold.reference.se)
+        return _interval(LogValue(share, se / threshold.whole))
+
+    def _slowdown(self, run: RunRecord, subset: Changes) -> Interval | None:
+        """Return how many times slower than the reference a set is, by full trials where both have them."""
+        history, noise = self.procedure.history, None
+        if history.known_threshold is not None:
+            ends = (history.readings(x) for x in (history.none, history.all))
+            repeats = sum(max(len(readings) - 1, 0) for readings in ends)
+            noise = Noise(history.known_threshold.noise_sd, USUAL_NOISE.dof + repeats)
+        for is_brief in (False, True):
+            before, after = (
+                rates_of(
+                    x
+                    for x in run.results
+                    if x.trial.treatment.identity == treatment.identity
+                    and x.trial.is_brief == is_brief
+                )
+                for treatment in (self.reference, self.treatment(subset))
+            )
+            if before and after and any(x.committed for x in (*before, *after)):
+                return slowdown(before, after, noise=noise, confidence=_CONFIDENCE).slowdown
+        return None
 
 
 def _effective(change: Change, results: Sequence[Result], others: Sequence[Result]) -> str | None:
@@ -80,3 +181,8 @@ def _effective(change: Change, results: Sequence[Result], others: Sequence[Resul
     if applied:
         return applied[0].effective
     return there[0].default if there else None
+
+
+def _interval(share: LogValue) -> Interval:
+    half = normal_quantile((1 + _CONFIDENCE) / 2) * share.se
+    return Interval(share.log - half, share.log, share.log + half, _CONFIDENCE, _METHOD)

@@ -1,18 +1,21 @@
 """How much does each piece of the changes add to a base, and what do they add up to?
 
-Pieces are measured by short trials, on top of what is in place already; a piece is split into halves,
-of which often only one needs a trial.
+Pieces are named groups first, halves of them next, members last. They are measured by short trials, on top
+of what is in place already; a piece is split into halves, of which often only one needs a trial.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.bisect.groups import Node
 from pgdrag.designs.bisect.history import History, Steps
+
+MOST_UNITS = 8  # measured one by one; more groups than this are merged by their first words
+_SEPARATOR = " / "  # as in PostgreSQL's own categories: "Resource Usage / Memory"
 
 # Parts of a piece's gain at which one half is taken to carry all of it, or none.
 _NEARLY_ALL, _NEARLY_NONE = 0.85, 0.15
@@ -24,6 +27,64 @@ _WORTH_ADDING = 0.33  # of that, to be worth a trial in a set that is nearly eno
 # Parts of the whole: above the first the other half is taken for redundant where one does it all, and
 # the second is a gain that halves only have together.
 _LARGE, _SYNERGY = 0.1, 0.05
+
+
+@dataclass(frozen=True)
+class Node:
+    """A set of changes that is tried as one, and the parts it consists of.
+
+    Attributes:
+        label: the group's name; "" for a part that has none.
+    """
+
+    members: Changes
+    parts: tuple[Node, ...] = ()
+    label: str = ""
+
+    def halves(self) -> tuple[Node, Node]:
+        """Return two parts of about the same size: whole groups where it has any, else members in order."""
+        assert len(self.members) > 1, "a single change has no halves"
+        if not self.parts:
+            ordered, middle = sorted(self.members), len(self.members) // 2
+            return Node(frozenset(ordered[:middle])), Node(frozenset(ordered[middle:]))
+        # The largest first, each to the side that has less.
+        sides: tuple[list[Node], list[Node]] = ([], [])
+        for part in sorted(self.parts, key=lambda part: (-len(part.members), min(part.members))):
+            sizes = [sum(len(one.members) for one in side) for side in sides]
+            sides[sizes[1] < sizes[0]].append(part)
+        return _merged(sides[0]), _merged(sides[1])
+
+
+def units(changes: Mapping[int, str], groups: Mapping[str, str]) -> tuple[Node, ...]:
+    """Return the units that a search begins with, in the order of the changes.
+
+    Args:
+        changes: their names, by their places.
+        groups: by name, the group; changes without one are divided in their order.
+    """
+    by_group: dict[str, list[int]] = {}
+    for at, name in changes.items():
+        by_group.setdefault(groups.get(name, ""), []).append(at)
+    loose = by_group.pop("", [])
+    nodes = [Node(frozenset(members), (), label) for label, members in by_group.items()]
+    if len(nodes) + bool(loose) > MOST_UNITS:
+        families: dict[str, list[Node]] = {}
+        for node in nodes:
+            families.setdefault(node.label.partition(_SEPARATOR)[0], []).append(node)
+        nodes = [_merged(family, label) for label, family in families.items()]
+    # Changes without a group are divided evenly, neighbours together: people write related lines together.
+    count = min(max(1, MOST_UNITS - len(nodes)), len(loose))
+    bounds = [round(at * len(loose) / count) for at in range(count + 1)] if count else []
+    nodes += [Node(frozenset(loose[low:high])) for low, high in pairwise(bounds)]
+    return tuple(sorted(nodes, key=lambda node: min(node.members)))
+
+
+def _merged(nodes: Sequence[Node], label: str = "") -> Node:
+    if len(nodes) == 1:
+        return nodes[0]
+    has_groups = bool(label) or any(len(node.members) > 1 for node in nodes)
+    members: Changes = frozenset().union(*(node.members for node in nodes))
+    return Node(members, tuple(nodes) if has_groups else (), label)
 
 
 @dataclass(eq=False)
@@ -87,11 +148,6 @@ class Pieces:
         return self.history.threshold.whole
 
     @property
-    def need(self) -> float:
-        """What the pieces should add up to."""
-        return self._aim * self.whole
-
-    @property
     def may_lose(self) -> float:
         """The log ratio that a set may leave out."""
         return (1 - self.history.threshold.share) * self.whole
@@ -118,9 +174,9 @@ class Pieces:
         here, there = self.history.effect(base | members), self.history.effect(base)
         return here.log - there.log if here is not None and there is not None else 0.0
 
-    def measure_units(self, base: Changes | None = None) -> Steps[None]:
-        """Measure every unit on the base, or on a new one; they are the pieces then."""
-        self.base = self.base if base is None else base
+    def measure_units(self, base: Changes) -> Steps[None]:
+        """Measure every unit on a base; they are the pieces then."""
+        self.base = base
         self.history.stage = "groups"
         rest = [(node, node.members - self.base) for node in self.units]
         rest = [(node, members) for node, members in rest if members]
@@ -139,7 +195,7 @@ class Pieces:
         chosen = [x for x in self.items if x.is_forced]
         total = self._base_effect() + sum(x.gain for x in chosen)
         for piece in sorted(self.items, key=lambda x: -x.worth):
-            if total >= self.need or piece.gain <= self.tolerance:
+            if total >= self._aim * self.whole or piece.gain <= self.tolerance:
                 break
             if not piece.is_forced:
                 chosen.append(piece)
@@ -149,7 +205,7 @@ class Pieces:
     def falls_short(self) -> bool:
         """All that the pieces carry is not enough: some of them only count together."""
         total = self._base_effect() + sum(max(x.gain, 0.0) for x in self.items)
-        return total < self.need - max(2 * self.tolerance, 0.03 * self.whole)
+        return total < self._aim * self.whole - max(2 * self.tolerance, 0.03 * self.whole)
 
     def left_out(self, candidate: Changes) -> list[Piece]:
         """Return the pieces that a candidate leaves out and that carry something."""
@@ -186,7 +242,8 @@ class Pieces:
         other, given, is_measured = piece.gain - one, context | first.members, False
         if one >= _NEARLY_ALL * piece.gain or other < self.tolerance / 2:
             # The first half already does what the second might; unless these trials were too noisy to tell.
-            noise = self._noise(whole | piece.members, whole | first.members)
+            effects = map(self.history.effect, (whole | piece.members, whole | first.members))
+            noise = math.hypot(*(x.se for x in effects if x is not None))
             other = other if noise > 2 * self.tolerance else 0.0
             if piece.gain > _LARGE * self.whole:
                 self.redundant |= second.members
@@ -239,8 +296,3 @@ class Pieces:
         self.items.remove(piece)
         gain = piece.gain if kept == piece.members else self.gain(kept, piece.context)
         self.items.append(Piece(Node(kept), gain, True, piece.context, True, is_final=True))
-
-    def _noise(self, *subsets: Changes) -> float:
-        """Return the standard error of a difference of these sets' effects."""
-        found = [self.history.effect(x) for x in subsets]
-        return math.hypot(*(x.se for x in found if x is not None))

@@ -17,37 +17,36 @@ from pydantic import Field
 
 from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Changes, Observed, Request
-from pgdrag.designs.bisect.ddmin import smallest_set
-from pgdrag.designs.bisect.groups import units
-from pgdrag.designs.bisect.history import History, Steps
-from pgdrag.designs.bisect.search import FEW_COMMITS, Search
-from pgdrag.designs.bisect.sequential_test import (
+from pgdrag.designs.bisect.history import (
+    History,
     LogValue,
     SetVerdict,
+    Steps,
     Threshold,
     estimate,
     noise_between,
 )
+from pgdrag.designs.bisect.pieces import units
+from pgdrag.designs.bisect.search import FEW_COMMITS, Search
 from pgdrag.model import Outcome
 
-REFERENCE_TRIALS, TARGET_TRIALS = 2, 3
-SLOW_TARGET_TRIALS = 3  # full ones, where short ones commit next to nothing
-OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
-DIFFERS = 3.0  # standard errors by which reference and target must differ
-AIM = (
+_REFERENCE_TRIALS, _TARGET_TRIALS = 2, 3
+_SLOW_TARGET_TRIALS = 3  # full ones, where short ones commit next to nothing
+_OUTCOME_TRIALS = 2  # of a set before an outcome such as "did not start" is believed
+_DIFFERS = 3.0  # standard errors by which reference and target must differ
+_AIM = (
     -0.3
 )  # of what may be lost, how much the search aims beyond the goal: sums of pieces are noisy
-TRIALS_BETWEEN_ENDS = 10
-SEVERAL = 4  # sets in a block, from which on the reference runs among them
-DRIFT_MATTERS = (
-    0.02  # noise between trials, relative to the whole, from which drift can decide a test
+_TRIALS_BETWEEN_ENDS = 10
+_SEVERAL = 4  # sets in a block, from which on the reference runs among them
+_DRIFT_MATTERS = 0.02  # noise of trials, relative to the whole, from which drift can decide a test
+_SURE = (
+    1.0  # standard errors around the goal within which more full trials are run, if any are left
 )
-SURE = 1.0  # standard errors around the goal within which more full trials are run, if any are left
-BACKED = (
-    1.645  # standard errors by which the share may miss the goal, if all that is left out is small
-)
-SMALL = 0.1  # of what may be lost: a member that carries less may be left out of a slow set
-BROKEN = (Outcome.DID_NOT_START, Outcome.CRASHED)
+# Standard errors by which the share may miss the goal, if all that is left out is small.
+_BACKED = 1.645
+_SMALL = 0.1  # of what may be lost: a member that carries less may be left out of a slow set
+_BROKEN = (Outcome.DID_NOT_START, Outcome.CRASHED)
 
 
 class Ending(StrEnum):
@@ -118,12 +117,12 @@ class Procedure:
         if not self._names:
             self.ending = Ending.NO_DIFFERENCE
             return
-        yield Request((history.none,) * REFERENCE_TRIALS + (history.all,), is_brief=True)
+        yield Request((history.none,) * _REFERENCE_TRIALS + (history.all,), is_brief=True)
         if not history.readings(history.none):
             self.ending = Ending.NO_REFERENCE
             return
         if not history.readings(history.all):
-            yield Request((history.all,) * (OUTCOME_TRIALS - 1), is_brief=True)
+            yield Request((history.all,) * (_OUTCOME_TRIALS - 1), is_brief=True)
         changes = {at: name for at, name in enumerate(self._names) if at not in self.inert}
         self._units = units(changes, self.goal.groups)
         if history.readings(history.all):
@@ -134,46 +133,65 @@ class Procedure:
     # --- an outcome such as "did not start" ----------------------------------------------------
 
     def _bisect_outcome(self) -> Steps[None]:
+        """Find a set with the target's outcome of which no single change can be left out.
+
+        The members are lined up, those of a group side by side. The shortest prefix that keeps the outcome
+        ends with a change that is needed; the same is done with what stands before it, until the changes
+        found keep the outcome by themselves: about log2(changes) tests for each. Where the tests contradict
+        each other, nothing was found so: then groups are left out of the target, and members next. An
+        unresolved set counts as one that loses: nothing is left out unless it was shown not to be needed.
+        """
         history = self.history
         outcomes = {one.outcome for one in history.of(history.all)}
-        if len(outcomes) > 1 or not outcomes <= {*BROKEN}:
+        if len(outcomes) > 1 or not outcomes <= {*_BROKEN}:
             self.ending = Ending.NO_TARGET
             return
         (self.outcome,) = outcomes
+        history.stage = "parts"
         groups = [part for node in self._units for part in node.parts or (node,)]
-        search = smallest_set([node.members for node in groups])
-        subset = next(search, None)
-        while subset is not None:
-            verdict = yield from self._test_outcome(subset)
-            if verdict is SetVerdict.KEEPS:
-                self.found = subset
-            if history.left <= 0:
-                self.ending = Ending.OUT_OF_TRIALS
-                return
-            try:
-                subset = search.send(verdict)
-            except StopIteration as done:
-                self.found, subset = done.value, None
-        yield from self._repeat_outcome()
+        line = [one for node in groups for one in sorted(node.members)]
+        found, rest, is_enough = history.none, line, False
+        while rest and not is_enough:
+            low, high = 0, len(rest)
+            while high - low > 1:
+                middle = (low + high) // 2
+                is_kept = yield from self._keeps_outcome(found | {*rest[:middle]})
+                low, high = (low, middle) if is_kept else (middle, high)
+            found, rest = found | {rest[high - 1]}, rest[: high - 1]
+            is_enough = yield from self._keeps_outcome(found)
+        parts = [frozenset([one]) for one in line]
+        if not is_enough:
+            found, parts = frozenset(line), [*(node.members for node in groups), *parts]
+        before = history.none
+        while found != before:
+            before = found
+            for part in parts:
+                if part < found and (yield from self._keeps_outcome(found - part)):
+                    found -= part
+        if history.left <= 0:
+            self.ending = Ending.OUT_OF_TRIALS
+            return
+        self.found = found
+        history.stage = "confirm"  # one trial may be chance
+        missing = _OUTCOME_TRIALS - len(history.of(found))
+        if missing > 0:
+            yield Request((found,) * min(missing, history.left), is_brief=True)
+        is_same = self._outcome_verdict(found) is SetVerdict.KEEPS
+        self.ending = Ending.FOUND if is_same else Ending.OUT_OF_TRIALS
 
-    def _test_outcome(self, subset: Changes) -> Steps[SetVerdict]:
+    def _keeps_outcome(self, subset: Changes) -> Steps[bool]:
+        """Try a set once, as long as there are trials left."""
         history = self.history
         if history.all - self.inert <= subset:
-            return SetVerdict.KEEPS  # it is the target
-        history.stage = "parts"
+            return True  # it is the target
         if not history.of(subset):
+            if history.left <= 0:
+                return False
             yield Request((subset,), is_brief=True)
-        return self._outcome_verdict(subset)
-
-    def _repeat_outcome(self) -> Steps[None]:
-        """Repeat the set that was found: one trial may be chance."""
-        history = self.history
-        history.stage = "confirm"
-        missing = OUTCOME_TRIALS - len(history.of(self.found))
-        if missing > 0:
-            yield Request((self.found,) * min(missing, max(history.left, 1)), is_brief=True)
-        is_same = self._outcome_verdict(self.found) is SetVerdict.KEEPS
-        self.ending = Ending.FOUND if is_same else Ending.OUT_OF_TRIALS
+        is_kept = self._outcome_verdict(subset) is SetVerdict.KEEPS
+        if is_kept:
+            self.found = subset
+        return is_kept
 
     def _outcome_verdict(self, subset: Changes) -> SetVerdict:
         """A trial with a number loses the outcome; another outcome than the target's says nothing."""
@@ -191,15 +209,15 @@ class Procedure:
 
     def _bisect_throughput(self) -> Steps[None]:
         history, goal = self.history, self.goal
-        history.has_slow_target = history.commits(history.all) < FEW_COMMITS
-        more = SLOW_TARGET_TRIALS if history.has_slow_target else TARGET_TRIALS - 1
+        history.has_slow_target = history.brief_commits(history.all) < FEW_COMMITS
+        more = _SLOW_TARGET_TRIALS if history.has_slow_target else _TARGET_TRIALS - 1
         yield Request((history.all,) * more, is_brief=not history.has_slow_target)
         self._set_threshold()
-        if history.threshold.whole <= DIFFERS * history.threshold.whole_se:
+        if history.threshold.whole <= _DIFFERS * history.threshold.whole_se:
             self.ending = Ending.NO_DIFFERENCE
             return
         history.reserved = goal.confirm_trials + 1  # of the set, and of the reference
-        search = Search(history, self._units, goal.share + AIM * (1 - goal.share))
+        search = Search(history, self._units, goal.share + _AIM * (1 - goal.share))
         yield from self._following_drift(search.run())
         self.found = search.candidate or history.all
         yield from self._leave_out_one_by_one(search)
@@ -215,10 +233,10 @@ class Procedure:
         history, count = self.history, 0
         for request in steps:
             threshold, asked = history.threshold, len(request.sets)
-            is_small = threshold.noise_sd > DRIFT_MATTERS * threshold.whole
-            is_due = count >= TRIALS_BETWEEN_ENDS
+            is_small = threshold.noise_sd > _DRIFT_MATTERS * threshold.whole
+            is_due = count >= _TRIALS_BETWEEN_ENDS
             ends: tuple[Changes, ...] = ()
-            if request.is_brief and (is_due or asked >= SEVERAL):
+            if request.is_brief and (is_due or asked >= _SEVERAL):
                 ends = (history.none, *([history.all] if is_due and is_small else []))
             if history.left < asked + len(ends):
                 ends = ()
@@ -231,7 +249,7 @@ class Procedure:
         """Estimate the threshold from all trials of both ends so far."""
         history = self.history
         ends = [history.judged(history.none), history.judged(history.all)]
-        noise_sd = noise_between(ends).log_sd
+        noise_sd = noise_between(ends)
         reference, target = (estimate(readings, noise_sd) for readings in ends)
         history.known_threshold = Threshold(reference, target, noise_sd, self.goal.share)
 
@@ -239,7 +257,7 @@ class Procedure:
         """Test the set without each member, the smallest first; leave out one that is not needed."""
         history, gain_of = self.history, search.pieces.gain_of
         history.stage = "without one"
-        small = SMALL * (1 - self.goal.share) * history.threshold.whole
+        small = _SMALL * (1 - self.goal.share) * history.threshold.whole
         for member in sorted(self.found, key=lambda one: (gain_of(one), one)):
             smaller = self.found - {member}
             if not smaller:
@@ -248,27 +266,35 @@ class Procedure:
                 yield Request((smaller,), is_brief=True)
             # One short trial of a slow set is a weak reason to leave out what was seen to carry something.
             is_likely = not history.has_slow_target or gain_of(member) < small
-            is_tested = bool(history.of(smaller))
-            if is_likely and is_tested and history.verdict(smaller) is SetVerdict.KEEPS:
+            if is_likely and history.verdict(smaller) is SetVerdict.KEEPS:
                 self.found = smaller
 
     def _confirm(self, search: Search) -> Steps[None]:
         history, goal = self.history, self.goal
         while True:
             history.stage = "confirm"
-            if missing := self._missing():
-                yield Request(missing, is_brief=False)
+            # The full trials that the confirmation lacks, as far as there are trials left.
+            missing: list[Changes] = []
+            for subset, wanted in (
+                (self.found, goal.confirm_trials),
+                (history.none, 1),
+                (history.all, goal.confirm_trials),
+            ):
+                run = len(history.of(subset, is_brief=False)) // history.replicates
+                missing += [subset] * (wanted - run)
+            if affordable := tuple(missing[: max(history.left, 0)]):
+                yield Request(affordable, is_brief=False)
             self._set_threshold()
             share = self.share_held()
             if share is None:
                 self.ending = Ending.OUT_OF_TRIALS
                 return
             is_backed = search.backs(self.found)
-            is_near = abs(share.log - goal.share) < share.se * SURE
+            is_near = abs(share.log - goal.share) < share.se * _SURE
             if is_near and history.left >= 2 and not (is_backed and share.log >= goal.share):
                 yield Request((self.found, history.all), is_brief=False)
                 continue
-            reach = BACKED * share.se if is_backed else 0.0
+            reach = _BACKED * share.se if is_backed else 0.0
             if share.log + reach >= goal.share:
                 self.ending = Ending.FOUND
                 return
@@ -282,15 +308,6 @@ class Procedure:
             if self.found == before:
                 self.ending = Ending.OUT_OF_TRIALS
                 return
-
-    def _missing(self) -> tuple[Changes, ...]:
-        """Return the full trials that the confirmation lacks, as far as there are trials left."""
-        history, confirm = self.history, self.goal.confirm_trials
-        wanted: list[Changes] = []
-        for subset, count in ((self.found, confirm), (history.none, 1), (history.all, confirm)):
-            missing = count - len(history.of(subset, is_brief=False)) // history.replicates
-            wanted += [subset] * max(missing, 0)
-        return tuple(wanted[: max(history.left, 0)])
 
     def share_held(self) -> LogValue | None:
         """Return the share of the log slowdown that the set keeps by its full trials; None without them."""

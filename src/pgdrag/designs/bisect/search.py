@@ -12,10 +12,8 @@ import math
 from collections.abc import Sequence
 
 from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.bisect.groups import Node
-from pgdrag.designs.bisect.history import History, Steps
-from pgdrag.designs.bisect.pieces import Piece, Pieces
-from pgdrag.designs.bisect.sequential_test import SetVerdict
+from pgdrag.designs.bisect.history import History, SetVerdict, Steps
+from pgdrag.designs.bisect.pieces import Node, Piece, Pieces
 
 TRIALS_A_TEST = 3
 FEW_COMMITS = 30.0  # of the target's first short trial; with fewer, whole sets get full trials
@@ -62,7 +60,7 @@ class Search:
 
     def _build_up(self) -> Steps[SetVerdict]:
         verdict, pieces = SetVerdict.UNRESOLVED, self.pieces
-        yield from pieces.measure_units()
+        yield from pieces.measure_units(pieces.base)
         for _ in range(_MOST_SHIFTS):
             if self._history.left > _MOST_SHIFTS and pieces.falls_short():
                 least = max(2 * pieces.tolerance, _WORTH_A_SHIFT * pieces.whole)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pgdrag.designs.bisect.findings import BisectFinding, GuiltyChange, SetTested
+from pgdrag.designs.bisect.history import SetVerdict
 from pgdrag.designs.bisect.procedure import Ending
-from pgdrag.designs.bisect.sequential_test import SetVerdict
 from pgdrag.english import counted, listed, percent_words
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words
