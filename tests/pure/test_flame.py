@@ -13,14 +13,11 @@ from pgdrag.model.recordings import Stack
 from pgdrag.report.flame import (
     Box,
     Scales,
-    alone,
     boxes,
     by_share,
     change_of,
-    difference_graph,
     flame_graph,
     own_differences,
-    own_shares,
     share_words,
 )
 
@@ -45,7 +42,9 @@ PROFILE = (of("session;scan;read", 60), of("session;scan", 20), of("session;plan
 
 
 def test_a_function_is_as_wide_as_all_that_it_called_and_itself() -> None:
-    drawn = {(x.depth, x.name): (x.left, x.width) for x in boxes((), PROFILE, alone(PROFILE))}
+    drawn = {
+        (x.depth, x.name): (x.left, x.width) for x in boxes((), PROFILE, by_share((), PROFILE))
+    }
     assert drawn == {
         (0, "io"): pytest.approx((0.0, 0.05)),
         (0, "session"): pytest.approx((0.05, 0.95)),
@@ -73,7 +72,7 @@ def test_widths_sum_to_the_whole_however_few_boxes(
 @given(stacks)
 def test_equal_profiles_do_not_differ(profile: list[Stack]) -> None:
     scales = by_share(profile, profile)
-    drawn = difference_graph(profile, profile, scales, name="n", title="t", previous="A0")
+    drawn = flame_graph(profile, profile, scales, name="n", title="t", previous="A0")
     assert 'class="same"' in drawn
     flame = ElementTree.fromstring(drawn)
     kinds = [rect.get("class") for rect in flame.iter("rect")]
@@ -105,7 +104,7 @@ def test_two_profiles_of_the_same_differ_in_few_pictures_however_many_functions_
 def test_what_only_one_profile_has_is_drawn_in_both_directions() -> None:
     before, after = [of("s;old", 400), of("s;all", 400)], [of("s;new", 400), of("s;all", 400)]
     scales = by_share(before, after)
-    drawn = difference_graph(before, after, scales, name="n", title="t", previous="A0")
+    drawn = flame_graph(before, after, scales, name="n", title="t", previous="A0")
     kinds = {}
     for box in ElementTree.fromstring(drawn).iter("svg"):
         title, rect = box.find("title"), box.find("rect")
@@ -123,21 +122,24 @@ def test_what_only_one_profile_has_is_drawn_in_both_directions() -> None:
 
 
 def test_own_shares_are_of_the_innermost_functions() -> None:
-    assert own_shares(PROFILE) == [("read", 0.6), ("scan", 0.2), ("plan", 0.15), ("io", 0.05)]
+    found = own_differences((), PROFILE, by_share((), PROFILE))
+    assert {x.name: x.after for x in found} == {"read": 0.6, "scan": 0.2, "plan": 0.15, "io": 0.05}
+    assert [x.name for x in found] == ["read", "scan", "plan", "io"]
 
 
 def test_names_are_escaped() -> None:
     awkward = [of("session;operator<< <b>&\"'", 10)]
-    drawn = flame_graph(awkward, name="n", title="<t>")
+    drawn = flame_graph((), awkward, by_share((), awkward), name="n", title="<t>")
     titles = [x.text for x in ElementTree.fromstring(drawn).iter("title")]
     assert "operator<< <b>&\"': 100.0 %, 10 samples" in titles
     assert "<b>" not in drawn
 
 
 def test_no_stacks_make_no_boxes() -> None:
-    assert boxes((), (), alone(())) == ()
+    assert boxes((), (), by_share((), ())) == ()
 
 
 def test_a_box_costs_little() -> None:
     many = [of(f"session;main;a_function_of_some_length_{n:04}", 2_000 - n) for n in range(1_000)]
-    assert len(flame_graph(many, name="n", title="t", most=100)) < 100 * 300
+    drawn = flame_graph((), many, by_share((), many), name="n", title="t", most=100)
+    assert len(drawn) < 100 * 300

@@ -21,13 +21,22 @@ from pgdrag.findings.values import Findings
 from pgdrag.model import Claim, RunRecord
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Event, Recordings, Series
-from pgdrag.report.document import Details, Items, Mark, Panel, Recording, Table, TimeSeries, Trace
-from pgdrag.report.sections._fitting import fitted
+from pgdrag.report.document import (
+    Details,
+    Items,
+    Mark,
+    Panel,
+    Paragraph,
+    Recording,
+    Table,
+    TimeSeries,
+    Trace,
+)
 from pgdrag.report.sections._recording import recording_of
 from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_script import series_json, series_of
-from pgdrag.report.sparks import spark
-from pgdrag.report.thinning import points_of_each, thinned, thinned_points
+from pgdrag.report.series_words import spark
+from pgdrag.report.thinning import fitted, points_of_each, thinned, thinned_points
 
 values = st.floats(0, 1e12, allow_nan=False)
 gaps = st.one_of(values, st.none())
@@ -257,11 +266,15 @@ def test_two_sides_of_a_comparison_share_one_picture():
 
 def test_a_line_that_was_thinned_says_so():
     long = series("wal_bytes_per_s", *range(1, 1000), unit="bytes/s")
-    assert figures(run_with(Recordings((long,))))[0].caption.endswith(
+    [(one, *_), (short, *_)] = (
+        list(series_of(fitted(TimeSeriesSection().blocks(run_with(x)), 600)))
+        for x in (Recordings((long,)), Recordings())
+    )
+    assert one.caption.endswith(
         "Of lines of more than 600 intervals the lowest and the highest of each of 300 stretches of "
         "time are drawn."
     )
-    assert "stretches" not in figures(run_with(Recordings()))[0].caption
+    assert "stretches" not in short.caption
 
 
 def test_events_are_marks_with_words_and_rows_of_a_table():
@@ -315,35 +328,15 @@ def test_what_could_not_be_seen_is_said_once_with_the_rungs_that_lack_it():
 # --- what a long report can hold
 
 
-def recordings(count: int, points: int = 100) -> dict[str, Recording]:
-    line = trace(*(1.0 + at * 7 % 13 for at in range(points)))
-    panels = tuple(Panel(title, "1/s", (line,)) for title in "ABCDEFGH")
-    return {f"R{at}": Recording(f"R{at}", 100.0, panels) for at in range(count)}
-
-
-@given(
-    st.integers(1, 9), st.lists(st.floats(0, 9), min_size=9, max_size=9), st.integers(0, 200_000)
-)
-def test_rungs_are_left_out_only_at_the_coarsest_and_those_first_that_changed_least(
-    count: int, changes: list[float], room: int
-):
-    found = recordings(count)
-    by_name = dict(zip(found, changes, strict=False))
-    points, kept = fitted(found, by_name, room_bytes=room)
-    assert list(kept) == [name for name in found if name in kept]
-    assert len(kept) >= min(2, count)
-    if len(kept) < count:
-        assert points == 40
-        least = min(by_name[name] for name in kept)
-        assert all(by_name[name] <= least for name in found if name not in kept)
-
-
-def test_where_there_is_room_nothing_is_thinned_and_where_there_is_none_two_are_left():
-    found = recordings(5, points=600)
-    points, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=10_000_000)
-    assert (points, len(kept)) == (600, 5)
-    points, kept = fitted(found, dict.fromkeys(found, 1.0), room_bytes=0)
-    assert (points, kept) == (40, ("R0", "R1"))
+def test_pictures_are_thinned_and_those_left_out_are_named():
+    found = run_with(Recordings(), Recordings(), Recordings())
+    blocks = fitted(TimeSeriesSection().blocks(found), 4, left_out=["A1"])
+    drawn = list(series_of(blocks))
+    assert [one.recording.name for one in drawn] == ["A0", "A2"]
+    assert [other.name for other in drawn[1].others] == ["A0"]
+    assert [len(one.recording.panels[0].traces[0].values) for one in drawn] == [4, 4]
+    assert isinstance(blocks[-1], Paragraph)
+    assert "the series of A1 are left out" in blocks[-1].text
 
 
 # --- what is not ours

@@ -18,10 +18,9 @@ from pgdrag.findings.values import (
 )
 from pgdrag.findings.wording import inverse, published_size, slowdown_words
 from pgdrag.model import Outcome
+from pgdrag.report.document import NOTHING as NOTHING
 from pgdrag.report.document import Cell, Tone
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
-
-NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose
 
 _ANSWERS = {
     Answer.REPRODUCED: ("✓ reproduced", Tone.GOOD),

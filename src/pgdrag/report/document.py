@@ -6,8 +6,11 @@ renderer's work. Meaning never lies in a tone alone: the words say it, too.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from pgdrag.model.recordings import SeriesUnit
 
@@ -44,6 +47,9 @@ class Cell:
     tone: Tone = Tone.PLAIN
     is_strong: bool = False
     url: str = ""
+
+
+NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,28 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             assert len(row) == len(self.columns), f"{self.caption}: {len(row)} cells in a row"
+
+
+T = TypeVar("T")
+
+
+def table_of(
+    caption: str, items: Iterable[T], columns: Mapping[str, Callable[[T], Cell | str]]
+) -> Table:
+    """Return a table with a row an item, without the columns that have nothing in any row.
+
+    Args:
+        columns: the title, as for `header`, and how the column's cell is made of an item.
+    """
+    cells = [[make(item) for make in columns.values()] for item in items]
+    rows = [[Cell(x) if isinstance(x, str) else x for x in row] for row in cells]
+    kept = [at for at in range(len(columns)) if any(row[at] != NOTHING for row in rows)]
+    titles = list(columns)
+    return Table(
+        caption,
+        header(*(titles[at] for at in kept)),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+    )
 
 
 @dataclass(frozen=True)
@@ -179,6 +207,7 @@ class TimeSeries:
         others: what the reader may lay over it.
         overlay: the name of the one of these that is laid over it from the start, or "".
         text: the same in lines of plain text.
+        change: how much there is to see in it: what has least is left out first where there is no room.
     """
 
     recording: Recording
@@ -186,6 +215,7 @@ class TimeSeries:
     overlay: str
     caption: str
     text: str
+    change: float = math.inf
 
     def __post_init__(self) -> None:
         assert self.overlay in ("", *(one.name for one in self.others)), self.overlay

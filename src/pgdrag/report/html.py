@@ -13,9 +13,10 @@ from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.series_script import series_assets, series_of
+from pgdrag.report.thinning import fitted
 
 MOST_BYTES = 500_000  # what a mail takes, and a phone opens at once
-SCRIPTS_BYTES = 80_000  # with their styles
+_POINTS = (600, 300, 120, 40)  # of each line of a time series, from fine to coarse
 _SAFE_SCHEMES = ("https://", "http://")
 
 
@@ -24,19 +25,28 @@ def render_html(findings: Findings) -> str:
 
     A Content-Security-Policy forbids all but its own style and, only where there are time series, the
     scripts that draw them, named by their hashes; without scripts lines of text stand in their place.
-    Time series take what all else leaves of `MOST_BYTES`.
+    Time series are as fine as `MOST_BYTES` leave room for. If the coarsest take more, those of the rungs on which
+    throughput changed least are left out.
     """
-    sections = sections_for(findings)
-    others = [(one, one.blocks(findings)) for one in sections if not one.takes_what_is_left]
-    room_bytes = MOST_BYTES - len(_page(findings, others).encode())
-    if len(others) < len(sections):
-        room_bytes -= SCRIPTS_BYTES
-    while True:
-        page = _page(findings, [(one, one.blocks_within(findings, room_bytes)) for one in sections])
-        excess = len(page.encode()) - MOST_BYTES
-        if excess <= 0 or room_bytes <= 0:
+    sections = [(one, one.blocks(findings)) for one in sections_for(findings)]
+    figures = series_of(block for _, blocks in sections for block in blocks)
+    # Of those that changed alike the later go first: all are compared with what came before.
+    names = [x.recording.name for x in sorted(figures, key=lambda one: -one.change)]
+
+    def page_with(points: int, kept: int) -> str:
+        out = names[kept:]
+        return _page(findings, [(one, fitted(blocks, points, out)) for one, blocks in sections])
+
+    kept = len(names)
+    for points in _POINTS:
+        page = page_with(points, kept)
+        if len(page.encode()) <= MOST_BYTES:
             return page
-        room_bytes -= max(excess, MOST_BYTES // 100)
+    # Two are kept in any case: one of them alone could be laid over nothing.
+    while kept > 2 and (size_bytes := len(page.encode())) > MOST_BYTES:
+        kept = max(min(kept - 1, kept * MOST_BYTES // size_bytes), 2)
+        page = page_with(_POINTS[-1], kept)
+    return page
 
 
 def _page(findings: Findings, sections: Sequence[tuple[Section, Sequence[Block]]]) -> str:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
+from typing import Any
 
-from pgdrag.report.document import Block, Details, Mark, Panel, Recording, TimeSeries, Trace
+from jinja2.utils import htmlsafe_json_dumps
+
+from pgdrag.report.document import Block, Details, Recording, TimeSeries, Trace
 
 # As many as the page tells; a line has some hundred pixels from bottom to top.
 _DIGITS = {"1/s": 4}
 _OTHER_DIGITS = 3
-# Within a script element only "<" could end it; the two line ends are none in older JavaScript.
-_ESCAPES = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ def series_assets(figures: Sequence[TimeSeries]) -> SeriesAssets:
     """Return what a page with these figures, in this order, carries."""
     scripts = (_asset("uplot/uPlot.iife.min.js"), _asset("time_series.js"))
     style = _asset("uplot/uPlot.min.css") + _asset("time_series.css")
-    policy = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    hashes = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    policy = " ".join(f"'sha256-{one}'" for one in hashes)
     return SeriesAssets(style, scripts, policy, series_json(figures), _asset("uplot/LICENSE"))
 
 
@@ -66,57 +66,59 @@ def series_json(figures: Sequence[TimeSeries]) -> str:
         for recording in (figure.recording, *figure.others):
             assert recordings.setdefault(recording.name, recording) == recording, recording.name
     places = {name: at for at, name in enumerate(recordings)}
-    text = _object(
-        recordings=_array(_recording(one) for one in recordings.values()),
-        figures=_array(_figure(one, places) for one in figures),
-    )
-    for sign, escape in _ESCAPES.items():
-        text = text.replace(sign, escape)
-    return text
+    data = {
+        "recordings": [_recording(one) for one in recordings.values()],
+        "figures": [
+            {
+                "here": places[one.recording.name],
+                "others": [places[other.name] for other in one.others],
+                "overlay": places[one.overlay] if one.overlay else None,
+            }
+            for one in figures
+        ],
+    }
+    return htmlsafe_json_dumps(data, separators=(",", ":"), allow_nan=False)
 
 
-def _figure(figure: TimeSeries, places: Mapping[str, int]) -> str:
-    return _object(
-        here=str(places[figure.recording.name]),
-        others=_array(str(places[other.name]) for other in figure.others),
-        overlay=str(places[figure.overlay]) if figure.overlay else "null",
-    )
-
-
-def _recording(recording: Recording) -> str:
+def _recording(recording: Recording) -> dict[str, Any]:
     # Most lines of a recording were read at the same moments, which then stand there once.
     times: dict[tuple[int, ...], int] = {}
-    panels = [_panel(panel, times) for panel in recording.panels]
     colours = {mark.kind: mark.colour for mark in recording.marks}
-    kinds = tuple(colours)
-    return _object(
-        name=json.dumps(recording.name),
-        length=_number(recording.length_s, 6),
-        times=_array(_array(map(str, one)) for one in times),
-        panels=_array(panels),
-        kinds=_array(_array((json.dumps(kind), str(colours[kind]))) for kind in kinds),
-        marks=_array(_mark(mark, kinds) for mark in recording.marks),
-    )
-
-
-def _panel(panel: Panel, times: dict[tuple[int, ...], int]) -> str:
-    digits = _DIGITS.get(panel.unit, _OTHER_DIGITS)
-    traces = [
-        _trace(trace, times.setdefault(_edges_ms(trace), len(times)), digits)
-        for trace in panel.traces
-    ]
-    return _object(
-        title=json.dumps(panel.title), unit=json.dumps(panel.unit), traces=_array(traces)
-    )
-
-
-def _trace(trace: Trace, times: int, digits: int) -> str:
-    return _object(
-        label=json.dumps(trace.label),
-        colour=str(trace.colour),
-        times=str(times),
-        values=_array(_number(value, digits) for value in trace.values),
-    )
+    kinds = list(colours)
+    return {
+        "name": recording.name,
+        "length": _rounded(recording.length_s, 6),
+        "panels": [
+            {
+                "title": panel.title,
+                "unit": panel.unit,
+                "traces": [
+                    {
+                        "label": one.label,
+                        "colour": one.colour,
+                        "times": times.setdefault(_edges_ms(one), len(times)),
+                        "values": [
+                            _rounded(x, _DIGITS.get(panel.unit, _OTHER_DIGITS)) for x in one.values
+                        ],
+                    }
+                    for one in panel.traces
+                ],
+            }
+            for panel in recording.panels
+        ],
+        "times": list(times),
+        "kinds": list(colours.items()),
+        "marks": [
+            [
+                kinds.index(one.kind),
+                _rounded(one.start_s, 6),
+                _rounded(one.end_s, 6),
+                one.count,
+                one.text,
+            ]
+            for one in recording.marks
+        ],
+    }
 
 
 def _edges_ms(trace: Trace) -> tuple[int, ...]:
@@ -125,37 +127,14 @@ def _edges_ms(trace: Trace) -> tuple[int, ...]:
     return (edges[0], *(later - earlier for earlier, later in pairwise(edges)))
 
 
-def _mark(mark: Mark, kinds: Sequence[str]) -> str:
-    place = kinds.index(mark.kind)
-    times = (_number(at, 6) for at in (mark.start_s, mark.end_s))
-    return _array((str(place), *times, str(mark.count), json.dumps(mark.text, ensure_ascii=False)))
-
-
-def _number(value: float | None, digits: int) -> str:
-    """Return a number in as few characters as its digits need: `12340000` is `1234e4`."""
+def _rounded(value: float | None, digits: int) -> float | None:
+    """Return a number of so many digits, whole where it can be, which JSON has without a point."""
     if value is None:
-        return "null"
-    assert math.isfinite(value), value
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    whole, _, fraction = mantissa.partition(".")
-    fraction = fraction.rstrip("0")
-    short = f"{int(whole + fraction)}e{int(exponent) - len(fraction)}"
-    plain = f"{float(f'{value:.{digits}g}'):.15g}"
-    return min(plain, short, key=len)
-
-
-def _object(**members: str) -> str:
-    return f"{{{','.join(f'{json.dumps(name)}:{text}' for name, text in members.items())}}}"
-
-
-def _array(items: Iterable[str]) -> str:
-    return f"[{','.join(items)}]"
+        return None
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() else short
 
 
 @cache
 def _asset(path: str) -> str:
     return files("pgdrag.report").joinpath("assets", path).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

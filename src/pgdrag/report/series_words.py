@@ -1,15 +1,19 @@
-"""What does a value of a series read like? `1,187/s`, `1.5 MB/s`, `12 ms`."""
+"""What does a series read like? A value with its unit, and a line in characters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pgdrag.model.recordings import SeriesUnit
-from pgdrag.report.document import Panel, Trace
-from pgdrag.report.sparks import SPARK_WIDTH, spark
+from pgdrag.report.document import Panel
 from pgdrag.units import format_bytes, format_duration, format_number, format_rate
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_WIDTH = 40
 
 
 def value_words(value: float, unit: SeriesUnit) -> str:
-    """Return a value with its unit."""
+    """Return a value with its unit: `1,187/s`, `1.5 MB/s`, `12 ms`."""
     match unit:
         case "ratio":
             return f"{format_number(value * 100)} %"
@@ -25,34 +29,38 @@ def value_words(value: float, unit: SeriesUnit) -> str:
             return format_number(value)
 
 
-def highest_of(panel: Panel) -> float:
-    """Return the highest value of all its lines; 0 where there is none."""
-    return max(
-        (value for trace in panel.traces for value in trace.values if value is not None),
-        default=0.0,
+def spark(values: Sequence[float | None], *, highest: float | None = None) -> str:
+    """Return values in at most 40 characters, the mean of neighbours in each; a blank where there is none.
+
+    Args:
+        highest: what the highest of the eight levels stands for; by default the highest of the characters.
+    """
+    size = -(-len(values) // _WIDTH) or 1
+    parts = [_known(values[at : at + size]) for at in range(0, len(values), size)]
+    means = [sum(part) / len(part) if part else None for part in parts]
+    top = highest or max(_known(means), default=0.0) or 1.0
+    return "".join(
+        " " if mean is None else _LEVELS[round(min(mean / top, 1.0) * (len(_LEVELS) - 1))]
+        for mean in means
     )
 
 
-def span_words(trace: Trace, unit: SeriesUnit) -> str:
-    """Return the lowest and the highest value: `12 to 1,187/s`."""
-    known = [value for value in trace.values if value is not None]
-    if not known:
-        return "no value"
-    low, high = value_words(min(known), unit), value_words(max(known), unit)
-    return high if low == high else f"{low} to {high}"
-
-
 def panels_text(panels: tuple[Panel, ...]) -> str:
-    """Return each line in characters; the lines of one panel have one scale."""
+    """Return each line in characters with its lowest and highest value; the lines of one panel have one scale."""
     lines = []
     for panel in panels:
-        top = highest_of(panel)
+        known = [_known(trace.values) for trace in panel.traces]
+        top = max((max(values, default=0.0) for values in known), default=0.0)
         lines.append(panel.title)
         width = max(len(trace.label) for trace in panel.traces)
-        lines += [
-            f"  {trace.label:{width}}  {spark(trace.values, highest=top)}  {span_words(trace, panel.unit)}"
-            for trace in panel.traces
-        ]
-    if any(len(trace.times_s) > SPARK_WIDTH for panel in panels for trace in panel.traces):
+        for trace, values in zip(panel.traces, known, strict=True):
+            ends = (value_words(end(values), panel.unit) for end in (min, max)) if values else ()
+            span = " to ".join(dict.fromkeys(ends)) or "no value"
+            lines.append(f"  {trace.label:{width}}  {spark(trace.values, highest=top)}  {span}")
+    if any(len(trace.times_s) > _WIDTH for panel in panels for trace in panel.traces):
         lines.append("(each character: the mean of its part of the window)")
     return "\n".join(lines)
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]

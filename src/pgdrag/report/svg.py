@@ -123,6 +123,20 @@ def plot(y: float, height: float, inner: str) -> str:
     )
 
 
+def legend(entries: Sequence[tuple[str, str]]) -> list[str]:
+    """Return squares of these classes with what each stands for, three in a row: what a phone is wide."""
+    parts, left = [], 0.0
+    for at, (kind, words) in enumerate(entries):
+        left = left if at % 3 else 0.0
+        parts.append(
+            f'<g transform="translate({left:.0f},{at // 3 * 20})"><svg y="3" width="12" height="12">'
+            f'<rect{_class(kind)} width="12" height="12"/></svg><g transform="translate(18,0)">'
+            f"{text(0, 13, words, 'muted key')}</g></g>"
+        )
+        left += 36 + len(words) * 7.5
+    return parts
+
+
 def short_title(title: str) -> str:
     """Return a title cut to what leaves room for numbers beside it."""
     return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"

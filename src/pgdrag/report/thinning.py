@@ -8,11 +8,21 @@ appear to move together. What is left out is what a picture could not show besid
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pgdrag.report.document import Recording, Trace
+from pgdrag.english import listed
+from pgdrag.report.document import (
+    Block,
+    Details,
+    Paragraph,
+    Recording,
+    TimeSeries,
+    Tone,
+    Trace,
+)
+from pgdrag.report.series_script import series_of
 
 
 def points_of_each(lengths: Sequence[int], *, most: int, least: int, in_all: int) -> int:
@@ -29,8 +39,55 @@ def points_of_each(lengths: Sequence[int], *, most: int, least: int, in_all: int
     return max(points, least)
 
 
-def thinned_recording(recording: Recording, points: int) -> Recording:
-    """Return a recording with each of its lines thinned."""
+def fitted(
+    blocks: Sequence[Block], points: int, left_out: Collection[str] = ()
+) -> tuple[Block, ...]:
+    """Return blocks with the lines of their time series thinned, and without the pictures of some recordings.
+
+    Args:
+        points: of each line, at most.
+        left_out: the names of the recordings whose details are left out; said at the end.
+    """
+    whole = {x.name: x for one in series_of(blocks) for x in (one.recording, *one.others)}
+    thin = {
+        name: _thinned_recording(x, points) for name, x in whole.items() if name not in left_out
+    }
+
+    def each(block: Block) -> Block:
+        if isinstance(block, Details):
+            return replace(block, blocks=tuple(each(inner) for inner in block.blocks))
+        if not isinstance(block, TimeSeries):
+            return block
+        lengths = (len(trace.times_s) for trace in _traces(block))
+        how = (
+            f" Of lines of more than {points} intervals the lowest and the highest of each of {points // 2} stretches "
+            "of time are drawn."
+        )
+        return replace(
+            block,
+            recording=thin[block.recording.name],
+            others=tuple(thin[one.name] for one in block.others if one.name in thin),
+            caption=block.caption + how if max(lengths, default=0) > points else block.caption,
+        )
+
+    names = [one.recording.name for one in series_of(blocks) if one.recording.name in left_out]
+    kept = (x for x in blocks if not any(one.recording.name in names for one in series_of([x])))
+    if not names:
+        return tuple(each(block) for block in kept)
+    note = (
+        f"To keep this file small, the series of {listed(names)} are left out: throughput changed least there, "
+        "against the rung that each is compared with. JSON has all of them."
+    )
+    return (*(each(block) for block in kept), Paragraph(note, Tone.MUTED))
+
+
+def _traces(figure: TimeSeries) -> Iterator[Trace]:
+    for recording in (figure.recording, *figure.others):
+        for panel in recording.panels:
+            yield from panel.traces
+
+
+def _thinned_recording(recording: Recording, points: int) -> Recording:
     panels = tuple(
         replace(panel, traces=tuple(thinned(trace, points) for trace in panel.traces))
         for panel in recording.panels

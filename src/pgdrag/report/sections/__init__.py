@@ -22,7 +22,6 @@ class Section(ABC):
         finding_type: the class of what it prints: what the design, an analysis of the run or one of treatments
             found. None: it prints what every run has.
         is_folded: closed until the reader opens it, where the medium can.
-        takes_what_is_left: it is as detailed as a page has room for beside all other sections.
     """
 
     name: ClassVar[str]
@@ -31,7 +30,6 @@ class Section(ABC):
     order: ClassVar[int]
     finding_type: ClassVar[type | None] = None
     is_folded: ClassVar[bool] = True
-    takes_what_is_left: ClassVar[bool] = False
 
     def applies(self, findings: Findings) -> bool:
         """Tell whether there is anything to say; by default whether its type of finding was found, or any rung."""
@@ -41,10 +39,6 @@ class Section(ABC):
     @abstractmethod
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the whole section, without its heading."""
-
-    def blocks_within(self, findings: Findings, room_bytes: float) -> Sequence[Block]:
-        """Return the section for a page with so much room for it; by default it is always the same."""
-        return self.blocks(findings)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return what the terminal shows of it: by default nothing."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import counted, listed
 from pgdrag.findings.claims import ClaimsFinding
@@ -24,11 +23,11 @@ AGREED = 0.005  # a difference of repeats below this would read as 1.00×
 class AnswerSection(Section):
     """The headline, the claim beside it, the noise floor and the warnings."""
 
-    name: ClassVar[str] = "answer"
-    summary: ClassVar[str] = "the headline, the claim beside it, the noise floor and the warnings"
-    title: ClassVar[str] = "Answer"
-    order: ClassVar[int] = 10
-    is_folded: ClassVar[bool] = False
+    name = "answer"
+    summary = "the headline, the claim beside it, the noise floor and the warnings"
+    title = "Answer"
+    order = 10
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is always an answer, if only that there is none yet."""

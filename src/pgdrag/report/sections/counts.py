@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar
 
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block, Cell, Note, Paragraph, Table, Tone, header
@@ -28,12 +27,10 @@ _ENDS = ("committed", "rolled back by design", "failed", "in flight", "dropped",
 class CountsSection(Section):
     """The ways to end, by rung, with the identity that they obey, and the errors."""
 
-    name: ClassVar[str] = "counts"
-    summary: ClassVar[str] = (
-        "the ways to end, by rung, with the identity that they obey, and the errors"
-    )
-    title: ClassVar[str] = "How transactions ended"
-    order: ClassVar[int] = 70
+    name = "counts"
+    summary = "the ways to end, by rung, with the identity that they obey, and the errors"
+    title = "How transactions ended"
+    order = 70
 
     def applies(self, findings: Findings) -> bool:
         """A window was measured."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.decay.findings import DecayFinding
@@ -15,7 +14,7 @@ from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table,
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.report.sections._series_claims import claims_table, ordering_words
-from pgdrag.report.sparks import spark
+from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_number, format_rate
 
@@ -31,11 +30,11 @@ _READING = (
 class DecaySection(Section):
     """Throughput against time with its fit, one panel a rung."""
 
-    name: ClassVar[str] = "decay"
-    summary: ClassVar[str] = "throughput against time with a fitted decay, one panel a rung"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 22
-    is_folded: ClassVar[bool] = False
+    name = "decay"
+    summary = "throughput against time with a fitted decay, one panel a rung"
+    title = _TITLE
+    order = 22
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """A rung has a trend, holds the horizon or has published rates over time."""

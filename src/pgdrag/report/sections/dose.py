@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import counted
 from pgdrag.findings.dose.findings import DOSES_MIN, DoseCurve, HorizonFinding
@@ -32,11 +31,11 @@ _SHORT = {
 class DoseSection(Section):
     """Throughput at the end of each hold against its length, one panel a variant."""
 
-    name: ClassVar[str] = "dose"
-    summary: ClassVar[str] = "throughput against the length of the hold, one panel a variant"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 23
-    is_folded: ClassVar[bool] = False
+    name = "dose"
+    summary = "throughput against the length of the hold, one panel a variant"
+    title = _TITLE
+    order = 23
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There are holds of two lengths or more, counting no hold as one."""

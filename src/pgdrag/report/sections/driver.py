@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import percent_words
 from pgdrag.findings.driver_limits import BUSY, LATE_SHARE, LATE_US, DriverFinding, driver_words
@@ -17,11 +16,11 @@ from pgdrag.units import format_bytes, format_duration
 class DriverSection(Section):
     """The load driver's processor time and delays, by rung: why it was not the bottleneck."""
 
-    name: ClassVar[str] = "driver"
-    summary: ClassVar[str] = "the load driver's processor time and delays, by rung"
-    title: ClassVar[str] = "The load driver itself"
-    order: ClassVar[int] = 42
-    finding_type: ClassVar[type] = DriverFinding
+    name = "driver"
+    summary = "the load driver's processor time and delays, by rung"
+    title = "The load driver itself"
+    order = 42
+    finding_type = DriverFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return one row a rung, and the rule by which the driver is suspect."""

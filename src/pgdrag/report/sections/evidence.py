@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import as_sentence, capital, in_sentence, listed, percent_words
 from pgdrag.findings.claims import ClaimsFinding
@@ -49,11 +48,11 @@ _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 class EvidenceSection(Section):
     """A paragraph for each rung, and the table of all observations."""
 
-    name: ClassVar[str] = "evidence"
-    summary: ClassVar[str] = "a paragraph for each rung, and the table of all observations"
-    title: ClassVar[str] = "Why"
-    order: ClassVar[int] = 40
-    is_folded: ClassVar[bool] = False
+    name = "evidence"
+    summary = "a paragraph for each rung, and the table of all observations"
+    title = "Why"
+    order = 40
+    is_folded = False
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs one by one, then all observations side by side."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import counted, listed, percent_words
 from pgdrag.findings.expecto.findings import (
@@ -57,13 +56,13 @@ _LIMITS = (
 class ExpectoSection(Section):
     """Operational speed, waits by type and their correlations, by the published formulas and by sound ones."""
 
-    name: ClassVar[str] = "pg-expecto"
-    summary: ClassVar[str] = (
+    name = "pg-expecto"
+    summary = (
         "operational speed and weighted wait correlation as pg_expecto has them, beside sound ones"
     )
-    title: ClassVar[str] = "The view of pg_expecto"
-    order: ClassVar[int] = 57
-    finding_type: ClassVar[type] = ExpectoFinding
+    title = "The view of pg_expecto"
+    order = 57
+    finding_type = ExpectoFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return speed and waits of all rungs, each rung's wait types, and their limits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.claim_findings import SeriesClaimFinding
 from pgdrag.findings.claims import ClaimsFinding
@@ -60,10 +59,10 @@ _WRONG = (
 class HowToReadSection(Section):
     """The words, explained."""
 
-    name: ClassVar[str] = "how-to-read"
-    summary: ClassVar[str] = "the words, explained"
-    title: ClassVar[str] = "How to read this report"
-    order: ClassVar[int] = 100
+    name = "how-to-read"
+    summary = "the words, explained"
+    title = "How to read this report"
+    order = 100
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return each word that this report uses with its meaning."""

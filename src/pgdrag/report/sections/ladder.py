@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import percent_words
 from pgdrag.findings.claims import ClaimsFinding
@@ -27,11 +26,11 @@ from pgdrag.units import format_number
 class LadderSection(Section):
     """One row a rung."""
 
-    name: ClassVar[str] = "ladder"
-    summary: ClassVar[str] = "one row a rung"
-    title: ClassVar[str] = "Rung by rung"
-    order: ClassVar[int] = 30
-    is_folded: ClassVar[bool] = False
+    name = "ladder"
+    summary = "one row a rung"
+    title = "Rung by rung"
+    order = 30
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """Some designs have a table of their own, which knows more."""

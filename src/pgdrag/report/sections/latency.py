@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.values import Findings
 from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
@@ -17,10 +16,10 @@ from pgdrag.units import format_duration
 class LatencySection(Section):
     """Percentiles by rung and transaction type."""
 
-    name: ClassVar[str] = "latency"
-    summary: ClassVar[str] = "percentiles by rung and transaction type"
-    title: ClassVar[str] = "Latency"
-    order: ClassVar[int] = 60
+    name = "latency"
+    summary = "percentiles by rung and transaction type"
+    title = "Latency"
+    order = 60
 
     def applies(self, findings: Findings) -> bool:
         """Something committed somewhere."""

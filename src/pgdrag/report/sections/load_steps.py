@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.steps import LoadSteps, StepFinding
 from pgdrag.findings.values import Findings
@@ -16,10 +15,10 @@ from pgdrag.units import format_duration, format_number, format_rate
 class LoadStepsSection(Section):
     """Throughput by rung and step of the load."""
 
-    name: ClassVar[str] = "load-steps"
-    summary: ClassVar[str] = "throughput by rung and step of the load"
-    title: ClassVar[str] = "Step by step of the load"
-    order: ClassVar[int] = 32
+    name = "load-steps"
+    summary = "throughput by rung and step of the load"
+    title = "Step by step of the load"
+    order = 32
 
     def applies(self, findings: Findings) -> bool:
         """The load changes within the window, and a window was measured."""

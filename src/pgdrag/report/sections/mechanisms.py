@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pgdrag.english import listed, percent_words
 from pgdrag.findings.mechanisms.findings import (
@@ -41,11 +40,11 @@ _READING = (
 class MechanismsSection(Section):
     """A bar for each mechanism and rung, and its evidence."""
 
-    name: ClassVar[str] = "mechanisms"
-    summary: ClassVar[str] = "which mechanisms account for how much of each rung's slowdown"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 35
-    is_folded: ClassVar[bool] = False
+    name = "mechanisms"
+    summary = "which mechanisms account for how much of each rung's slowdown"
+    title = _TITLE
+    order = 35
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is something to say as soon as a mechanism could be tested on some step."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from pgdrag.english import counted
 from pgdrag.findings.decay.words import trial_rate_words
@@ -28,12 +27,10 @@ _METHODS: Mapping[CopyMethod, str] = {
 class MethodSection(Section):
     """Protocol, machine, versions, intervals, and every trial in the order it ran."""
 
-    name: ClassVar[str] = "method"
-    summary: ClassVar[str] = (
-        "protocol, machine, versions, intervals, and every trial in the order it ran"
-    )
-    title: ClassVar[str] = "How it was measured"
-    order: ClassVar[int] = 90
+    name = "method"
+    summary = "protocol, machine, versions, intervals, and every trial in the order it ran"
+    title = "How it was measured"
+    order = 90
 
     def applies(self, findings: Findings) -> bool:
         """A run has always been set up somehow."""

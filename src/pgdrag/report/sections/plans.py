@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from pgdrag.findings.plan_diff import PlanChange, PlanChanges
 from pgdrag.findings.plan_nodes import Misestimate, misestimate
@@ -34,10 +33,10 @@ _STATEMENT_LENGTH = 160
 class PlansSection(Section):
     """What changed in the statements' plans, rung by rung, with the plans themselves."""
 
-    name: ClassVar[str] = "plans"
-    summary: ClassVar[str] = "statements whose plan changed, and wrong row estimates"
-    title: ClassVar[str] = "Plans"
-    order: ClassVar[int] = 44
+    name = "plans"
+    summary = "statements whose plan changed, and wrong row estimates"
+    title = "Plans"
+    order = 44
 
     def applies(self, findings: Findings) -> bool:
         """Some statement was explained."""

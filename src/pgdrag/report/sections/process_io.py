@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from pgdrag.english import capital
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -19,12 +18,10 @@ _COLUMNS = header("Processes", ">Read calls", ">Read", ">Write calls", ">Written
 class ProcessIoSection(Section):
     """The kernel's account of the server's processes, by their kind."""
 
-    name: ClassVar[str] = "process-io"
-    summary: ClassVar[str] = (
-        "read and write calls and bytes of each kind of process, against before"
-    )
-    title: ClassVar[str] = "Reads and writes by process"
-    order: ClassVar[int] = 47
+    name = "process-io"
+    summary = "read and write calls and bytes of each kind of process, against before"
+    title = "Reads and writes by process"
+    order = 47
 
     def applies(self, findings: Findings) -> bool:
         """The kernel counted what the server's processes did in some trial."""

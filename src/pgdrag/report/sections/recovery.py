@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.dose.findings import HorizonFinding, Recovery
 from pgdrag.findings.dose.recovery import BEFORE, BEGINNING
@@ -24,11 +23,11 @@ _READING = (
 class RecoverySection(Section):
     """Time from the release of the horizon until throughput recovers, with and without vacuum and reindex."""
 
-    name: ClassVar[str] = "recovery"
-    summary: ClassVar[str] = "time from the release of the horizon until throughput recovers"
-    title: ClassVar[str] = "Recovery after the release"
-    order: ClassVar[int] = 27
-    is_folded: ClassVar[bool] = False
+    name = "recovery"
+    summary = "time from the release of the horizon until throughput recovers"
+    title = "Recovery after the release"
+    order = 27
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """A hold ended within its window."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import counted
 from pgdrag.findings.holds.analysis import FEWEST_HOLDS, ReplayFinding
@@ -35,11 +34,11 @@ _HOW_TO_READ = (
 class ReplayedHoldsSection(Section):
     """For each rung that replays a capture: both curves, and how far they are apart."""
 
-    name: ClassVar[str] = "replayed-holds"
-    summary: ClassVar[str] = "lengths of replayed holds against the captured ones"
-    title: ClassVar[str] = "Replayed holds"
-    order: ClassVar[int] = 49
-    finding_type: ClassVar[type] = ReplayFinding
+    name = "replayed-holds"
+    summary = "lengths of replayed holds against the captured ones"
+    title = "Replayed holds"
+    order = 49
+    finding_type = ReplayFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return, rung by rung, how well it was replayed, the picture, and both in numbers."""

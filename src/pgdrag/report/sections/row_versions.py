@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from pgdrag.english import in_sentence
 from pgdrag.findings.values import Findings
@@ -60,12 +59,10 @@ _HOW_TO_SEE = (
 class RowVersionsSection(Section):
     """A table of all rungs, and the pages of each rung's tables at a few moments."""
 
-    name: ClassVar[str] = "row-versions"
-    summary: ClassVar[str] = (
-        "old row versions, HOT chains, what an update costs, and strips of pages"
-    )
-    title: ClassVar[str] = "Row versions"
-    order: ClassVar[int] = 48
+    name = "row-versions"
+    summary = "old row versions, HOT chains, what an update costs, and strips of pages"
+    title = "Row versions"
+    order = 48
 
     def applies(self, findings: Findings) -> bool:
         """Some trial's pages were sampled, or could not be."""

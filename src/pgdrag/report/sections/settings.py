@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -15,10 +14,10 @@ from pgdrag.report.sections import Section
 class SettingsSection(Section):
     """Each level that a rung adds, asked for and read back."""
 
-    name: ClassVar[str] = "settings"
-    summary: ClassVar[str] = "each level that a rung adds, asked for and read back"
-    title: ClassVar[str] = "Settings, as set and as read back"
-    order: ClassVar[int] = 80
+    name = "settings"
+    summary = "each level that a rung adds, asked for and read back"
+    title = "Settings, as set and as read back"
+    order = 80
 
     def applies(self, findings: Findings) -> bool:
         """Some rung sets something."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -28,12 +27,10 @@ MOST_SHOWN = 15
 class StatementsSection(Section):
     """pg_stat_statements, as differences between rungs."""
 
-    name: ClassVar[str] = "statements"
-    summary: ClassVar[str] = (
-        "time, blocks and WAL of each statement per transaction, against before"
-    )
-    title: ClassVar[str] = "Statements"
-    order: ClassVar[int] = 46
+    name = "statements"
+    summary = "time, blocks and WAL of each statement per transaction, against before"
+    title = "Statements"
+    order = 46
 
     def applies(self, findings: Findings) -> bool:
         """pg_stat_statements was loaded somewhere."""

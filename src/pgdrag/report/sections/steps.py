@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -19,11 +18,11 @@ _TITLE = "How many times slower than the baseline"
 class StepsSection(Section):
     """A logarithmic chart of the slowdowns with their intervals."""
 
-    name: ClassVar[str] = "steps"
-    summary: ClassVar[str] = "a logarithmic chart of the slowdowns with their intervals"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 20
-    is_folded: ClassVar[bool] = False
+    name = "steps"
+    summary = "a logarithmic chart of the slowdowns with their intervals"
+    title = _TITLE
+    order = 20
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture as soon as one rung has a number beside the baseline's."""

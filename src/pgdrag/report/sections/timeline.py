@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model.measurement import Sample
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
-from pgdrag.report.sparks import spark
+from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_rate
 
@@ -20,10 +19,10 @@ _TITLE = "Throughput over the measured window"
 class TimelineSection(Section):
     """A sparkline a rung."""
 
-    name: ClassVar[str] = "timeline"
-    summary: ClassVar[str] = "a sparkline a rung"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 50
+    name = "timeline"
+    summary = "a sparkline a rung"
+    title = _TITLE
+    order = 50
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture once a window has two samples."""

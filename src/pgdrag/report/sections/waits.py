@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pgdrag.english import percent_words
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -26,10 +25,10 @@ Waits = Mapping[tuple[str, str], float]
 class WaitsSection(Section):
     """A table a rung of waits by type of process, beside the rung before."""
 
-    name: ClassVar[str] = "waits"
-    summary: ClassVar[str] = "wait events of each rung by type of process, per transaction"
-    title: ClassVar[str] = "Wait events"
-    order: ClassVar[int] = 52
+    name = "waits"
+    summary = "wait events of each rung by type of process, per transaction"
+    title = "Wait events"
+    order = 52
 
     def applies(self, findings: Findings) -> bool:
         """Waits were sampled on some rung."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pgdrag.english import as_sentence, counted, listed
 from pgdrag.findings.dose.deciders import GROWING
@@ -32,11 +31,11 @@ _VERDICTS = {
 class WhatDecidesSection(Section):
     """Partial correlations of throughput with the length of the hold, and with what grows with it."""
 
-    name: ClassVar[str] = "what-decides"
-    summary: ClassVar[str] = "whether the length of the hold decides, or what grows with it"
-    title: ClassVar[str] = "What decides: the length of the hold, or what grows with it"
-    order: ClassVar[int] = 24
-    is_folded: ClassVar[bool] = False
+    name = "what-decides"
+    summary = "whether the length of the hold decides, or what grows with it"
+    title = "What decides: the length of the hold, or what grows with it"
+    order = 24
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """The horizon was held, and a quantity that grows with it was seen in enough trials."""
