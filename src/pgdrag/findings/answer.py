@@ -142,7 +142,7 @@ def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
         return ""
     share, step = max(shares, key=lambda pair: pair[0])
     title = f" ({step.rung.title})" if step.rung.title else ""
-    return f" Step {step.rung.name}{title} accounts for {percent_words(share)} of it."
+    return f" Step {step.rung.name}{title} accounts for {percent_words(min(share, 1.0))} of it."
 
 
 def _gaps(steps: Sequence[TreatmentFinding]) -> str:

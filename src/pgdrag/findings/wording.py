@@ -75,6 +75,10 @@ def inverse(ratio: float) -> float:
 
 
 def _words(low: float, center: float, high: float, way: str) -> str:
+    if 0 < low < 0.1 and high > 1:  # as people say it: neither "1/17.6" nor "0.0568×"
+        other = "faster" if way == "slower" else "slower"
+        bounds = f"{format_ratio(1 / low)} {other} to {format_ratio(high)} {way}"
+        return f"{format_ratio(center)} {way} ({bounds})"
     number, _, bounds = format_interval(low, center, high).partition(" ")
     return f"{number} {way} {bounds}"
 

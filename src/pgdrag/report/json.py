@@ -1,23 +1,8 @@
 """The findings as JSON, for programs: stable keys, numbers in the units that their names end in.
 
-The JSON Schema is made by `report.schema`, and kept as docs/reference/report.schema.json.
-
-The document is one object::
-
-    pgdrag_report   2; changes when a key changes its meaning or goes away
-    answer          the question answered in words
-    noise_floor     ratio of the most different trials of the baseline, or null
-    instrument      what the collectors cost on this machine, or null
-    warnings        about the run
-    run             run_id, status, seed, versions, host, planned_trials, times (Unix, seconds)
-    study           name, title, question, scale, design, source, workload, load, replicates, notes
-    rungs           in order; each with `rung` (what was asked for), `state`, and the fields of
-                    `TreatmentFinding`, and of each registered analysis what it found, by
-                    its name; null where it found nothing
-    horizon, ...    what each registered analysis of the whole run found, by its name; or null
-    found           what only the design can say, with its name in `design`; null where it has
-                    nothing to say of its own
-    trials          in the order run; the fields of `Trial`
+The keys are those of `Findings`, of its run and study, and of each rung's `TreatmentFinding`, with what each registered
+analysis found under the name of that (null: nothing). `report.schema` makes the JSON Schema, which describes them all;
+it is kept as docs/reference/report.schema.json.
 
 An interval is {low, center, high, confidence, method, warnings, censored}. JSON has no infinity: an
 open end is null. `censored` says how to read that: "upper bound" (the value lies below `high`, and
@@ -38,51 +23,53 @@ from pydantic import BaseModel
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.combine import rate_of
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
-from pgdrag.model import Level, Outcome, RestoreCost, Result
+from pgdrag.model import Level, Outcome, RestoreCost, Result, RunRecord, Study
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost
 from pgdrag.model.recordings import Recordings
 
-FORMAT: Final = 2
+FORMAT: Final = 2  # changes when a key changes its meaning or goes away
+HEAD = ("answer", "noise_floor", "instrument", "warnings")  # the keys of the whole run
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 def render_json(findings: Findings) -> str:
     """Return the findings as an indented JSON object, as the module says; no NaN, no Infinity."""
+    found = plain(findings.found)
     document: dict[str, Json] = {
         "pgdrag_report": FORMAT,
-        "answer": findings.answer,
-        "noise_floor": plain(findings.noise_floor),
-        "instrument": plain(findings.instrument),
-        "warnings": plain(findings.warnings),
-        # The study and each result have keys of their own, and each rung stands with what was found of it.
-        "run": _fields(findings.run, without=["study", "results"]),
-        "study": _fields(findings.run.study, without=["rungs"]),
+        **_fields(findings, HEAD),
+        "run": _fields(findings.run, keys_of(RunRecord, without=["study", "results"])),
+        "study": _fields(findings.run.study, keys_of(Study, without=["rungs"])),
         "rungs": [_rung(rung) for rung in findings.rungs],
         **{name: plain(findings.get(kind.finds)) for name, kind in run_analyses().items()},
-        "found": _found(findings),
-        "trials": plain([_trial(result) for result in findings.run.results]),
+        "found": {"design": findings.run.study.design, **found}
+        if isinstance(found, dict)
+        else None,
+        "trials": [plain(_trial(result)) for result in findings.run.results],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _fields(value: Any, without: Sequence[str]) -> dict[str, Json]:
-    return {x.name: plain(getattr(value, x.name)) for x in fields(value) if x.name not in without}
+def keys_of(kind: type, without: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields of a dataclass that are keys of the document: all but those that stand elsewhere in it."""
+    return tuple(x.name for x in fields(kind) if x.name not in without)
+
+
+def _fields(value: object, names: Sequence[str]) -> dict[str, Json]:
+    return {name: plain(getattr(value, name)) for name in names}
 
 
 def _rung(rung: TreatmentFinding) -> Json:
     analysed = {name: plain(rung.get(kind.finds)) for name, kind in treatment_analyses().items()}
-    return {"state": rung.state, **_fields(rung, without=["found"]), **analysed}
-
-
-def _found(findings: Findings) -> Json:
-    found = plain(findings.found)
-    return {"design": findings.run.study.design, **found} if isinstance(found, dict) else None
+    return {**_fields(rung, ("state", *keys_of(TreatmentFinding, without=["found"]))), **analysed}
 
 
 @dataclass(frozen=True)
 class Trial:
     """One trial of the run, in the order run.
+
+    Fields named as those of the trial, its result or its measurement are those; without a measurement they are None.
 
     Attributes:
         arrivals: None in closed loop.
@@ -118,39 +105,37 @@ class Trial:
 
 def _trial(result: Result) -> Trial:
     trial, measured = result.trial, result.measurement
-    rate = rate_of(result, measured).per_s if measured and measured.elapsed_s else None
-    return Trial(
-        number=trial.number,
-        block=trial.block,
-        replicate=trial.replicate,
-        treatment=trial.treatment.name,
-        levels=trial.treatment.levels,
-        is_brief=trial.is_brief,
-        seed=trial.seed,
-        started_unix_s=result.started_unix_s,
-        server_version=result.server_version,
-        outcome=result.outcome,
-        reason=result.reason,
-        elapsed_s=measured.elapsed_s if measured else None,
-        stopped_by=measured.stopped_by if measured else None,
-        warm_up_s=measured.warm_up_s if measured else None,
-        arrivals=measured.arrivals if measured else None,
-        committed=measured.total.committed if measured else None,
-        committed_per_s=rate,
-        counts=measured.transactions if measured else None,
-        driver=measured.driver if measured else None,
-        phases_s=result.phases_s,
-        restored=result.restored,
-        violations=result.violations,
-        warnings=result.warnings,
-    )
+    found: dict[str, Any] = {
+        x.name: next(
+            (getattr(y, x.name) for y in (trial, result, measured) if hasattr(y, x.name)), None
+        )
+        for x in fields(Trial)
+    }
+    found |= {"treatment": trial.treatment.name, "levels": trial.treatment.levels}
+    if measured is not None:
+        rate = rate_of(result, measured).per_s if measured.elapsed_s else None
+        found |= {
+            "committed": measured.total.committed,
+            "committed_per_s": rate,
+            "counts": measured.transactions,
+        }
+    return Trial(**found)
 
 
 def plain(value: object) -> Json:
     """Return a value of the findings as JSON has it; what is not finite is null."""
     match value:
-        case Interval():
-            return _interval(value)
+        case Interval(low, center, high, confidence, method, warnings):
+            is_below, is_above = center == 0, math.isinf(center)
+            return {
+                "low": plain(low),
+                "center": None if is_below else plain(center),
+                "high": plain(high),
+                "confidence": confidence,
+                "method": method,
+                "warnings": plain(warnings),
+                "censored": "upper bound" if is_below else "lower bound" if is_above else None,
+            }
         case Enum():
             return plain(value.value)
         case None | bool() | int() | str():
@@ -168,17 +153,3 @@ def plain(value: object) -> Json:
         case _:
             assert is_dataclass(value), f"no JSON for {type(value).__name__}"
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-
-
-def _interval(interval: Interval) -> Json:
-    is_below = interval.center == 0
-    is_above = math.isinf(interval.center)
-    return {
-        "low": plain(interval.low),
-        "center": None if is_below else plain(interval.center),
-        "high": plain(interval.high),
-        "confidence": interval.confidence,
-        "method": interval.method,
-        "warnings": plain(interval.warnings),
-        "censored": "upper bound" if is_below else "lower bound" if is_above else None,
-    }

@@ -13,7 +13,7 @@ from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW
 from pgdrag.findings.movement import Movement, Movements, is_notable
 from pgdrag.findings.plan_diff import PlanChanges
 from pgdrag.findings.spent_time import SessionTime, SpentTime
-from pgdrag.findings.values import Comparison, TreatmentFinding, Verdict
+from pgdrag.findings.values import TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, slowdown_words
 from pgdrag.model import Outcome
 from pgdrag.units import format_duration, format_ratio
@@ -38,14 +38,26 @@ def change_sentence(rung: TreatmentFinding) -> str:
     step = rung.to_previous
     if step is None:
         return "No comparison: no earlier rung has a number, or nothing was committed."
-    inert = f"Inert: nothing effective changed from {rung.previous}. "
-    sentences = [
-        _no_slowdown(step),
-        inert if rung.outcome is Outcome.INERT else "",
-        _moves(found.moves, rung, step),
-        _fall(rung.get(DecayFinding), step),
-    ]
-    return "".join(sentences)
+    size = step.slowdown
+    parts = []
+    if step.verdict is Verdict.FASTER:
+        parts.append(f"A speedup: {slowdown_words(size)}.")
+    elif step.verdict is not Verdict.SLOWER:
+        change = "No change" if step.verdict is Verdict.EQUIVALENT else "No significant change"
+        parts.append(
+            f"{change}: {slowdown_words(size)}. {capital(detectable_words(step.detectable))}."
+        )
+    if rung.outcome is Outcome.INERT:
+        parts.append(f"Inert: nothing effective changed from {rung.previous}.")
+    slowdown = max(size.center if math.isfinite(size.center) else size.low, 1.0)
+    missing = {one.name: one.missing for one in rung.evidence if one.value is None}
+    expects = rung.rung.expects
+    parts.append(moves_sentence(found.moves, expects, missing=missing, slowdown=slowdown))
+    # A mean over the whole window hides that throughput fell in a part of it.
+    decay = rung.get(DecayFinding)
+    if decay is not None and decay.direction == "falling" and step.verdict is not Verdict.SLOWER:
+        parts.append(f"But {drift_sentence(decay)}.")
+    return " ".join(parts)
 
 
 def cause_sentence(rung: TreatmentFinding) -> str:
@@ -117,32 +129,6 @@ def share_words(one: MechanismFinding) -> str:
     return percent_words(one.share) + (f" ({low} to {high})" if low != high else "")
 
 
-def _no_slowdown(step: Comparison) -> str:
-    if step.verdict is Verdict.SLOWER:
-        return ""
-    size = slowdown_words(step.slowdown)
-    if step.verdict is Verdict.FASTER:
-        return f"A speedup: {size}. "
-    is_same = step.verdict is Verdict.EQUIVALENT
-    change = "No change" if is_same else "No significant change"
-    return f"{change}: {size}. {capital(detectable_words(step.detectable))}. "
-
-
-def _fall(decay: DecayFinding | None, step: Comparison) -> str:
-    """A mean over the whole window hides that throughput fell in a part of it."""
-    is_hidden = decay is not None and decay.direction == "falling"
-    if not is_hidden or step.verdict is Verdict.SLOWER or decay is None:
-        return ""
-    return f" But {drift_sentence(decay)}."
-
-
-def _moves(moves: Sequence[Movement], rung: TreatmentFinding, step: Comparison) -> str:
-    found = step.slowdown
-    slowdown = max(found.center if math.isfinite(found.center) else found.low, 1.0)
-    missing = {one.name: one.missing for one in rung.evidence if one.value is None}
-    return moves_sentence(moves, rung.rung.expects, missing=missing, slowdown=slowdown)
-
-
 def moves_sentence(
     moves: Sequence[Movement],
     expects: Mapping[str, str],
@@ -184,29 +170,31 @@ def moves_sentence(
         for name in expects
         if name not in by_name
     ]
-    if not parts:
-        return _nothing_moved(moves)
-    return f"{capital('; '.join(parts))}.{_clock_remark(beside, slowdown)}"
-
-
-def _nothing_moved(moves: Sequence[Movement]) -> str:
-    if not moves:
+    if not moves and not parts:
         return "Nothing was observed."
-    if all(move.direction == "unmoved" for move in moves):
-        return "Nothing observed changed by more than 10 %."
-    return "Nothing observed changed by more than throughput did."
+    if not parts:
+        is_still = all(move.direction == "unmoved" for move in moves)
+        return f"Nothing observed changed by more than {'10 %' if is_still else 'throughput did'}."
+    text = f"{capital('; '.join(parts))}."
+    rose = any(x.after.unit.endswith("/transaction") and x.direction == "up" for x in beside)
+    if slowdown < _CLOCK_MATTERS or not rose:
+        return text
+    return (
+        f"{text} With {format_ratio(slowdown)} fewer transactions, each one carries that much more of the "
+        "work that runs by the clock."
+    )
 
 
 def _distinct(moves: Sequence[Movement], named: Sequence[Movement]) -> list[Movement]:
     """Leave out what went from the same value to the same one as another: it is the same seen twice."""
-
-    def values(move: Movement) -> tuple[object, ...]:
-        return move.after.unit, move.before.value, move.after.value
-
-    seen = {values(move) for move in named}
-    return list(
-        {values(move): move for move in reversed(moves) if values(move) not in seen}.values()
-    )[::-1]
+    seen = {(move.after.unit, move.before.value, move.after.value) for move in named}
+    kept = []
+    for move in moves:
+        values = (move.after.unit, move.before.value, move.after.value)
+        if values not in seen:
+            seen.add(values)
+            kept.append(move)
+    return kept
 
 
 def _is_telling(move: Movement, slowdown: float) -> bool:
@@ -215,15 +203,3 @@ def _is_telling(move: Movement, slowdown: float) -> bool:
         move.after.unit == "1/s" and move.direction == "down"
     )
     return is_notable(move) and not (is_by_clock and move.size < math.log(slowdown) + UNMOVED_BELOW)
-
-
-def _clock_remark(beside: Sequence[Movement], slowdown: float) -> str:
-    is_per_transaction = any(
-        move.after.unit.endswith("/transaction") and move.direction == "up" for move in beside
-    )
-    if slowdown < _CLOCK_MATTERS or not is_per_transaction:
-        return ""
-    return (
-        f" With {format_ratio(slowdown)} fewer transactions, each one carries that much more of the "
-        "work that runs by the clock."
-    )

@@ -22,7 +22,7 @@ from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
 from pgdrag.model import RunRecord, Study
 from pgdrag.model.design import Design, all_designs
 from pgdrag.model.recordings import SHIPPED, Recordings
-from pgdrag.report.json import FORMAT, Trial
+from pgdrag.report.json import FORMAT, HEAD, Trial, keys_of
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
@@ -43,14 +43,13 @@ def report_schema() -> Schema:
         if kind.find is not Design.find
     }
     analysed = {name: kind.finds | None for name, kind in treatment_analyses().items()}
-    head = _fields(Findings, only=("answer", "noise_floor", "instrument", "warnings"))
     report: Any = _record(
         Findings,
         {
             "pgdrag_report": Literal[FORMAT],
-            **head,
-            "run": _record(RunRecord, _fields(RunRecord, without=("study", "results"))),
-            "study": _record(Study, _fields(Study, without=("rungs",))),
+            **_types(Findings, HEAD),
+            "run": _record(RunRecord, _types(RunRecord, keys_of(RunRecord, ["study", "results"]))),
+            "study": _record(Study, _types(Study, keys_of(Study, ["rungs"]))),
             "rungs": tuple[_rung(analysed), ...],  # type: ignore[misc]
             **{name: kind.finds | None for name, kind in run_analyses().items()},
             "found": reduce(or_, designs) | None,
@@ -89,21 +88,13 @@ def _rung(analysed: Mapping[str, Any]) -> type:
         ],
     )
     recordings.__doc__ = Recordings.__doc__
-    core = _fields(TreatmentFinding, without=("found",))
+    core = _types(TreatmentFinding, keys_of(TreatmentFinding, ["found"]))
     return _record(TreatmentFinding, {"state": str, **core, "recordings": recordings, **analysed})
 
 
-def _fields(kind: type, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> dict[str, Any]:
-    hints = {
-        name: hint
-        for name, hint in get_type_hints(kind, include_extras=True).items()
-        if name in _names(kind)
-    }
-    return {x: hints[x] for x in hints if (x in only or not only) and x not in without}
-
-
-def _names(kind: Any) -> Sequence[str]:
-    return tuple(kind.__dataclass_fields__)
+def _types(kind: type, names: Sequence[str]) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in names}
 
 
 def _record(kind: type, fields: Mapping[str, Any]) -> type:

@@ -10,6 +10,8 @@ from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.report.document import Note, Tone
 
 _MOST_BRIEF = 3
+# A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 
 
 def run_warnings(findings: Findings) -> tuple[Note, ...]:
@@ -25,9 +27,12 @@ def rung_warnings(findings: Findings) -> tuple[Note, ...]:
 def brief_warnings(findings: Findings) -> tuple[Note, ...]:
     """Return the three most important warnings, and count the others.
 
-    Failures come first, then what concerns the whole run.
+    Failures come first, then what concerns the whole run; what is true of every ladder comes last.
     """
-    every = sorted((*_of_run(findings), *_of_rungs(findings)), key=lambda one: "failed" not in one)
+    every = sorted(
+        (*_of_run(findings), *_of_rungs(findings)),
+        key=lambda one: ("failed" not in one, "depends on the order" in one),
+    )
     shown, rest = every[:_MOST_BRIEF], len(every) - _MOST_BRIEF
     if rest > 0:
         shown.append(f"{counted(rest, 'more warning')} in the HTML report.")
@@ -44,10 +49,12 @@ def _of_run(findings: Findings) -> list[str]:
 
 def _of_rungs(findings: Findings) -> list[str]:
     """Return one line for warnings that differ in numbers alone; the line gives their range."""
-    similar: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    similar: dict[str, dict[str, list[str]]] = {}
     for rung in findings.rungs:
         for text in dict.fromkeys(_of_rung(rung)):
-            similar.setdefault(_words(text), {}).setdefault(rung.rung.name, []).append(text)
+            similar.setdefault(_NUMBER.sub("\0", text), {}).setdefault(rung.rung.name, []).append(
+                text
+            )
     lines = []
     for by_rung in similar.values():
         texts = [text for of_one in by_rung.values() for text in of_one]
@@ -55,23 +62,10 @@ def _of_rungs(findings: Findings) -> list[str]:
     return lines
 
 
-# A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
-_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
-
-
-def _words(text: str) -> tuple[str, ...]:
-    """Return a text without its numbers."""
-    return tuple(_NUMBER.split(text))
-
-
 def _merged(texts: Sequence[str]) -> str:
     """Return texts that differ in numbers alone as one, with ranges where they differ."""
-    numbers = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
-    words = _words(texts[0])
-    parts = [words[0]]
-    for found, word in zip(numbers, words[1:], strict=True):
-        parts += [_range(found), word]
-    return "".join(parts)
+    numbers = zip(*map(_NUMBER.findall, texts), strict=True)
+    return _NUMBER.sub(lambda _: _range(next(numbers)), texts[0])
 
 
 def _range(numbers: Sequence[str]) -> str:
