@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from analysis_runs import IDLE, measurement, result
-from pgdrag.findings.driver_limits import Use, driver_finding, driver_words, median_latency_us
+from pgdrag.findings.driver_limits import (
+    cpu_us_per_transaction,
+    driver_finding,
+    driver_warnings,
+    driver_words,
+    median_latency_us,
+)
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement
 
 # 60 s, 60,000 commits, a median latency of 5 ms.
@@ -14,10 +20,6 @@ WINDOW = replace(measurement(60_000), latency={"payment": Latency(60_000, 6e3, 5
 
 def window_with(**cost: float) -> Measurement:
     return replace(WINDOW, driver=replace(IDLE, **cost))
-
-
-def doubts(measured: Measurement) -> tuple[str, ...]:
-    return Use(result("A0", 1), measured).warnings
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,8 @@ def doubts(measured: Measurement) -> tuple[str, ...]:
     ],
 )
 def test_just_over_a_limit_is_a_warning(cost: dict[str, float], what: str) -> None:
-    (doubt,) = doubts(window_with(**cost))
-    assert what in doubt
+    (warning,) = driver_warnings(window_with(**cost))
+    assert what in warning
 
 
 @pytest.mark.parametrize(
@@ -50,19 +52,20 @@ def test_just_over_a_limit_is_a_warning(cost: dict[str, float], what: str) -> No
     ],
 )
 def test_on_the_limit_is_none(cost: dict[str, float]) -> None:
-    assert doubts(window_with(**cost)) == ()
+    assert driver_warnings(window_with(**cost)) == ()
 
 
 def test_a_driver_that_does_not_tell_its_threads_is_judged_by_their_mean() -> None:
     busy = replace(WINDOW, driver=DriverCost(80.0, 20.0, threads=2))
-    assert Use(result("A0", 1), busy).busiest_share == pytest.approx(100 / 60 / 2)
-    assert len(doubts(busy)) == 1
+    found = driver_finding([(result("A0", 1), busy)])
+    assert found is not None
+    assert found.busiest_share == pytest.approx(100 / 60 / 2)
+    assert len(driver_warnings(busy)) == 1
 
 
 def test_without_a_commit_only_what_needs_no_latency_is_judged() -> None:
     silent = replace(measurement(0), driver=replace(IDLE, send_lag_us_p99=1e9))
-    use = Use(result("A0", 0), silent)
-    assert (use.cpu_us_per_transaction, use.warnings) == (None, ())
+    assert (cpu_us_per_transaction(silent), driver_warnings(silent)) == (None, ())
 
 
 def test_the_busiest_trial_speaks_for_its_rung() -> None:
@@ -80,7 +83,7 @@ def test_cpu_is_shared_by_all_transactions_that_ended() -> None:
         scheduled=4, committed=1, rolled_back=1, failed=2, failed_by_sqlstate={"40P01": 2}
     )
     window = replace(WINDOW, transactions={"payment": counts})
-    assert Use(result("A0", 1), window).cpu_us_per_transaction == pytest.approx(2e6 / 4)
+    assert cpu_us_per_transaction(window) == pytest.approx(2e6 / 4)
 
 
 def test_the_median_latency_weighs_types_by_their_commits() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment import parse_experiment
-from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
+from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer
 from pgdrag.model import Claim
 from pgdrag.report.markdown import render_markdown

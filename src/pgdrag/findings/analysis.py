@@ -9,13 +9,12 @@ names the class that it prints.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pgdrag import registry
 
 if TYPE_CHECKING:  # a workload that has an analysis of its own is read before numbers are
-    from pgdrag.findings.compared import Treatments
+    from pgdrag.findings.compared import Compared, Treatments
 
 F = TypeVar("F")
 
@@ -32,8 +31,8 @@ class TreatmentAnalysis(ABC, Generic[F]):
     finds: ClassVar[type[Any]]
 
     @abstractmethod
-    def find(self, treatments: Treatments) -> Mapping[str, F]:
-        """Return what was found of the treatments, by their names; those that have none are left out."""
+    def find(self, one: Compared, treatments: Treatments) -> F | None:
+        """Return what was found of one of the run's treatments; None where there is nothing to say."""
 
     def warnings(self, found: F) -> tuple[str, ...]:
         """Return what a finding adds to the treatment's warnings; by default nothing."""

@@ -8,9 +8,9 @@ its direction strictly (the interval must exclude "no change").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import lru_cache
 
 from pgdrag.english import listed
 from pgdrag.findings import levels
@@ -21,7 +21,7 @@ from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import NOT_RUN, Answer, ClaimFinding, Comparison, Interval, Verdict
 from pgdrag.findings.wording import detectable_words, inverse, published_words, slowdown_words
 from pgdrag.model import OPERATIONAL_SPEED, Claim
-from pgdrag.stats.linear_model import fit
+from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.rates import TrialRate
 
 SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
@@ -48,7 +48,10 @@ def answer_total(
     if published is None and rung.speedup is not None:
         published = _ratio(1.0, rung.speedup)
     found = _answer(published, comparison, why_untestable)
-    return found if found is None or rung.of == THROUGHPUT else _of_quantity(found, rung.of)
+    if found is None or rung.of == THROUGHPUT:
+        return found
+    why = f"published for {rung.of}, measured for committed transactions: {found.why}"
+    return replace(found, why=why)
 
 
 def answer_step(
@@ -56,16 +59,6 @@ def answer_step(
 ) -> ClaimFinding | None:
     """Answer the claim that this rung slows the rung before it down; arguments as `answer_total`."""
     return _answer(_ratio(previous.tps, rung.tps), comparison, why_untestable)
-
-
-def untestable_words(untested: Sequence[str]) -> str:
-    """Return why a rung that ran without some of its settings cannot answer; "" without such."""
-    return f"run without {listed(untested)}" if untested else ""
-
-
-def _of_quantity(found: ClaimFinding, quantity: str) -> ClaimFinding:
-    why = f"published for {quantity}, measured for committed transactions: {found.why}"
-    return replace(found, why=why)
 
 
 def _answer(
@@ -85,17 +78,13 @@ def _answer(
     if published is None:
         return None
     found = comparison.slowdown if comparison is not None else None
+    claimed = f"published {published_words(published)}"
     if why_untestable or comparison is None or found is None:
         why = why_untestable or "there is no number to compare"
         shown = f"; found {slowdown_words(found)} nevertheless" if found is not None else ""
-        return ClaimFinding(
-            Answer.UNTESTABLE,
-            published,
-            found,
-            f"published {published_words(published)}; {why}{shown}",
-        )
+        return ClaimFinding(Answer.UNTESTABLE, published, found, f"{claimed}; {why}{shown}")
     answer, reason = judged(published, comparison)
-    why = f"published {published_words(published)}, found {slowdown_words(found)}: {reason}"
+    why = f"{claimed}, found {slowdown_words(found)}: {reason}"
     return ClaimFinding(answer, published, found, why)
 
 
@@ -111,67 +100,39 @@ def _ratio(before: float | None, after: float | None) -> float | None:
 def judged(published: float, comparison: Comparison) -> tuple[Answer, str]:
     """Return what became of a published slowdown, and why, in words that finish a sentence."""
     found, verdict = comparison.slowdown, comparison.verdict
+    is_significant = found.low > 1 or found.high < 1
+    detectable = detectable_words(comparison.detectable)
     if 1 / NO_CHANGE < published < NO_CHANGE:
-        return _judge_no_change(comparison)
-    if not _excludes_one(found):
-        return _judge_unseen(published, comparison)
+        if verdict is Verdict.EQUIVALENT:
+            return Answer.REPRODUCED, "no change here either"
+        if is_significant:
+            return Answer.NOT_REPRODUCED, f"{verdict.value} here"
+        return Answer.INCONCLUSIVE, f"no significant change here, but {detectable}"
+    if not is_significant:
+        if verdict is Verdict.EQUIVALENT:
+            return Answer.NOT_REPRODUCED, f"no change here; {detectable}"
+        is_ruled_out = not found.low <= published <= found.high
+        if is_ruled_out and abs(math.log(published)) >= math.log(comparison.detectable):
+            return Answer.NOT_REPRODUCED, f"no significant change here; {detectable}"
+        return Answer.INCONCLUSIVE, f"inconclusive; {detectable}"
     if (found.low > 1) != (published > 1):
         return Answer.NOT_REPRODUCED, f"{verdict.value} here, the opposite direction"
     if not _reaches(found, published):
         return Answer.PARTLY, "same direction, different size"
     if math.isinf(found.center) and found.low < published / SAME_SIZE:
         return Answer.PARTLY, "same direction; nothing committed, so the size is only a bound"
-    return (
-        Answer.REPRODUCED,
-        "same direction, and within a factor of 2",
-    )
-
-
-def _judge_no_change(comparison: Comparison) -> tuple[Answer, str]:
-    if comparison.verdict is Verdict.EQUIVALENT:
-        return Answer.REPRODUCED, "no change here either"
-    if _excludes_one(comparison.slowdown):
-        return Answer.NOT_REPRODUCED, f"{comparison.verdict.value} here"
-    return Answer.INCONCLUSIVE, f"no significant change here, but {_detectable(comparison)}"
-
-
-def _judge_unseen(published: float, comparison: Comparison) -> tuple[Answer, str]:
-    found = comparison.slowdown
-    is_ruled_out = not found.low <= published <= found.high
-    would_show = abs(math.log(published)) >= _log(comparison.detectable)
-    if comparison.verdict is Verdict.EQUIVALENT:
-        return Answer.NOT_REPRODUCED, f"no change here; {_detectable(comparison)}"
-    if is_ruled_out and would_show:
-        return Answer.NOT_REPRODUCED, f"no significant change here; {_detectable(comparison)}"
-    return Answer.INCONCLUSIVE, f"inconclusive; {_detectable(comparison)}"
+    return Answer.REPRODUCED, "same direction, and within a factor of 2"
 
 
 def _reaches(found: Interval, published: float) -> bool:
+    """Tell whether an interval in the published direction reaches the published size."""
     # On the log scale, where a slowdown and a gain of one size lie alike to either side of 0.
     size = abs(math.log(published))
     least = max(size - math.log(SAME_SIZE), size / SAME_SIZE)
     most = min(size + math.log(SAME_SIZE), size * SAME_SIZE)
-    low, high = sorted(
-        _log(x) if x > 0 else -math.inf
-        for x in ((found.low, found.high) if published > 1 else _turned(found))
-    )
-    return low <= most and high >= least
-
-
-def _turned(found: Interval) -> tuple[float, float]:
-    return inverse(found.high), inverse(found.low)
-
-
-def _excludes_one(found: Interval) -> bool:
-    return found.low > 1 or found.high < 1
-
-
-def _detectable(comparison: Comparison) -> str:
-    return detectable_words(comparison.detectable)
-
-
-def _log(ratio: float) -> float:
-    return math.log(ratio) if math.isfinite(ratio) else math.inf
+    is_slower = published > 1
+    low, high = (found.low, found.high) if is_slower else (inverse(found.high), inverse(found.low))
+    return math.log(low) <= most and math.log(high) >= least
 
 
 @dataclass(frozen=True)
@@ -190,45 +151,33 @@ class ClaimsFinding:
 class ClaimsAnalysis(TreatmentAnalysis[ClaimsFinding]):
     """Whether the published slowdowns hold here."""
 
-    name: ClassVar[str] = "claims"
-    finds: ClassVar[type] = ClaimsFinding
+    name = "claims"
+    finds = ClaimsFinding
 
-    def find(self, treatments: Treatments) -> Mapping[str, ClaimsFinding]:
-        """Answer the claims of each rung but the baseline that has some."""
-        trials = treatments.trials
-        speeds = _operational_speed(treatments)
-        found = {}
-        for at, one in enumerate(treatments.all[1:], start=1):
-            total, step = _total_claim(one), _step_claim(trials, at, one)
-            if total is not None:
-                total = replace(total, in_kind=speeds.get(one.name))
-            if total is not None or step is not None:
-                found[one.name] = ClaimsFinding(total, step)
-        return found
+    def find(self, one: Compared, treatments: Treatments) -> ClaimsFinding | None:
+        """Answer the claims of a rung but the baseline that has some."""
+        if one.is_baseline:
+            return None
+        total, step = _total_claim(one), _step_claim(treatments.trials, one)
+        if total is not None and one.trials.rung.claim.of == OPERATIONAL_SPEED:
+            found = _operational_speeds(treatments).slowdown(one.baseline.rung.name, one.name)
+            total = replace(total, in_kind=None if found is None else found.interval())
+        return None if total is None and step is None else ClaimsFinding(total, step)
 
 
-def _operational_speed(treatments: Treatments) -> dict[str, Interval]:
-    """Return how many times slower each rung that claims an operational speed is by that speed itself."""
-    claiming = [x for x in treatments.all if x.trials.rung.claim.of == OPERATIONAL_SPEED]
-    if not claiming:
-        return {}
-    speeds = fit({one.name: _speed_rates(one.trials) for one in treatments.all})
-    baseline = treatments.all[0].name
-    found = {one.name: speeds.slowdown(baseline, one.name) for one in claiming}
-    return {name: one.interval() for name, one in found.items() if one is not None}
-
-
-def _speed_rates(trials: RungTrials) -> list[TrialRate]:
-    """Return each trial as if it had committed at its operational speed throughout."""
-    found = [
-        (result.trial.block, measured.elapsed_s, operational_speeds(measured.samples))
-        for result, measured in trials.numbered
-    ]
-    return [
-        TrialRate(block, round(speed.mean_per_min / 60 * elapsed_s), elapsed_s)
-        for block, elapsed_s, speed in found
-        if speed is not None
-    ]
+@lru_cache(maxsize=1)
+def _operational_speeds(treatments: Treatments) -> Fit:
+    """Return the model of all trials as if each had committed at its operational speed throughout."""
+    rates: dict[str, list[TrialRate]] = {}
+    for one in treatments.trials:
+        rates[one.rung.name] = []
+        for result, measured in one.numbered:
+            speed = operational_speeds(measured.samples)
+            if speed is not None:
+                commits = round(speed.mean_per_min / 60 * measured.elapsed_s)
+                rate = TrialRate(result.trial.block, commits, measured.elapsed_s)
+                rates[one.rung.name].append(rate)
+    return fit(rates)
 
 
 def _total_claim(one: Compared) -> ClaimFinding | None:
@@ -241,10 +190,10 @@ def _total_claim(one: Compared) -> ClaimFinding | None:
     return answer_total(baseline.rung.claim, here.rung.claim, one.to_baseline, why_untestable=why)
 
 
-def _step_claim(trials: Sequence[RungTrials], at: int, one: Compared) -> ClaimFinding | None:
+def _step_claim(trials: Sequence[RungTrials], one: Compared) -> ClaimFinding | None:
     here, before = one.trials, one.reference
     # Rungs between the two have no number of their own: their levels are part of this step.
-    between = trials[trials.index(before) + 1 : at + 1]
+    between = trials[trials.index(before) + 1 : trials.index(here) + 1]
     added = [level for rung in between for level in rung.rung.added]
     why = _why_untestable(here, before, levels.untested(added, here.applied))
     if not why and levels.is_whole_rung_inert(added, here.applied, before.applied):
@@ -260,4 +209,4 @@ def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[s
             return f"{side.rung.name}: {state}{why}"
     if not any(trial.committed for side in (here, reference) for trial in side.rates):
         return f"nothing committed on {reference.rung.name} nor on {here.rung.name}"
-    return untestable_words(lacking)
+    return f"run without {listed(lacking)}" if lacking else ""

@@ -15,7 +15,7 @@ from pgdrag.findings import levels
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
-from pgdrag.findings.compared import Treatments, compared, with_further_treatments
+from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.design import find_of_design
 from pgdrag.findings.values import (
     DesignFinding,
@@ -40,7 +40,9 @@ def find(run: RunRecord) -> Findings:
     rungs = tuple(_core(treatments, at) for at in range(len(treatments.all)))
     if rungs and run.study.is_cumulative:
         rungs = _with_shares(rungs)
-    rungs = _analysed(rungs, treatments)
+    rungs = tuple(
+        _analysed(rung, one, treatments) for rung, one in zip(rungs, treatments.all, strict=True)
+    )
     return Findings(
         run=run,
         rungs=rungs,
@@ -64,25 +66,17 @@ def find(run: RunRecord) -> Findings:
     )
 
 
-def _analysed(
-    rungs: Sequence[TreatmentFinding], treatments: Treatments
-) -> tuple[TreatmentFinding, ...]:
-    """Add what each registered analysis found of each rung, with its warnings."""
-    found: dict[str, dict[type, object]] = {rung.rung.name: {} for rung in rungs}
-    warnings = {rung.rung.name: list(rung.warnings) for rung in rungs}
+def _analysed(rung: TreatmentFinding, one: Compared, treatments: Treatments) -> TreatmentFinding:
+    """Add what each registered analysis found of a rung, with its warnings."""
+    found: dict[type, object] = {}
+    warnings = list(rung.warnings)
     for kind in treatment_analyses().values():
         analysis = kind()
-        for name, one in analysis.find(treatments).items():
-            found[name][kind.finds] = one
-            warnings[name] += analysis.warnings(one)
-    return tuple(
-        replace(
-            rung,
-            found=found[rung.rung.name],
-            warnings=tuple(dict.fromkeys(warnings[rung.rung.name])),
-        )
-        for rung in rungs
-    )
+        what = analysis.find(one, treatments)
+        if what is not None:
+            found[kind.finds] = what
+            warnings += analysis.warnings(what)
+    return replace(rung, found=found, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _answer(run: RunRecord, rungs: Sequence[TreatmentFinding], found: DesignFinding | None) -> str:

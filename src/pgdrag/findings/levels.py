@@ -5,12 +5,11 @@ Applied is not effective: these sentences come from what was read back, not from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.model import Applied, Level, Rung
 
 
@@ -109,20 +108,14 @@ class LevelsFinding:
 class LevelsAnalysis(TreatmentAnalysis[LevelsFinding]):
     """Which levels had no effect, could not be set, or were undone."""
 
-    name: ClassVar[str] = "levels"
-    finds: ClassVar[type] = LevelsFinding
+    name = "levels"
+    finds = LevelsFinding
 
-    def find(self, treatments: Treatments) -> Mapping[str, LevelsFinding]:
-        """Return what became of the levels of each rung."""
-        rungs = treatments.run.study.rungs
-        is_cumulative = treatments.run.study.is_cumulative
-        return {
-            one.name: LevelsFinding(
-                untested(one.trials.rung.added, one.trials.applied),
-                overrides(rungs, at) if is_cumulative else (),
-                ()
-                if one.is_baseline
-                else inert(one.trials.rung.added, one.trials.applied, one.applied_before),
-            )
-            for at, one in enumerate(treatments.all)
-        }
+    def find(self, one: Compared, treatments: Treatments) -> LevelsFinding:
+        """Return what became of the levels of a rung."""
+        study, added, applied = treatments.run.study, one.trials.rung.added, one.trials.applied
+        return LevelsFinding(
+            untested(added, applied),
+            overrides(study.rungs, treatments.all.index(one)) if study.is_cumulative else (),
+            () if one.is_baseline else inert(added, applied, one.applied_before),
+        )

@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from pgdrag.english import in_sentence
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.mechanisms.catalogue import Sign
-from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW, adjusted, scaled
-from pgdrag.findings.mechanisms.trials import Trials, observed
+from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW, adjusted, observed, scaled
 from pgdrag.findings.spent_time import PLACES
 from pgdrag.findings.values import FALSE_DISCOVERIES
 from pgdrag.findings.wording import value_words
@@ -70,19 +68,19 @@ def movements(
         after: evidence of this rung.
         expects: observation name → "up" or "down".
     """
-    references = {observation.name: observation for observation in before}
+    references = {one.name: one for one in before if _has_value(one)}
     found = [
-        moved(references[observation.name], observation, expects.get(observation.name))
-        for observation in after
-        if observation.name in references
-        and _is_comparable(references[observation.name], observation)
+        moved(reference, one, expects.get(one.name))
+        for one in after
+        if _has_value(one)
+        and (reference := references.get(one.name)) is not None
+        and reference.unit == one.unit
     ]
     return tuple(sorted(found, key=lambda move: (move.expected is None, -move.size, move.name)))
 
 
-def _is_comparable(before: Observation, after: Observation) -> bool:
-    values = (before.value, after.value)
-    return before.unit == after.unit and all(v is not None and math.isfinite(v) for v in values)
+def _has_value(one: Observation) -> bool:
+    return one.value is not None and math.isfinite(one.value)
 
 
 def moved(before: Observation, after: Observation, expected: str | None = None) -> Movement:
@@ -93,33 +91,18 @@ def moved(before: Observation, after: Observation, expected: str | None = None) 
     now, then = (scaled(value, after.unit, resolution) for value in (after.value, before.value))
     distance = now - then
     is_moved = abs(after.value - before.value) > resolution and abs(distance) >= UNMOVED_BELOW
-    direction = ("up" if distance > 0 else "down") if is_moved else "unmoved"
-    return Movement(
-        name=after.name,
-        before=before,
-        after=after,
-        size=abs(distance),
-        direction=direction,
-        expected=expected,
-        sentence=_movement_words(before, after, direction, bounded_exp(distance)),
-    )
-
-
-def _movement_words(before: Observation, after: Observation, direction: str, ratio: float) -> str:
-    assert before.value is not None, before.name
-    assert after.value is not None, after.name
-    label = in_sentence(after.label)
-    was, now = value_words(before, before.value), value_words(after, after.value)
-    if direction == "unmoved":
-        return (
-            f"{label} stayed at {now}" if was == now else f"{label} stayed near {was} (now {now})"
-        )
-    verb = "rose" if direction == "up" else "fell"
+    was, is_now = value_words(before, before.value), value_words(after, after.value)
     # A share has its own scale, and a ratio to nothing has none.
     has_ratio = after.unit != "ratio" and min(before.value, after.value) > 0
-    return f"{label} {verb} from {was} to {now}" + (
-        f" ({format_ratio(ratio)})" if has_ratio else ""
-    )
+    if not is_moved:
+        direction = "unmoved"
+        words = f"stayed at {is_now}" if was == is_now else f"stayed near {was} (now {is_now})"
+    else:
+        direction, verb = ("up", "rose") if distance > 0 else ("down", "fell")
+        ratio = f" ({format_ratio(bounded_exp(distance))})" if has_ratio else ""
+        words = f"{verb} from {was} to {is_now}{ratio}"
+    sentence = f"{in_sentence(after.label)} {words}"
+    return Movement(after.name, before, after, abs(distance), direction, expected, sentence)
 
 
 def is_notable(move: Movement) -> bool:
@@ -138,30 +121,24 @@ class Movements:
 class MovementAnalysis(TreatmentAnalysis[Movements]):
     """What moved from the rung before, claimed or not."""
 
-    name: ClassVar[str] = "movements"
-    finds: ClassVar[type] = Movements
+    name = "movements"
+    finds = Movements
 
-    def find(self, treatments: Treatments) -> Mapping[str, Movements]:
-        """Return the movements of every treatment but the baseline."""
+    def find(self, one: Compared, treatments: Treatments) -> Movements | None:
+        """Return the movements, each with the rate of false discoveries among all of them, either way."""
+        if one.is_baseline:
+            return None
         trials = observed(treatments)
-        found = {}
-        for one in treatments.all[1:]:
-            moves = movements(one.reference.evidence, one.trials.evidence, one.trials.rung.expects)
-            found[one.name] = Movements(
-                _with_chances(moves, trials, one.reference.rung.name, one.name)
-            )
-        return found
-
-
-def _with_chances(
-    moves: Sequence[Movement], trials: Trials, before: str, after: str
-) -> tuple[Movement, ...]:
-    """Return movements with the rate of false discoveries among all of them, either way each."""
-    chances = {}
-    for move in moves:
-        tests = [trials.test(Sign(move.name, way), before, after) for way in ("up", "down")]
-        known = [test.p for test in tests if test is not None and test.p is not None]
-        if known:
-            chances[move.name] = min(2 * min(known), 1.0)
-    rates = adjusted(chances)
-    return tuple(replace(move, chance=rates.get(move.name)) for move in moves)
+        before = one.reference
+        moves = movements(before.evidence, one.trials.evidence, one.trials.rung.expects)
+        chances = {}
+        for move in moves:
+            tests = [
+                trials.test(Sign(move.name, way), before.rung.name, one.name)
+                for way in ("up", "down")
+            ]
+            known = [test.p for test in tests if test.p is not None]
+            if known:
+                chances[move.name] = min(2 * min(known), 1.0)
+        rates = adjusted(chances)
+        return Movements(tuple(replace(move, chance=rates.get(move.name)) for move in moves))

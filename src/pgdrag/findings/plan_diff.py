@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.plan_nodes import (
     JOINS,
     children,
@@ -255,20 +255,11 @@ class PlanChanges:
 class PlanAnalysis(TreatmentAnalysis[PlanChanges]):
     """Which statements are planned in another way."""
 
-    name: ClassVar[str] = "plan_changes"
-    finds: ClassVar[type] = PlanChanges
+    name = "plan_changes"
+    finds = PlanChanges
 
-    def find(self, treatments: Treatments) -> Mapping[str, PlanChanges]:
-        """Return the changes of each treatment that has some."""
-        found = (
-            (
-                one.name,
-                plan_changes(
-                    one.reference.recordings.of(StatementPlan),
-                    one.trials.recordings.of(StatementPlan),
-                ),
-            )
-            for one in treatments.all
-            if one.previous
-        )
-        return {name: PlanChanges(changes) for name, changes in found if changes}
+    def find(self, one: Compared, treatments: Treatments) -> PlanChanges | None:
+        """Return the changes of a treatment that has some."""
+        before, after = (x.recordings.of(StatementPlan) for x in (one.reference, one.trials))
+        changes = plan_changes(before, after) if one.previous else ()
+        return PlanChanges(changes) if changes else None

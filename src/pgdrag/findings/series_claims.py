@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Literal
 
 import numpy as np
 
-from pgdrag.findings.claim_findings import (
-    Answer,
-    OrderedRung,
-    OrderingFinding,
-    SeriesClaimFinding,
-)
+from pgdrag.findings.analysis import RunAnalysis, TreatmentAnalysis
 from pgdrag.findings.claims import NO_CHANGE, judged
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.decay.findings import AT_S, STEADY_WITHIN, Direction
 from pgdrag.findings.decay.together import RungDecay, as_ratio
 from pgdrag.findings.decay.words import share_words
-from pgdrag.findings.values import Comparison, Interval, Verdict
+from pgdrag.findings.values import Answer, Comparison, Interval, Verdict
 from pgdrag.model import Claim, Rung
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
 from pgdrag.stats.distributions import normal_quantile
@@ -29,6 +27,88 @@ _BEYOND = 1.2  # a published falling rate is extrapolated to this many times its
 _DRAWS = 4000
 _RATIO_METHOD = "ratio of two fitted rates"
 _Placed = tuple[str, float, Estimate]  # a rung, its published rate, and the log of the one found
+
+
+@dataclass(frozen=True)
+class SeriesClaimFinding:
+    """Published rates over time beside those found here.
+
+    Attributes:
+        trend: answer to the published trend; None where none was published.
+        found_trend: None where no window was long enough.
+        ratio: answer to the published ratio of a later rate to the first; None without one.
+        published_ratio, found_ratio: the rate at `to_s` divided by that at `from_s`; the fitted
+            one counts from the beginning of the hold.
+        from_s, to_s: the middles of the first and the last published interval within 30 s, or within what
+            was fitted here, whichever is shorter; None without a ratio.
+        why: the reasons, in words.
+    """
+
+    trend: Answer | None
+    published_trend: Literal["steady", "falling"] | None
+    found_trend: Direction | None
+    ratio: Answer | None
+    published_ratio: float | None
+    found_ratio: Interval | None
+    from_s: float | None
+    to_s: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class OrderedRung:
+    """One rung in the order of published rates: what was published, and the fitted rate, at one moment."""
+
+    name: str
+    published_per_s: float
+    found_per_s: Interval
+
+
+@dataclass(frozen=True)
+class OrderingFinding:
+    """Whether the rungs stand in the published order of their rates.
+
+    Attributes:
+        at_s: from the beginning, or since the horizon has been held.
+        rungs: by their published rates, the fastest first.
+        same, opposite, undecided: pairs of names, the one published faster first: found in that order,
+            found in the opposite order, and not significantly different; 95 % for all pairs together.
+        tau: Kendall's, of published and found rates: 1 is the same order, -1 the opposite one.
+        left_out: rungs with published rates that are not among them, and why.
+    """
+
+    answer: Answer
+    at_s: float
+    rungs: tuple[OrderedRung, ...]
+    same: tuple[tuple[str, str], ...]
+    opposite: tuple[tuple[str, str], ...]
+    undecided: tuple[tuple[str, str], ...]
+    tau: Interval
+    left_out: tuple[str, ...]
+
+
+class SeriesClaimAnalysis(TreatmentAnalysis[SeriesClaimFinding]):
+    """Whether a published trend, or rates over time, hold here."""
+
+    name = "series_claim"
+    finds = SeriesClaimFinding
+
+    def find(self, one: Compared, treatments: Treatments) -> SeriesClaimFinding | None:
+        """Answer the published rates of a treatment that was run."""
+        if not one.trials.results:
+            return None
+        return answer_series(one.trials.rung.claim, treatments.decays.get(one.name))
+
+
+class OrderingAnalysis(RunAnalysis[OrderingFinding]):
+    """Whether the rungs stand in the published order of their rates."""
+
+    name = "ordering"
+    finds = OrderingFinding
+
+    def find(self, treatments: Treatments) -> OrderingFinding | None:
+        """Compare the orders; None where fewer than two rungs have both a published and a fitted rate."""
+        return answer_ordering([one.rung for one in treatments.trials], treatments.decays)
 
 
 def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding | None:

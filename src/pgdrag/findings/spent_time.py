@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.values import Verdict
 from pgdrag.model import Observation
 
@@ -60,19 +59,22 @@ def spent_time(
     now, earlier = _seconds(after), _seconds(before)
     if now is None:
         return ()
-    if earlier is None:
-        return tuple(SpentTime(name, PLACES[name], None, now[name], None) for name in PLACES)
-    whole = sum(now.values()) - sum(earlier.values())
-    is_changed = not is_noise and abs(whole) >= _CHANGED * sum(earlier.values()) and whole != 0
+    whole = 0.0 if earlier is None else sum(now.values()) - sum(earlier.values())
+    is_changed = (
+        earlier is not None
+        and not is_noise
+        and abs(whole) >= _CHANGED * sum(earlier.values())
+        and whole != 0
+    )
     return tuple(
         SpentTime(
             name,
-            PLACES[name],
-            earlier[name],
+            place,
+            earlier[name] if earlier else None,
             now[name],
-            (now[name] - earlier[name]) / whole if is_changed else None,
+            (now[name] - earlier[name]) / whole if earlier and is_changed else None,
         )
-        for name in PLACES
+        for name, place in PLACES.items()
     )
 
 
@@ -93,19 +95,15 @@ class SessionTime:
 class SessionTimeAnalysis(TreatmentAnalysis[SessionTime]):
     """Where sessions spent their time, against the rung before."""
 
-    name: ClassVar[str] = "spent"
-    finds: ClassVar[type] = SessionTime
+    name = "spent"
+    finds = SessionTime
 
-    def find(self, treatments: Treatments) -> Mapping[str, SessionTime]:
-        """Return the parts of each treatment whose sessions were watched."""
-        found = {}
-        for one in treatments.all:
-            step = one.to_previous
-            parts = spent_time(
-                () if one.is_baseline else one.reference.evidence,
-                one.trials.evidence,
-                is_noise=step is None or step.verdict not in (Verdict.SLOWER, Verdict.FASTER),
-            )
-            if parts:
-                found[one.name] = SessionTime(parts)
-        return found
+    def find(self, one: Compared, treatments: Treatments) -> SessionTime | None:
+        """Return the parts of a treatment whose sessions were watched."""
+        step = one.to_previous
+        parts = spent_time(
+            () if one.is_baseline else one.reference.evidence,
+            one.trials.evidence,
+            is_noise=step is None or step.verdict not in (Verdict.SLOWER, Verdict.FASTER),
+        )
+        return SessionTime(parts) if parts else None

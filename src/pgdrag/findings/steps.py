@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
-from typing import ClassVar
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.values import Comparison, Interval
 from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
@@ -40,6 +40,33 @@ class StepFinding:
     to_baseline: Comparison | None = None
 
 
+@dataclass(frozen=True)
+class LoadSteps:
+    """The throughput of each step of a load that changes within the window."""
+
+    steps: tuple[StepFinding, ...]
+
+
+class LoadStepsAnalysis(TreatmentAnalysis[LoadSteps]):
+    """Throughput step by step, each against the same step on the baseline."""
+
+    name = "steps"
+    finds = LoadSteps
+
+    def find(self, one: Compared, treatments: Treatments) -> LoadSteps | None:
+        """Return the steps of a treatment whose load has any."""
+        steps = step_findings(one.trials.numbered)
+        if not steps:
+            return None
+        slowdowns = [x.slowdown(one.baseline.rung.name, one.name) for x in _fits(treatments)]
+        return LoadSteps(
+            tuple(
+                replace(step, to_baseline=None if found is None else comparison_of(found))
+                for step, found in zip(steps, slowdowns, strict=False)
+            )
+        )
+
+
 def step_findings(trials: Numbered) -> tuple[StepFinding, ...]:
     """Return the throughput of each step, over all trials; () where the load is the same throughout.
 
@@ -47,64 +74,31 @@ def step_findings(trials: Numbered) -> tuple[StepFinding, ...]:
     last step extended.
     """
     return tuple(
-        StepFinding(
-            part.at_s,
-            part.until_s,
-            part.sessions,
-            part.rate_per_s,
-            combined_rate(part.rates) if part.rates else None,
-        )
-        for part in _parts(trials)
+        replace(step, tps=combined_rate(rates) if rates else None) for step, rates in _parts(trials)
     )
 
 
-class StepRatios:
-    """Compares each step of a load with the same step on the baseline, by what all rungs differ by.
-
-    Args:
-        trials: of each rung by its name.
-        baseline: name of the rung that the others are compared with.
-    """
-
-    def __init__(self, trials: Mapping[str, Numbered], baseline: str) -> None:
-        self._baseline = baseline
-        parts = {name: [part.rates for part in _parts(one)] for name, one in trials.items()}
-        by_step = zip_longest(*parts.values(), fillvalue=())
-        self._fits: list[Fit] = [fit(dict(zip(parts, rates, strict=True))) for rates in by_step]
-
-    def beside(self, steps: Sequence[StepFinding], rung: str) -> tuple[StepFinding, ...]:
-        """Return a rung's steps, each with its slowdown."""
-        return tuple(
-            replace(step, to_baseline=self._comparison(at, rung)) for at, step in enumerate(steps)
-        )
-
-    def _comparison(self, at: int, rung: str) -> Comparison | None:
-        found = self._fits[at].slowdown(self._baseline, rung)
-        return None if found is None else comparison_of(found)
+@lru_cache(maxsize=1)
+def _fits(treatments: Treatments) -> list[Fit]:
+    """Return the model of each step's rates over all treatments."""
+    parts = {
+        one.name: [rates for _, rates in _parts(one.trials.numbered)] for one in treatments.all
+    }
+    by_step = zip_longest(*parts.values(), fillvalue=())
+    return [fit(dict(zip(parts, rates, strict=True))) for rates in by_step]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One step of all trials of a rung; trials of which no whole interval lies within it are left out."""
-
-    at_s: float
-    until_s: float
-    sessions: int
-    rate_per_s: float | None
-    rates: Sequence[TrialRate]
-
-
-def _parts(trials: Numbered) -> list[_Part]:
-    if not trials or not trials[0][0].trial.load.steps:
-        return []
-    steps = trials[0][0].trial.load.steps
-    end_s = max(measured.elapsed_s for _, measured in trials)
+def _parts(trials: Numbered) -> list[tuple[StepFinding, list[TrialRate]]]:
+    """Return each step with its rates in all trials; trials of which no whole interval lies within it are left out."""
+    steps = trials[0][0].trial.load.steps if trials else ()
+    end_s = max((measured.elapsed_s for _, measured in trials), default=0.0)
     ends = [*(step.at_s for step in steps[1:]), end_s]
     return [
-        _Part(
-            step.at_s, until_s, step.sessions, step.rate_per_s, _rates(trials, step.at_s, until_s)
+        (
+            StepFinding(step.at_s, until_s, step.sessions, step.rate_per_s, None),
+            _rates(trials, step.at_s, until_s),
         )
-        for step, until_s in zip(steps, ends, strict=True)
+        for step, until_s in zip(steps, ends, strict=False)
         if step.at_s < end_s
     ]
 
@@ -118,28 +112,3 @@ def _rates(trials: Numbered, begin_s: float, end_s: float) -> list[TrialRate]:
             committed = sum(one.committed for one in within)
             rates.append(TrialRate(result.trial.block, committed, length_s, within))
     return rates
-
-
-@dataclass(frozen=True)
-class LoadSteps:
-    """The throughput of each step of a load that changes within the window."""
-
-    steps: tuple[StepFinding, ...]
-
-
-class LoadStepsAnalysis(TreatmentAnalysis[LoadSteps]):
-    """Throughput step by step, each against the same step on the baseline."""
-
-    name: ClassVar[str] = "steps"
-    finds: ClassVar[type] = LoadSteps
-
-    def find(self, treatments: Treatments) -> Mapping[str, LoadSteps]:
-        """Return the steps of each treatment whose load has any."""
-        found = {one.rung.name: step_findings(one.numbered) for one in treatments.trials}
-        if not any(found.values()):
-            return {}
-        trials = {one.rung.name: one.numbered for one in treatments.trials}
-        ratios = StepRatios(trials, treatments.all[0].name)
-        return {
-            name: LoadSteps(ratios.beside(steps, name)) for name, steps in found.items() if steps
-        }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar, TypeVar
 
-from pgdrag.findings.claim_findings import Answer as Answer
-from pgdrag.findings.claim_findings import ClaimFinding as ClaimFinding
 from pgdrag.model import Applied, Observation, Outcome, Rung, RunRecord
 from pgdrag.model.measurement import Arrivals, Counts, Latency, Sample
 from pgdrag.model.recordings import Recordings
@@ -18,6 +17,32 @@ from pgdrag.stats.interval import Verdict as Verdict
 NOT_RUN = "not run yet"
 FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is called moved
 F = TypeVar("F")
+
+
+class Answer(StrEnum):
+    """What became of a published number."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly"
+    NOT_REPRODUCED = "not reproduced"
+    UNTESTABLE = "untestable here"
+    INCONCLUSIVE = "inconclusive"
+    WRONG = "wrong results here"  # its trials lose updates: its speed is of no matter
+
+
+@dataclass(frozen=True)
+class ClaimFinding:
+    """A published ratio beside the one found here; ratios say how many times slower.
+
+    Attributes:
+        in_kind: the ratio found of the quantity that was published, where that is not throughput.
+    """
+
+    answer: Answer
+    published: float | None
+    found: Interval | None
+    why: str
+    in_kind: Interval | None = None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.named_rate import NamedRate
@@ -14,7 +14,7 @@ from pgdrag.stats.interval import Interval
 from pgdrag.workloads.tpcc import Tpcc
 
 if TYPE_CHECKING:
-    from pgdrag.findings.compared import Treatments
+    from pgdrag.findings.compared import Compared, Treatments
 
 TPMC = "tpmC"
 PLAIN = "new orders/min"
@@ -57,13 +57,9 @@ def new_order_label(workload: WorkloadSpec) -> str:
 class NewOrdersAnalysis(TreatmentAnalysis[NamedRate]):
     """New-Orders per minute of TPC-C."""
 
-    name: ClassVar[str] = "new_orders"
-    finds: ClassVar[type] = NamedRate
+    name = "new_orders"
+    finds = NamedRate
 
-    def find(self, treatments: Treatments) -> Mapping[str, NamedRate]:
-        """Return the rate of each treatment that committed some."""
-        workload = treatments.run.study.workload
-        found = (
-            (one.name, new_orders(workload, one.tps, one.trials.numbered)) for one in treatments.all
-        )
-        return {name: one for name, one in found if one is not None}
+    def find(self, one: Compared, treatments: Treatments) -> NamedRate | None:
+        """Return the rate of a treatment that committed some."""
+        return new_orders(treatments.run.study.workload, one.tps, one.trials.numbered)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from statistics import geometric_mean
 
 from pgdrag.designs.compare.pairs import Pair
-from pgdrag.findings.driver_limits import Use
+from pgdrag.findings.driver_limits import cpu_us_per_transaction
 from pgdrag.findings.values import Interval
 from pgdrag.model import Result
 from pgdrag.model.measurement import Latency
@@ -115,7 +115,7 @@ def _latency(kind: str, percentile: str, share: float) -> _Value:
 
 def _driver_cpu(result: Result) -> float | None:
     assert result.measurement is not None, f"trial {result.trial.number} has no number"
-    found = Use(result, result.measurement).cpu_us_per_transaction
+    found = cpu_us_per_transaction(result.measurement)
     return None if found is None else found / 1e6
 
 

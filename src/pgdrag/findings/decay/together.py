@@ -8,6 +8,7 @@ treatments. One family of curves is chosen for all trials of a treatment.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,15 +23,18 @@ from pgdrag.findings.decay.findings import (
     DecayTrace,
     Direction,
 )
-from pgdrag.findings.decay.stretches import fitted_stretch, stretch_of
+from pgdrag.findings.holds.spans import Span, held_span
 from pgdrag.model import Outcome, Result
-from pgdrag.model.measurement import Measurement
+from pgdrag.model.measurement import Measurement, Sample
+from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import (
     CONFIDENCE,
     FAMILIES,
+    INTERVALS_MIN,
     LINE,
     Curves,
     Estimate,
+    Stretch,
     TrialFit,
     Values,
     fit_stretch,
@@ -39,6 +43,8 @@ from pgdrag.stats.distributions import normal_quantile, student_quantile
 from pgdrag.stats.estimate import bounded_exp
 from pgdrag.stats.interval import Interval
 
+_INTERVALS_MAX = 120
+_COMMITS_MIN = 30  # in an interval on average: below, the logarithm of a count is not normal
 _CURVE_POINTS = 25
 _ROUNDING_S = 1.0  # a window of 30 s may end a little earlier
 
@@ -170,15 +176,51 @@ def fittable(trials: RungTrials) -> list[tuple[Result, Measurement]]:
 
 
 def _line(trials: RungTrials) -> RungDecay | None:
-    """Fit a straight line to the logarithms of each trial's rates."""
+    """Fit a straight line to the logarithms of each trial's rates.
+
+    Where the horizon is held, only to the hold: what comes after is a recovery, with an analysis of its own.
+    """
     fitted = []
     for result, measured in fittable(trials):
-        stretch = None if result.trial.load.steps else fitted_stretch(result, measured)
-        fit = None if stretch is None else fit_stretch(stretch, LINE)
+        whole = Span(0.0, measured.elapsed_s, is_released=False)
+        span = held_span(result, measured) or whole
+        stretch = stretch_of(measured.samples, span.begin_s, span.end_s)
+        if stretch is None or result.trial.load.steps:
+            continue
+        fit = fit_stretch(stretch, LINE)
         if fit is not None:
-            is_part = measured.elapsed_s - fit.stretch.length_s > 0.1 * measured.elapsed_s
+            is_part = measured.elapsed_s - stretch.length_s > 0.1 * measured.elapsed_s
             fitted.append(FittedTrial(result, fit, _wrong(result), is_part))
     return RungDecay(tuple(fitted)) if fitted else None
+
+
+def stretch_of(samples: Sequence[Sample], begin_s: float, end_s: float) -> Stretch | None:
+    """Return the samples between two moments in at most 120 intervals, each with commits."""
+    timed = [one for one in samples_within(samples, begin_s, end_s) if one.duration_s > 0]
+    usual_s = statistics.median([one.duration_s for one in timed] or [0.0])
+    # The last interval may be much shorter than the rest.
+    whole = [one for one in timed if one.duration_s > usual_s / 2]
+    committed = np.array([one.committed for one in whole])
+    if len(whole) < INTERVALS_MIN or not committed.any():
+        return None
+    ends_s = np.array([one.t_s for one in whole])
+    durations_s = np.array([one.duration_s for one in whole])
+    size = math.ceil(len(whole) * max(1 / _INTERVALS_MAX, _COMMITS_MIN / int(committed.sum())))
+    while len(whole) // size >= INTERVALS_MIN:
+        first = np.arange(0, len(whole) - size + 1, size)
+        last = np.append(first[1:], len(whole)) - 1  # the last group has what is left over
+        counts = np.add.reduceat(committed, first)
+        if counts.all():
+            middles = (ends_s[first] - durations_s[first] + ends_s[last]) / 2
+            rates = counts / np.add.reduceat(durations_s, first)
+            return Stretch(
+                whole[0].t_s - whole[0].duration_s,
+                whole[-1].t_s,
+                tuple(middles.tolist()),
+                tuple(rates.tolist()),
+            )
+        size *= 2
+    return None
 
 
 def _wrong(result: Result) -> str:

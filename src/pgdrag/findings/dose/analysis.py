@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pgdrag.findings.analysis import RunAnalysis
 from pgdrag.findings.combine import RungTrials
@@ -19,8 +18,8 @@ from pgdrag.findings.dose.variants import HeldRung, variants
 class HorizonAnalysis(RunAnalysis[HorizonFinding]):
     """Doses, recoveries and what decides."""
 
-    name: ClassVar[str] = "horizon"
-    finds: ClassVar[type] = HorizonFinding
+    name = "horizon"
+    finds = HorizonFinding
 
     def find(self, treatments: Treatments) -> HorizonFinding | None:
         """Return what holds show; None where none held the horizon."""

@@ -6,14 +6,13 @@ the load driver's (a second), and the window a third of the trial by default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding, WaitTypeFinding
 from pgdrag.findings.expecto.published import (
     WINDOW_SHARE,
@@ -39,15 +38,12 @@ _ALWAYS_THERE = WAIT_SERIES["IO"]
 class ExpectoAnalysis(TreatmentAnalysis[ExpectoFinding]):
     """pg_expecto's view of the trial with the median throughput."""
 
-    name: ClassVar[str] = "expecto"
-    finds: ClassVar[type] = ExpectoFinding
+    name = "expecto"
+    finds = ExpectoFinding
 
-    def find(self, treatments: Treatments) -> Mapping[str, ExpectoFinding]:
-        """Return the view of each treatment whose waits were sampled over time."""
-        found = {
-            one.rung.name: expecto_finding(one.samples, one.recordings) for one in treatments.trials
-        }
-        return {name: one for name, one in found.items() if one is not None}
+    def find(self, one: Compared, treatments: Treatments) -> ExpectoFinding | None:
+        """Return the view of a treatment whose waits were sampled over time."""
+        return expecto_finding(one.trials.samples, one.trials.recordings)
 
 
 def expecto_finding(

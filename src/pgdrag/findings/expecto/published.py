@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from pgdrag.findings.expecto.findings import Band, SmoothedCorrelation
 from pgdrag.model.measurement import Sample
-from pgdrag.stats.distributions import student_beyond
 
 Values = NDArray[np.float64]
 
@@ -109,11 +109,10 @@ def pearson(one: Values, other: Values) -> float | None:
 
 def smoothed_correlation(one: Values, other: Values) -> SmoothedCorrelation | None:
     """Return r of two series of trailing medians, with the p that takes them as independent."""
-    r, dof = pearson(one, other), len(one) - 2
-    if r is None or dof < 1:
+    r = pearson(one, other)
+    if r is None or len(one) < 3:
         return None
-    t = math.inf if abs(r) == 1 else abs(r) * math.sqrt(dof / (1 - r * r))
-    return SmoothedCorrelation(r, 2 * student_beyond(t, dof))
+    return SmoothedCorrelation(r, float(scipy.stats.pearsonr(one, other).pvalue))
 
 
 def angle_deg(values: Values) -> float:

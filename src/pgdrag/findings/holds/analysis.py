@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pgdrag.english import counted
 from pgdrag.errors import HoldsError
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Treatments
+from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.holds.distribution import HoldDistribution, from_level
 from pgdrag.findings.holds.levels import REPLAY, hold_levels
 from pgdrag.model import Result, Treatment
@@ -67,16 +66,12 @@ class ReplayFinding:
 class ReplayAnalysis(TreatmentAnalysis[ReplayFinding]):
     """How the holds of a treatment compare with the captured ones that it replays."""
 
-    name: ClassVar[str] = "replay"
-    finds: ClassVar[type] = ReplayFinding
+    name = "replay"
+    finds = ReplayFinding
 
-    def find(self, treatments: Treatments) -> Mapping[str, ReplayFinding]:
-        """Compare the holds of each treatment that replays some."""
-        found = {
-            one.rung.name: replay_finding(one.rung.treatment, one.numbered)
-            for one in treatments.trials
-        }
-        return {name: one for name, one in found.items() if one is not None}
+    def find(self, one: Compared, treatments: Treatments) -> ReplayFinding | None:
+        """Compare the holds of a treatment that replays some."""
+        return replay_finding(one.trials.rung.treatment, one.trials.numbered)
 
 
 def replay_finding(

@@ -9,11 +9,25 @@ correlation of series, which finds structure in noise: docs/method.md shows it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.compared import Treatments
+from pgdrag.findings.mechanisms.catalogue import (
+    BUFFER_WAIT,
+    LWLOCK_WAIT,
+    PARALLEL_WAIT,
+    READ_WAIT,
+    WAL_WAIT,
+    Sign,
+)
 from pgdrag.findings.mechanisms.findings import Direction
+from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
 from pgdrag.model import Observation
+from pgdrag.model.recordings import WaitTime
 from pgdrag.stats.distributions import binomial_from, student_beyond
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
@@ -60,6 +74,108 @@ class Test:
     def has_moved(self) -> bool:
         """It moved by 10 % or more the wanted way."""
         return self.distance >= UNMOVED_BELOW
+
+
+UNSEEN = Test(None, -math.inf)  # a side has no value
+
+
+class Trials:
+    """What all trials of a run showed, and tests of it from one rung to another."""
+
+    def __init__(self, rungs: Sequence[RungTrials]) -> None:
+        self._seen: dict[str, list[Mapping[str, Observation]]] = {}
+        self._committed: dict[str, list[int]] = {}
+        self._ledgers: dict[str, list[Ledger]] = {}
+        for rung in rungs:
+            name = rung.rung.name
+            commits = [measured.total.committed for _, measured in rung.numbered]
+            books = [
+                ledger(result.recordings.of(WaitTime), result.evidence, committed)
+                for (result, _), committed in zip(rung.numbered, commits, strict=True)
+            ]
+            self._committed[name] = commits
+            self._ledgers[name] = [book for book in books if book is not None]
+            self._seen[name] = [
+                {one.name: one for one in (*result.evidence, *_made_of(book))}
+                for (result, _), book in zip(rung.numbered, books, strict=True)
+            ]
+        self._spread = cache(self._spread_of)
+
+    @property
+    def are_repeated(self) -> bool:
+        """Whether any treatment has two trials, so that it is known what chance does."""
+        return any(len(trials) > 1 for trials in self._seen.values())
+
+    def ledgers(self, rung: str) -> list[Ledger]:
+        """Return where sessions' time went in each trial of a rung that was watched."""
+        return self._ledgers[rung]
+
+    def observation(self, rung: str, name: str) -> Observation | None:
+        """Return an observation with its median over a rung's trials; None where none saw it."""
+        seen = [x[name] for x in self._seen[rung] if name in x]
+        values = [one.value for one in seen if one.value is not None]
+        return replace(seen[0], value=statistics.median(values), missing="") if values else None
+
+    def missing(self, rung: str, name: str) -> str:
+        """Return why no trial of a rung saw an observation."""
+        seen = [x[name].missing for x in self._seen[rung] if name in x]
+        return next((why for why in seen if why), "not observed")
+
+    def test(self, sign: Sign, before: str, after: str) -> Test:
+        """Test a sign from one rung to another, the slower one."""
+        name = sign.observation
+        seen = self.observation(after, name)
+        if seen is None or seen.value is None:
+            return UNSEEN
+        if not sign.least <= seen.value < sign.below:
+            return Test(1.0, 0.0)
+        if sign.direction == "is":
+            return Test(0.0, math.inf)
+        then, now = self._readings(name, before, after)
+        return tested(sign.direction, then, now, self._spread(name)) if then and now else UNSEEN
+
+    def _readings(self, name: str, *rungs: str) -> list[list[Reading]]:
+        """Return the readings of each rung, all with the coarsest resolution among them."""
+        seen = [x[name] for rung in rungs for x in self._seen[rung] if name in x]
+        resolution = max((one.resolution for one in seen), default=1.0)
+        return [
+            [
+                found
+                for trial, committed in zip(self._seen[rung], self._committed[rung], strict=True)
+                if name in trial
+                and (found := reading(trial[name], committed, resolution)) is not None
+            ]
+            for rung in rungs
+        ]
+
+    def _spread_of(self, name: str) -> Noise | None:
+        return spread([self._readings(name, rung)[0] for rung in self._seen])
+
+
+@lru_cache(maxsize=1)
+def observed(treatments: Treatments) -> Trials:
+    """Return what each trial of a run showed; made once for all analyses of it."""
+    return Trials(treatments.trials)
+
+
+def _made_of(book: Ledger | None) -> Iterator[Observation]:
+    """Yield the observations that only a ledger has."""
+    if book is None:
+        return
+    writes = book.counts.get(WAL_WRITES) or book.counts.get(WAL_BYTES)
+    for name, label, component, count in (
+        (READ_WAIT, "mean wait for a block that is read", "read", book.counts.get(READ)),
+        (WAL_WAIT, "mean wait for a write of the WAL", "wal", writes),
+    ):
+        if count:
+            value_s, least_s = book.seconds[component] / count, book.least_s / count
+            yield Observation(name, label, value_s, "s", least_s)
+    for name, label, component in (
+        (LWLOCK_WAIT, "sessions' wait for other locks of the server per transaction", "lwlock"),
+        (PARALLEL_WAIT, "sessions' wait for parallel workers per transaction", "parallel"),
+        (BUFFER_WAIT, "sessions' wait for blocks that others change per transaction", BUFFER),
+    ):
+        yield Observation(name, label, book.seconds[component], "s/transaction", book.least_s)
 
 
 def reading(seen: Observation, committed: int, resolution: float) -> Reading | None:
@@ -109,37 +225,27 @@ def tested(
 
     Student's t, one-sided, on the pooled spread; of few events the exact binomial test.
     """
-    distance = _mean(after) - _mean(before)
-    distance = distance if wanted == "up" else -distance
-    p = _chance(distance, wanted, before, after, noise) if noise else None
-    return Test(p, distance)
-
-
-def _chance(
-    distance: float,
-    wanted: Direction,
-    before: Sequence[Reading],
-    after: Sequence[Reading],
-    noise: Noise,
-) -> float:
-    counted = [one.events for one in (*before, *after) if one.events is not None]
-    if len(counted) == len(before) + len(after) and sum(counted) < _FEW_EVENTS:
-        return _chance_of_few(wanted, before, after)
-    between = noise.log_sd**2 * (1 / len(before) + 1 / len(after))
+    less, more = (before, after) if wanted == "up" else (after, before)
+    distance = sum(x.value for x in more) / len(more) - sum(x.value for x in less) / len(less)
+    if noise is None:
+        return Test(None, distance)
+    counted = [one.events for one in (*less, *more) if one.events is not None]
+    if len(counted) == len(less) + len(more) and sum(counted) < _FEW_EVENTS:
+        return Test(_chance_of_few(less, more), distance)
+    between = noise.log_sd**2 * (1 / len(less) + 1 / len(more))
     counting = sum(
         sum(x.counting_variance for x in side) / len(side) ** 2 for side in (before, after)
     )
     # What chance in counting does is known, and not estimated: degrees of freedom by Satterthwaite.
     dof = noise.dof * ((between + counting) / between) ** 2
-    return student_beyond(distance / math.sqrt(between + counting), dof)
+    return Test(student_beyond(distance / math.sqrt(between + counting), dof), distance)
 
 
-def _chance_of_few(wanted: Direction, before: Sequence[Reading], after: Sequence[Reading]) -> float:
+def _chance_of_few(less: Sequence[Reading], more: Sequence[Reading]) -> float:
     """Return how likely so few events fall so onto the two sides: the exact conditional binomial test.
 
     A logarithm of none is as little as its floor, so that ten events against none would hardly count.
     """
-    more, less = (after, before) if wanted == "up" else (before, after)
     events = sum(one.events or 0 for one in more)
     every = events + sum(one.events or 0 for one in less)
     exposure = sum(one.exposure for one in more)
@@ -153,7 +259,3 @@ def adjusted(values: Mapping[str, float]) -> dict[str, float]:
     Theirs and not Benjamini and Hochberg's, since counters of one server depend on each other.
     """
     return dict(zip(values, false_discovery_rates(list(values.values()), "by"), strict=True))
-
-
-def _mean(side: Sequence[Reading]) -> float:
-    return sum(one.value for one in side) / len(side)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, counted, listed
-from pgdrag.findings.claim_findings import Answer, OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.decay.words import share_words
-from pgdrag.findings.values import Findings
+from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
+from pgdrag.findings.values import Answer, Findings
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Note, Table, Tone, header
 from pgdrag.units import format_duration, format_number

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.findings.claim_findings import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.words import rounded_s, share_words, way_words
 from pgdrag.findings.holds.levels import hold_levels
+from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.report.cells import NOTHING, bounds_words, course_words
 from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, header

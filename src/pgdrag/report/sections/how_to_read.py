@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.findings.claim_findings import SeriesClaimFinding
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.series_claims import SeriesClaimFinding
 from pgdrag.findings.values import Answer, Findings, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import answer_words
