@@ -84,7 +84,7 @@ def test_a_dropped_index_is_a_sequential_scan_instead(with_rows: Cluster) -> Non
     run_in_session(with_rows, "ALTER TABLE rows DROP CONSTRAINT rows_pkey")
     (change,) = plan_changes(before, plans_of(with_rows, READ))
     assert change.kind == "generic and custom"
-    assert "rows by rows_pkey (index scan) → sequential scan of rows" in change.words
+    assert "index scan of rows by rows_pkey → sequential scan of rows" in change.words
     seen = observed(look(with_rows, READ))
     assert (seen.value, seen.detail) == (1, "Of rows; 1 statements have plans.")
 
@@ -101,7 +101,9 @@ def test_a_treatments_own_costs_decide(any_cluster: Cluster) -> None:
     (other,) = plans_of(any_cluster, READ)
     assert other.custom is not None
     words = plan_diff(other.custom, plan.custom, plan.analyzed)
-    assert words.startswith("rows by rows_pkey (index scan) → sequential scan of rows; cost 8.3 → ")
+    assert words.startswith(
+        "index scan of rows by rows_pkey → sequential scan of rows; cost 8.3 → "
+    )
 
 
 def test_jit_is_told(cluster: Cluster) -> None:

@@ -66,7 +66,7 @@ def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
 def test_a_changed_plan_is_told_everywhere() -> None:
     found = findings()
     (change,) = found.rungs[1].get(PlanChanges).changes
-    words = "stock by stock_pkey (index scan) → sequential scan of stock"
+    words = "index scan of stock by stock_pkey → sequential scan of stock"
     assert change.words.startswith(words)
     assert "rows estimated 1, actual 100,000" in change.words
     sentence = f"1 statement has another plan than on A0: {words}."

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.english import counted, percent_words
 from pgdrag.findings.holds.spans import held_span
 from pgdrag.findings.values import NOT_RUN
 from pgdrag.model import Applied, Observation, Outcome, Result, Rung
-from pgdrag.model.measurement import Arrivals, Counts, Latency, Measurement, Sample
+from pgdrag.model.measurement import Counts, Measurement, Sample
 from pgdrag.model.recordings import Recordings
 from pgdrag.stats.rates import TrialRate, trend
 from pgdrag.units import format_duration
 
 FAILED_MATTERS = 0.01  # share of failed transactions above which a rate needs a word
 LOST_MATTERS = 0.01  # share of arrivals dropped or skipped above which it does
-
-
 _PART_MIN_S = 1.0  # what begins or ends closer to the window's is no part of its own
 
 
@@ -57,14 +55,11 @@ class RungTrials:
     def outcome(self) -> Outcome:
         """Measured where one trial was, else stalled where one did, else how the last one ended."""
         outcomes = {result.outcome for result, _ in self.numbered}
-        for outcome in (Outcome.MEASURED, Outcome.STALLED):
-            if outcome in outcomes:
-                return outcome
-        ends = [result.outcome for result in self.results]
-        if not ends:
-            return Outcome.UNTESTABLE
+        if outcomes:
+            return Outcome.MEASURED if Outcome.MEASURED in outcomes else Outcome.STALLED
+        last = self.results[-1].outcome if self.results else Outcome.UNTESTABLE
         # Measured, but without a measurement to show for it.
-        return Outcome.INVALID if ends[-1] is Outcome.MEASURED else ends[-1]
+        return Outcome.INVALID if last is Outcome.MEASURED else last
 
     @property
     def reason(self) -> str:
@@ -91,36 +86,19 @@ class RungTrials:
         return self.middle.applied if self.middle is not None else ()
 
     @property
+    def window(self) -> Measurement | None:
+        """What was measured in the middle trial; None where none has a number."""
+        return self.middle.measurement if self.numbered and self.middle is not None else None
+
+    @property
     def samples(self) -> tuple[Sample, ...]:
         """The window second by second, in the middle trial."""
-        measured = self._middle_measurement
-        return measured.samples if measured is not None else ()
+        return self.window.samples if self.window is not None else ()
 
     @property
     def recordings(self) -> Recordings:
         """What collectors brought beside numbers, in the middle trial."""
         return self.middle.recordings if self.numbered and self.middle is not None else Recordings()
-
-    @property
-    def middle_trial(self) -> int | None:
-        """The number of the middle trial; None where none has a rate."""
-        return self.middle.trial.number if self.numbered and self.middle is not None else None
-
-    @property
-    def latency(self) -> Mapping[str, Latency]:
-        """Latencies by transaction type, in the middle trial."""
-        measured = self._middle_measurement
-        return measured.latency if measured is not None else {}
-
-    @property
-    def arrivals(self) -> Arrivals | None:
-        """How many arrivals came, and how they waited, in the middle trial; None in closed loop."""
-        measured = self._middle_measurement
-        return measured.arrivals if measured is not None else None
-
-    @property
-    def _middle_measurement(self) -> Measurement | None:
-        return self.middle.measurement if self.numbered and self.middle is not None else None
 
     @property
     def counts(self) -> Counts | None:
@@ -176,14 +154,13 @@ class RungTrials:
             for result in self.results
             for violation in result.violations
         ]
-        if self.numbered:
-            has_number = {id(result) for result, _ in self.numbered}
-            warnings += [
-                f"trial {result.trial.number} is not in the number: {result.outcome.value}"
-                + (f" ({result.reason})" if result.reason else "")
-                for result in self.results
-                if id(result) not in has_number
-            ]
+        numbered = [result for result, _ in self.numbered]
+        warnings += [
+            f"trial {result.trial.number} is not in the number: {result.outcome.value}"
+            + (f" ({result.reason})" if result.reason else "")
+            for result in self.results
+            if numbered and not any(result is one for one in numbered)
+        ]
         for result, measured in self.numbered:
             warnings += _window_warnings(result.trial.number, measured)
         return tuple(dict.fromkeys(warnings))
@@ -210,6 +187,10 @@ def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials,
 def rate_of(result: Result, measured: Measurement) -> TrialRate:
     """Return what one window tells of throughput, and whether it ended with its last commit."""
     load, committed = result.trial.load, measured.total.committed
+    changes_s, span = load.changes_s, held_span(result, measured)
+    # Where the horizon is let go within the window, it is of two parts or three.
+    if not changes_s and span is not None and span.is_released:
+        changes_s = tuple(at_s for at_s in (span.begin_s, span.end_s) if at_s >= _PART_MIN_S)
     return TrialRate(
         result.trial.block,
         committed,
@@ -221,73 +202,47 @@ def rate_of(result: Result, measured: Measurement) -> TrialRate:
             measured.stopped_by == "transactions"
             or (measured.elapsed_s > load.measure_s and committed == load.min_commits)
         ),
-        changes_s=load.changes_s or _held_in_part_s(result, measured),
+        changes_s=changes_s,
     )
 
 
-def _held_in_part_s(result: Result, measured: Measurement) -> tuple[float, ...]:
-    """Return when the horizon was held and let go within the window; () where the window is of one part."""
-    span = held_span(result, measured)
-    if span is None or not span.is_released:
-        return ()
-    # A hold ends well before the window does, or it is one until the window's end.
-    return tuple(at_s for at_s in (span.begin_s, span.end_s) if at_s >= _PART_MIN_S)
-
-
 def _median(observations: Sequence[Observation]) -> Observation:
-    seen = [observation for observation in observations if observation.value is not None]
-    if not seen:
-        return observations[-1]
-    if len(seen) == 1:
-        return seen[0]
-    middle = statistics.median([o.value for o in seen if o.value is not None])
-    detail = f"median of {counted(len(seen), 'trial')}"
-    resolution = max(observation.resolution for observation in seen)
-    return replace(seen[0], value=middle, resolution=resolution, detail=detail)
+    seen = [one for one in observations if one.value is not None]
+    if len(seen) < 2:
+        return seen[0] if seen else observations[-1]
+    return replace(
+        seen[0],
+        value=statistics.median([one.value for one in seen if one.value is not None]),
+        resolution=max(one.resolution for one in seen),
+        detail=f"median of {counted(len(seen), 'trial')}",
+    )
 
 
 def _window_warnings(number: int, measured: Measurement) -> list[str]:
     """Warn of a window for how its transactions ended."""
-    return [
-        *_failure_warnings(number, measured),
-        *_arrival_warnings(number, measured.total),
-        *_end_warnings(number, measured),
-    ]
-
-
-def _failure_warnings(number: int, measured: Measurement) -> list[str]:
-    """Warn of a trial in which more than a few transactions failed, and say with what."""
-    total = measured.total
-    if total.failed <= FAILED_MATTERS * total.scheduled:
-        return []
-    states = total.failed_by_sqlstate
-    most = max(states, key=lambda state: states[state], default="unknown")
-    messages = [text for _, state, text, _ in measured.errors if state == most and text]
-    why = f" ({messages[0]})" if messages else ""
-    return [
-        f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
-        f"failed, most often with SQLSTATE {most}{why}; the rate counts only those that committed: find out why the others failed"
-    ]
-
-
-def _arrival_warnings(number: int, total: Counts) -> list[str]:
-    """Warn of a trial that was offered more than was taken."""
+    total, warnings = measured.total, []
+    if total.failed > FAILED_MATTERS * total.scheduled:
+        states = total.failed_by_sqlstate
+        most = max(states, key=lambda state: states[state], default="unknown")
+        messages = [text for _, state, text, _ in measured.errors if state == most and text]
+        why = f" ({messages[0]})" if messages else ""
+        warnings.append(
+            f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
+            f"failed, most often with SQLSTATE {most}{why}; the rate counts only those that committed: find "
+            "out why the others failed"
+        )
     lost = total.dropped + total.skipped
-    if lost <= LOST_MATTERS * total.scheduled:
-        return []
-    return [
-        f"{percent_words(lost / total.scheduled)} of the arrivals of trial {number} were dropped or "
-        "skipped: the server did not keep up, and the wait of those is in no latency; offer less, or "
-        "read the throughput as what it can do"
-    ]
-
-
-def _end_warnings(number: int, measured: Measurement) -> list[str]:
-    if measured.stopped_by != "clients":
-        return []
-    first = next(iter(measured.errors), None)
-    why = f" ({first[2]}, SQLSTATE {first[1]})" if first else ""
-    return [
-        f"the window of trial {number} ended after {format_duration(measured.elapsed_s)}: no client "
-        f"could go on{why}; mend the workload"
-    ]
+    if lost > LOST_MATTERS * total.scheduled:
+        warnings.append(
+            f"{percent_words(lost / total.scheduled)} of the arrivals of trial {number} were dropped or "
+            "skipped: the server did not keep up, and the wait of those is in no latency; offer less, or "
+            "read the throughput as what it can do"
+        )
+    if measured.stopped_by == "clients":
+        first = next(iter(measured.errors), None)
+        why = f" ({first[2]}, SQLSTATE {first[1]})" if first else ""
+        warnings.append(
+            f"the window of trial {number} ended after {format_duration(measured.elapsed_s)}: no client "
+            f"could go on{why}; mend the workload"
+        )
+    return warnings

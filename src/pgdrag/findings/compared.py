@@ -78,11 +78,33 @@ def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
     )
     noise = repeat_noise([trials[0].rates]) if trials else None
     is_cumulative = run.study.is_cumulative
-    made = tuple(
-        _compared(trials, at, noise, found, is_cumulative=is_cumulative)
-        for at in range(len(trials))
-    )
-    return Treatments(run, made, noise, decays)
+    made = []
+    for at, here in enumerate(trials):
+        # Those that the treatment builds on, and of these the nearest with a number.
+        earlier = trials[: at if is_cumulative else min(at, 1)]
+        before = next((one for one in reversed(earlier) if one.rates), None)
+        to_baseline = _compare(trials[0], here, noise) if at else None
+        to_previous = _compare(before, here, noise) if before is not None else None
+        known = None
+        # Where the design knows better than the trials alone, there is one number and not two.
+        if found is not None:
+            name = here.rung.name
+            to_baseline = to_baseline and (found.comparison(name) or to_baseline)
+            to_previous = to_previous and (found.step(name) or to_previous)
+            known = found.rate(name)
+        made.append(
+            Compared(
+                trials=here,
+                baseline=trials[0],
+                reference=before or trials[max(at - 1, 0)],
+                previous=before.rung.name if before is not None else "",
+                tps=known or (combined_rate(here.rates) if here.rates else None),
+                to_baseline=to_baseline,
+                to_previous=to_previous,
+                applied_before=_applied(earlier),
+            )
+        )
+    return Treatments(run, tuple(made), noise, decays)
 
 
 def with_further_treatments(run: RunRecord) -> RunRecord:
@@ -94,36 +116,6 @@ def with_further_treatments(run: RunRecord) -> RunRecord:
         added = tuple(level for level in treatment.levels if level not in reference)
         rungs.setdefault(treatment.name, Rung(treatment.name, "", treatment, added))
     return replace(run, study=replace(run.study, rungs=tuple(rungs.values())))
-
-
-def _compared(
-    trials: Sequence[RungTrials],
-    at: int,
-    noise: Noise | None,
-    found: DesignFinding | None,
-    *,
-    is_cumulative: bool,
-) -> Compared:
-    here, baseline = trials[at], trials[0]
-    earlier = range(at - 1, -1, -1) if is_cumulative else range(min(at, 1))
-    before = next((place for place in earlier if trials[place].rates), None)
-    to_baseline = _compare(baseline, here, noise) if at else None
-    to_previous = _compare(trials[before], here, noise) if before is not None else None
-    # Where the design knows better than the trials alone, there is one number and not two.
-    if found is not None and at:
-        to_baseline = to_baseline and (found.comparison(here.rung.name) or to_baseline)
-        to_previous = to_previous and (found.step(here.rung.name) or to_previous)
-    known = found.rate(here.rung.name) if found is not None else None
-    return Compared(
-        here,
-        baseline,
-        trials[before if before is not None else max(at - 1, 0)],
-        trials[before].rung.name if before is not None else "",
-        known or (combined_rate(here.rates) if here.rates else None),
-        to_baseline,
-        to_previous,
-        _applied(trials[: at if is_cumulative else min(at, 1)]),
-    )
 
 
 def _compare(reference: RungTrials, here: RungTrials, noise: Noise | None) -> Comparison | None:

@@ -17,13 +17,8 @@ from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.design import find_of_design
-from pgdrag.findings.values import (
-    DesignFinding,
-    Findings,
-    TreatmentFinding,
-    Verdict,
-)
-from pgdrag.model import Applied, Outcome, RunRecord
+from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
+from pgdrag.model import Outcome, RunRecord
 
 
 def find(run: RunRecord) -> Findings:
@@ -37,63 +32,51 @@ def find(run: RunRecord) -> Findings:
     if found is None or not found.names_all_treatments:
         run = with_further_treatments(run)
     treatments = compared(run, found)
-    rungs = tuple(_core(treatments, at) for at in range(len(treatments.all)))
-    if rungs and run.study.is_cumulative:
+    rungs = [_finding(one, treatments) for one in treatments.all]
+    if run.study.is_cumulative:
         rungs = _with_shares(rungs)
-    rungs = tuple(
-        _analysed(rung, one, treatments) for rung, one in zip(rungs, treatments.all, strict=True)
+    answers = [] if found is None else [found.answer]
+    if found is None or found.completes_answer:
+        answers.insert(0, answer_sentence(run.study, rungs))
+    warnings = run_warnings(
+        run,
+        rungs,
+        has_noise=treatments.noise is not None,
+        needs_replicates=found is None or found.needs_replicates,
     )
+    analyses = {kind.finds: kind().find(treatments) for kind in run_analyses().values()}
     return Findings(
         run=run,
-        rungs=rungs,
-        answer=_answer(run, rungs, found),
+        rungs=tuple(rungs),
+        answer=" ".join(answers).strip(),
         noise_floor=_noise_floor(treatments.trials[0]) if rungs else None,
-        warnings=(
-            *(found.warnings if found is not None else ()),
-            *run_warnings(
-                run,
-                rungs,
-                has_noise=treatments.noise is not None,
-                needs_replicates=found is None or found.needs_replicates,
-            ),
-        ),
+        warnings=(*(found.warnings if found is not None else ()), *warnings),
         found=found,
-        of_run={
-            kind.finds: one
-            for kind in run_analyses().values()
-            if (one := kind().find(treatments)) is not None
-        },
+        of_run={kind: one for kind, one in analyses.items() if one is not None},
     )
 
 
-def _analysed(rung: TreatmentFinding, one: Compared, treatments: Treatments) -> TreatmentFinding:
-    """Add what each registered analysis found of a rung, with its warnings."""
+def _finding(one: Compared, treatments: Treatments) -> TreatmentFinding:
+    """Return how fast a rung is, what its trials counted, and what each registered analysis found of it."""
+    here, window = one.trials, one.trials.window
+    outcome = here.outcome
+    if (
+        outcome is Outcome.MEASURED
+        and not one.is_baseline
+        and levels.is_whole_rung_inert(here.rung.added, here.applied, one.applied_before)
+    ):
+        outcome = Outcome.INERT
     found: dict[type, object] = {}
-    warnings = list(rung.warnings)
+    warnings = list(here.warnings)
     for kind in treatment_analyses().values():
         analysis = kind()
         what = analysis.find(one, treatments)
         if what is not None:
             found[kind.finds] = what
             warnings += analysis.warnings(what)
-    return replace(rung, found=found, warnings=tuple(dict.fromkeys(warnings)))
-
-
-def _answer(run: RunRecord, rungs: Sequence[TreatmentFinding], found: DesignFinding | None) -> str:
-    if found is not None and not found.completes_answer:
-        return found.answer
-    sentence = answer_sentence(run.study, rungs)
-    return sentence if found is None else f"{sentence} {found.answer}".strip()
-
-
-def _core(treatments: Treatments, at: int) -> TreatmentFinding:
-    """Return how fast a rung is, against its baseline and the rung before, and what its trials counted."""
-    one = treatments.all[at]
-    here = one.trials
-    rung = here.rung
     return TreatmentFinding(
-        rung=rung,
-        outcome=_outcome(here, one.applied_before) if at else here.outcome,
+        rung=here.rung,
+        outcome=outcome,
         reason=here.reason,
         trials=len(here.numbered) or len(here.results),
         tps=one.tps,
@@ -101,51 +84,37 @@ def _core(treatments: Treatments, at: int) -> TreatmentFinding:
         to_previous=one.to_previous,
         previous=one.previous,
         counts=here.counts,
-        latency=dict(here.latency),
+        latency=dict(window.latency) if window else {},
         errors=here.errors,
         samples=here.samples,
         applied=here.applied,
         evidence=here.evidence,
-        warnings=here.warnings,
-        arrivals=here.arrivals,
+        warnings=tuple(dict.fromkeys(warnings)),
+        arrivals=window.arrivals if window else None,
         recordings=here.recordings,
-        middle_trial=here.middle_trial,
+        middle_trial=here.middle.trial.number if window and here.middle else None,
+        found=found,
     )
 
 
-def _outcome(here: RungTrials, earlier: Sequence[Applied]) -> Outcome:
-    """Return how the rung ended: inert where it was measured, but changed nothing effective."""
-    is_inert = levels.is_whole_rung_inert(here.rung.added, here.applied, earlier)
-    return Outcome.INERT if here.outcome is Outcome.MEASURED and is_inert else here.outcome
-
-
-def _with_shares(rungs: Sequence[TreatmentFinding]) -> tuple[TreatmentFinding, ...]:
+def _with_shares(rungs: Sequence[TreatmentFinding]) -> list[TreatmentFinding]:
     """Give each step its part of the log slowdown to the last rung that committed anything."""
     logs = {
         rung.rung.name: math.log(rung.tps.center)
         for rung in rungs
         if rung.tps is not None and rung.tps.center > 0
     }
-    first, last = (
-        rungs[0].rung.name,
-        next((r for r in reversed(rungs) if r.rung.name in logs), None),
-    )
+    last = next((rung for rung in reversed(rungs) if rung.rung.name in logs), None)
     whole = last.to_baseline if last is not None else None
-    is_significant = whole is not None and whole.verdict in (Verdict.SLOWER, Verdict.FASTER)
-    if (
-        last is None
-        or not is_significant
-        or first not in logs
-        or logs[first] == logs[last.rung.name]
-    ):
-        return tuple(rungs)
-    total = logs[first] - logs[last.rung.name]
-    return tuple(
+    if last is None or whole is None or whole.verdict not in (Verdict.SLOWER, Verdict.FASTER):
+        return list(rungs)
+    total = logs.get(rungs[0].rung.name, logs[last.rung.name]) - logs[last.rung.name]
+    return [
         replace(rung, step_share=(logs[rung.previous] - logs[rung.rung.name]) / total)
-        if {rung.previous, rung.rung.name} <= logs.keys()
+        if total and {rung.previous, rung.rung.name} <= logs.keys()
         else rung
         for rung in rungs
-    )
+    ]
 
 
 def _noise_floor(baseline: RungTrials) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from pgdrag.english import listed
 from pgdrag.model.recordings import Plan
 
 # What stops its input early: that saw fewer rows than it has, which says nothing of the estimate.
@@ -79,23 +80,15 @@ def scanned(node: Plan) -> str:
     return f"{name} ({alias})" if name and alias and alias != name else name or alias
 
 
-def scan_words(node: Plan) -> str:
-    """Return "index scan by stock_pkey", or "sequential scan"."""
-    kind = _SCANS[text_of(node, "Node Type")]
-    if text_of(node, "Scan Direction") == "Backward":
-        kind = f"backward {kind}"
-    indexes = [text_of(each, "Index Name") for each in _own_nodes(node)]
-    named = " and ".join(dict.fromkeys(name for name in indexes if name))
-    return f"{kind} by {named}" if named else kind
-
-
 def node_words(node: Plan) -> str:
-    """Return a name for any node: "index scan of stock by stock_pkey", "hash join"."""
-    if is_scan(node):
-        kind, by, index = scan_words(node).partition(" by ")
-        return f"{kind} of {scanned(node)}{by}{index}"
+    """Return a name for any node: "backward index scan of stock by stock_pkey", "hash join"."""
     kind = text_of(node, "Node Type")
-    return JOINS.get(kind, kind.lower())
+    if not is_scan(node):
+        return JOINS.get(kind, kind.lower())
+    way = "backward " if text_of(node, "Scan Direction") == "Backward" else ""
+    indexes = dict.fromkeys(text_of(each, "Index Name") for each in _own_nodes(node))
+    named = listed([name for name in indexes if name])
+    return f"{way}{_SCANS[kind]} of {scanned(node)}" + (f" by {named}" if named else "")
 
 
 def misestimate(plan: Plan) -> Misestimate | None:
@@ -115,13 +108,13 @@ def _misestimates(node: Plan, *, is_stopped: bool) -> Iterator[Misestimate]:
     if is_seen:
         factor = max(seen, estimated) / min(seen, estimated)
         yield Misestimate(node_words(node), estimated, actual, factor)
-    is_stopping = is_stopped or _is_stopping(node)
+    is_stopping = (
+        is_stopped
+        or text_of(node, "Node Type") in _STOPPERS
+        or text_of(node, "Join Type") in _STOPPING_JOINS
+    )
     for child in children(node):
         yield from _misestimates(child, is_stopped=is_stopping)
-
-
-def _is_stopping(node: Plan) -> bool:
-    return text_of(node, "Node Type") in _STOPPERS or text_of(node, "Join Type") in _STOPPING_JOINS
 
 
 def _own_nodes(scan: Plan) -> Iterator[Plan]:
