@@ -20,6 +20,7 @@ from pgdrag.findings.values import Answer, Comparison, Interval, Verdict
 from pgdrag.model import Claim, Rung
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
 from pgdrag.stats.distributions import normal_quantile
+from pgdrag.stats.noise import pooled_noise
 from pgdrag.units import format_duration
 
 _ROUNDING_S = 1.0
@@ -166,7 +167,10 @@ def answer_ordering(
         else:
             usable.append((rung, decay))
     at_s = min([AT_S, *(decay.end_s - decay.begin_s for _, decay in usable)])
-    noise = normal_quantile(0.975) * _sd_between_trials([decay for _, decay in usable], at_s)
+    noise = pooled_noise(
+        [one.center for one in decay.rates(decay.begin_s + at_s)] for _, decay in usable
+    )
+    between = 0.0 if noise is None else normal_quantile(0.975) * noise.log_sd
     placed: list[_Placed] = []
     for rung, decay in usable:
         if not _is_published_at(rung.claim, at_s):
@@ -174,24 +178,13 @@ def answer_ordering(
             continue
         found = decay.rate(decay.begin_s + at_s)
         if len(decay.trials) == 1:
-            found = Estimate.around(found.center, math.hypot(found.half, noise))
+            found = Estimate.around(found.center, math.hypot(found.half, between))
         placed.append((rung.name, _published_at(rung.claim, at_s), found))
+    placed.sort(key=lambda one: -one[1])
     return _ordered(at_s, placed, left_out) if len(placed) > 1 else None
 
 
-def _sd_between_trials(decays: Sequence[RungDecay], at_s: float) -> float:
-    """Return how much trials of one rung differ, over all rungs with several; 0 without any."""
-    logs = [
-        [one.center for one in decay.rates(decay.begin_s + at_s)]
-        for decay in decays
-        if len(decay.trials) > 1
-    ]
-    squares = sum(float(np.var(one)) * len(one) for one in logs)
-    return math.sqrt(squares / sum(len(one) - 1 for one in logs)) if logs else 0.0
-
-
-def _ordered(at_s: float, placed: list[_Placed], left_out: Sequence[str]) -> OrderingFinding:
-    placed = sorted(placed, key=lambda one: -one[1])
+def _ordered(at_s: float, placed: Sequence[_Placed], left_out: Sequence[str]) -> OrderingFinding:
     pairs = [
         (one, other)
         for one, other in combinations(placed, 2)
@@ -207,8 +200,13 @@ def _ordered(at_s: float, placed: list[_Placed], left_out: Sequence[str]) -> Ord
         half = wider * math.hypot(one.half, other.half)
         where = undecided if abs(apart) <= half else same if apart > 0 else opposite
         where.append((name, other_name))
+    answer = Answer.INCONCLUSIVE
+    if opposite:
+        answer = Answer.PARTLY if len(same) > len(opposite) else Answer.NOT_REPRODUCED
+    elif same and len(same) >= len(undecided):
+        answer = Answer.REPRODUCED
     return OrderingFinding(
-        answer=_ordering_answer(len(same), len(opposite), len(undecided)),
+        answer=answer,
         at_s=at_s,
         rungs=tuple(
             OrderedRung(name, published, as_ratio(found, "fitted rate at one moment"))
@@ -220,12 +218,6 @@ def _ordered(at_s: float, placed: list[_Placed], left_out: Sequence[str]) -> Ord
         tau=_tau(placed),
         left_out=tuple(left_out),
     )
-
-
-def _ordering_answer(same: int, opposite: int, undecided: int) -> Answer:
-    if opposite:
-        return Answer.PARTLY if same > opposite else Answer.NOT_REPRODUCED
-    return Answer.REPRODUCED if same and same >= undecided else Answer.INCONCLUSIVE
 
 
 def _tau(placed: Sequence[_Placed]) -> Interval:
@@ -259,8 +251,7 @@ def _trend_answer(published: Direction, decay: RungDecay | None) -> Answer:
 def _moments(claim: Claim, decay: RungDecay) -> tuple[float, float] | None:
     """Return the middles of the first and the last interval that both sides have within 30 s."""
     length_s = min(decay.end_s - decay.begin_s, AT_S) + _ROUNDING_S
-    ends = [end_s for end_s, _ in claim.series if end_s <= length_s]
-    within = _middles(claim)[: len(ends)]
+    within = _middles(claim)[: sum(end_s <= length_s for end_s, _ in claim.series)]
     return (within[0], within[-1]) if len(within) > 1 else None
 
 
@@ -293,8 +284,6 @@ def _compared(logs: Estimate) -> Comparison:
     verdict = Verdict.INCONCLUSIVE
     if 1 / bound <= slowdown.low and slowdown.high <= bound:
         verdict = Verdict.EQUIVALENT
-    elif slowdown.low > 1:
-        verdict = Verdict.SLOWER
-    elif slowdown.high < 1:
-        verdict = Verdict.FASTER
+    elif slowdown.low > 1 or slowdown.high < 1:
+        verdict = Verdict.SLOWER if slowdown.low > 1 else Verdict.FASTER
     return Comparison(verdict, slowdown, math.exp(2 * logs.half))

@@ -42,6 +42,7 @@ from pgdrag.stats.curve_fit import (
 from pgdrag.stats.distributions import normal_quantile, student_quantile
 from pgdrag.stats.estimate import bounded_exp
 from pgdrag.stats.interval import Interval
+from pgdrag.stats.noise import pooled_noise
 
 _INTERVALS_MAX = 120
 _COMMITS_MIN = 30  # in an interval on average: below, the logarithm of a count is not normal
@@ -282,16 +283,15 @@ def averaged(estimates: Sequence[Estimate], scatter: float | None = None) -> Est
 
 def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> float:
     """Return how many times wider an interval over trials must be than each trial's uncertainty makes it."""
-    dof = sum(len(one) - 1 for one in rungs)
-    if not dof:
-        return 1.0
     normal = normal_quantile((1 + CONFIDENCE) / 2)
-    squares = 0.0
+    groups = []
     for estimates in rungs:
-        centers = np.array([one.center for one in estimates])
-        variance = float(np.mean([(one.half / normal) ** 2 for one in estimates])) or 1e-18
-        squares += float(((centers - centers.mean()) ** 2).sum()) / variance
-    return math.sqrt(squares / dof) * student_quantile((1 + CONFIDENCE) / 2, dof) / normal
+        sd = math.sqrt(float(np.mean([(one.half / normal) ** 2 for one in estimates]))) or 1e-9
+        groups.append([one.center / sd for one in estimates])
+    noise = pooled_noise(groups)
+    if noise is None:
+        return 1.0
+    return noise.log_sd * student_quantile((1 + CONFIDENCE) / 2, noise.dof) / normal
 
 
 def as_ratio(found: Estimate, method: str) -> Interval:
@@ -304,13 +304,20 @@ def finding_of(decay: RungDecay) -> DecayFinding:
     """Return what a report shows of it."""
     begin_s, end_s = decay.begin_s, decay.end_s
     minutes = (end_s - begin_s) / 60
-    slope = decay.slope()
-    change = Estimate(slope.low * minutes, slope.center * minutes, slope.high * minutes)
-    moments = np.linspace(begin_s, end_s, _CURVE_POINTS if decay.has_trend else 2)
+    slope, halvings = decay.slope(), decay.halvings_per_s()
     method = f"{'curves' if decay.has_trend else 'line'} with autoregressive noise"
     if len(decay.trials) > 1:
         method += f", {len(decay.trials)} trials"
     per_min = as_ratio(slope, method)
+    halves = [1 / x if x > 1e-12 else math.inf for x in (halvings.high, halvings.center)]
+    half_life = Interval(halves[0], math.inf, math.inf, CONFIDENCE, method)
+    if decay.direction == "falling":  # else only a lower bound is known
+        longest = 1 / halvings.low if halvings.low > 1e-12 else math.inf
+        half_life = replace(half_life, center=halves[1], high=longest)
+    points = []
+    for t_s in np.linspace(begin_s, end_s, _CURVE_POINTS if decay.has_trend else 2).tolist():
+        rate = as_ratio(decay.rate(t_s), method)
+        points.append(CurvePoint(t_s, rate.low, rate.center, rate.high))
     after_30_s = None
     if end_s - begin_s >= AT_S - _ROUNDING_S:
         after_30_s = as_ratio(decay.log_ratio(begin_s, begin_s + AT_S), method)
@@ -320,15 +327,17 @@ def finding_of(decay: RungDecay) -> DecayFinding:
         margin=decay.margin,
         begin_s=begin_s,
         end_s=end_s,
-        change=as_ratio(change, method),
+        change=as_ratio(
+            Estimate(slope.low * minutes, slope.center * minutes, slope.high * minutes), method
+        ),
         slope_per_min=replace(
             per_min, low=per_min.low - 1, center=per_min.center - 1, high=per_min.high - 1
         ),
-        half_life_s=_half_life(decay, method),
+        half_life_s=half_life,
         begin_per_s=as_ratio(decay.rate(begin_s), method),
         end_per_s=as_ratio(decay.rate(end_s), method),
         ratio_at_30_s=after_30_s,
-        points=tuple(_point(decay, float(t_s)) for t_s in moments),
+        points=tuple(points),
         traces=tuple(_trace(one) for one in decay.trials),
         trials=len(decay.trials),
         wrong=decay.wrong,
@@ -336,24 +345,8 @@ def finding_of(decay: RungDecay) -> DecayFinding:
     )
 
 
-def _half_life(decay: RungDecay, method: str) -> Interval:
-    found = decay.halvings_per_s()
-    low, center, high = (
-        math.inf if x <= 1e-12 else 1 / x for x in (found.high, found.center, found.low)
-    )
-    if decay.direction != "falling":  # only a lower bound is known
-        center = high = math.inf
-    return Interval(low, center, high, CONFIDENCE, method)
-
-
-def _point(decay: RungDecay, t_s: float) -> CurvePoint:
-    found = as_ratio(decay.rate(t_s), "")
-    return CurvePoint(t_s, found.low, found.center, found.high)
-
-
 def _trace(one: FittedTrial) -> DecayTrace:
-    measured = one.result.measurement
-    assert measured is not None, one.result.trial.number
+    measured, number = one.result.measurement, one.result.trial.number
+    assert measured is not None, number
     stretch = stretch_of(measured.samples, 0.0, measured.elapsed_s) or one.fit.stretch
-    number = one.result.trial.number
     return DecayTrace(number, bool(one.wrong), stretch.times_s, stretch.rates_per_s)

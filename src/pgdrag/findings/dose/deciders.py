@@ -24,7 +24,6 @@ from pgdrag.findings.dose.variants import Variant
 from pgdrag.findings.holds.spans import held_for
 from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
-from pgdrag.model.recordings import Series
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Values
 from pgdrag.stats.distributions import normal_beyond, student_quantile
@@ -57,8 +56,7 @@ class _Row:
 
 def deciders(variant: Variant) -> DecidersFinding | None:
     """Return what decides over all trials of the variant; None where nothing that grows was seen."""
-    rungs = [*([variant.free] if variant.free is not None else []), *variant.held]
-    rows = [row for rung in rungs for pair in rung.measured for row in _rows(*pair)]
+    rows = [row for rung in variant.rungs for pair in rung.measured for row in _rows(*pair)]
     seen = {name: [row for row in rows if name in row.growing] for name in GROWING}
     missing = tuple(name for name, known in seen.items() if len(known) < _INTERVALS_MIN)
     found = [
@@ -86,17 +84,13 @@ def _rows(result: Result, measured: Measurement) -> list[_Row]:
         known = {
             name: float(np.interp(middle_s, one.times_s, one.values))
             for name, one in series.items()
-            if _covers(one, middle_s)
+            # The first point may lie a little behind the first interval's middle.
+            if len(one.times_s) >= _POINTS_MIN
+            and one.times_s[0] - _INTERVAL_S <= middle_s <= one.times_s[-1] + _INTERVAL_S
         }
         held_s = held_for(result, measured, middle_s)
         rows.append(_Row(result.trial.number, math.log(committed / lasted_s), held_s, known))
     return rows
-
-
-def _covers(series: Series, t_s: float) -> bool:
-    times = series.times_s
-    # The first point may lie a little behind the first interval's middle.
-    return len(times) >= _POINTS_MIN and times[0] - _INTERVAL_S <= t_s <= times[-1] + _INTERVAL_S
 
 
 def _decider(name: str, rows: Sequence[_Row]) -> Decider:

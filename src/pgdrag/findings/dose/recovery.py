@@ -12,7 +12,6 @@ import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,18 +32,6 @@ _STRETCH_S = 5.0
 _WATCHED_MIN_S = 6.0  # after the release, or there is nothing to see
 
 
-@dataclass(frozen=True)
-class _Back:
-    """When one trial had recovered, in seconds from the release; infinite: not within its window."""
-
-    reference: str
-    held_s: float
-    low: float
-    center: float
-    high: float
-    watched_s: float
-
-
 def recoveries(variant: Variant) -> tuple[Recovery, ...]:
     """Return the recovery of each treatment of the variant whose holds end within the window."""
     found = (_of_rung(one, variant.free) for one in variant.held)
@@ -52,33 +39,37 @@ def recoveries(variant: Variant) -> tuple[Recovery, ...]:
 
 
 def _of_rung(rung: HeldRung, free: HeldRung | None) -> Recovery | None:
-    trials = []
+    spans, references, backs, watched = [], [], [], []
     for result, measured in rung.measured:
         span = held_span(result, measured)
         if span is None or not span.is_released:
             continue
         reference = _reference(rung, free, result.trial.number, measured, span)
-        if reference is not None and measured.elapsed_s - span.end_s >= _WATCHED_MIN_S:
-            trials.append(_back(measured, span, *reference))
-    if not trials:
+        watched_s = measured.elapsed_s - span.end_s
+        if reference is not None and watched_s >= _WATCHED_MIN_S:
+            spans.append(span)
+            references.append(reference[0])
+            backs.append(_back(measured, span, reference[1]))
+            watched.append(watched_s)
+    if not backs:
         return None
-    method = f"range of {counted(len(trials), 'trial')}"
+    centers = [center for _, center, _ in backs]
     # Of an even number the later one: a trial that did not recover within the window must count.
-    center = statistics.median_high([one.center for one in trials])
-    watched_s = min(one.watched_s for one in trials)
-    low, high = min(one.low for one in trials), max(one.high for one in trials)
+    center = statistics.median_high(centers)
+    low, high = min(low for low, _, _ in backs), max(high for _, _, high in backs)
     if math.isinf(center):
-        low, high = watched_s, math.inf
+        low, high = min(watched), math.inf
+    method = f"range of {counted(len(backs), 'trial')}"
     return Recovery(
         rung=rung.name,
-        held_s=statistics.median(one.held_s for one in trials),
+        held_s=statistics.median(span.length_s for span in spans),
         after_release=rung.levels.get(AFTER, NOTHING),
-        reference=trials[0].reference,
+        reference=references[0],
         share=_BACK_SHARE,
         back_s=Interval(low, center, high, CONFIDENCE, method),
-        watched_s=watched_s,
-        trials=len(trials),
-        censored=sum(math.isinf(one.center) for one in trials),
+        watched_s=min(watched),
+        trials=len(backs),
+        censored=sum(math.isinf(one) for one in centers),
     )
 
 
@@ -98,7 +89,8 @@ def _reference(
     return (free.name, rate) if free is not None and rate is not None else None
 
 
-def _back(measured: Measurement, span: Span, name: str, reference: Estimate) -> _Back:
+def _back(measured: Measurement, span: Span, reference: Estimate) -> tuple[float, float, float]:
+    """Return when a trial had recovered, in seconds from the release, with bounds; infinite: not within its window."""
     after = samples_within(measured.samples, span.end_s, measured.elapsed_s)
     stretches = _stretches(after, span.end_s)
     noise = _noise(after)
@@ -107,8 +99,7 @@ def _back(measured: Measurement, span: Span, name: str, reference: Estimate) -> 
         for level in (reference.low - noise, reference.center, reference.high + noise)
     )
     resolution_s = max((one.duration_s for one in after), default=0.0)
-    low = max(low - resolution_s, 0.0)
-    return _Back(name, span.length_s, low, center, high, measured.elapsed_s - span.end_s)
+    return max(low - resolution_s, 0.0), center, high
 
 
 def _stretches(samples: Sequence[Sample], release_s: float) -> list[tuple[float, float]]:

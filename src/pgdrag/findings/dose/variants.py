@@ -24,7 +24,7 @@ from pgdrag.findings.holds.levels import (
     other_levels,
 )
 from pgdrag.findings.holds.spans import Span, held_span
-from pgdrag.model import Level, Result, Treatment
+from pgdrag.model import Level, Result
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
@@ -45,19 +45,9 @@ class HeldRung:
         return self.trials.rung.name
 
     @property
-    def treatment(self) -> Treatment:
-        """Its levels."""
-        return self.trials.rung.treatment
-
-    @property
     def levels(self) -> dict[str, str]:
-        """Those of the horizon."""
-        return hold_levels(self.treatment)
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether a trial failed a check of its results: then it is in no curve."""
-        return any(result.violations for result, _ in fittable(self.trials))
+        """Its levels of the horizon."""
+        return hold_levels(self.trials.rung.treatment)
 
     @property
     def measured(self) -> tuple[tuple[Result, Measurement], ...]:
@@ -83,18 +73,27 @@ class Variant:
     held: tuple[HeldRung, ...]
     free: HeldRung | None
 
+    @property
+    def rungs(self) -> tuple[HeldRung, ...]:
+        """All of them, the one without a hold first."""
+        return self.held if self.free is None else (self.free, *self.held)
+
 
 def variants(rungs: Sequence[HeldRung]) -> tuple[Variant, ...]:
-    """Return the variants that hold the horizon once, for a fixed time."""
-    sound = [one for one in rungs if one.measured and not one.is_wrong]
+    """Return the variants that hold the horizon once, for a fixed time; without rungs whose results are wrong."""
     by_rest: dict[frozenset[Level], list[HeldRung]] = {}
-    for one in sound:
-        if is_held(one.treatment) and _is_dose(one.levels):
+    free: dict[frozenset[Level], HeldRung] = {}
+    for one in rungs:
+        if not one.measured or any(result.violations for result, _ in fittable(one.trials)):
+            continue
+        levels = one.trials.rung.treatment.levels
+        others = other_levels(levels)
+        if not is_held(one.trials.rung.treatment):
+            free.setdefault(others, one)
+        elif _is_dose(one.levels):
             # What is common to all doses: not how long the hold is, nor what comes after.
-            others = other_levels(one.treatment.levels)
-            rest = {x for x in one.treatment.levels if x in others or x.name not in (HOLD, AFTER)}
+            rest = {x for x in levels if x in others or x.name not in (HOLD, AFTER)}
             by_rest.setdefault(frozenset(rest), []).append(one)
-    free = {other_levels(one.treatment.levels): one for one in reversed(sound) if not is_held(one.treatment)}  # fmt: skip
     common = frozenset.intersection(*by_rest) if by_rest else frozenset()
     return tuple(
         Variant(
