@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.boundary.analysis import size_of
-from pgdrag.designs.boundary.curve import KneeVerdict, State, Tries, knee, search, spread
+from pgdrag.designs.boundary import size_of
+from pgdrag.designs.boundary.curve import KneeVerdict, State, knee, search, spread
 
 
 def searched(count, works, *, rng=None):
     """Run a search; `works` gives the chance with which a value works. Return its end and the trials."""
-    tries, trials = [Tries()] * count, 0
+    tries, trials = [[] for _ in range(count)], 0
     while (step := search(tries)).next is not None:
         chance = works(step.next)
         has_worked = chance >= 1 if rng is None else rng.random() < chance
-        tries[step.next] = tries[step.next].after(has_worked=has_worked)
+        tries[step.next].append(has_worked)
         trials += 1
         assert trials < 200
     return step, trials
@@ -42,7 +42,7 @@ def test_a_single_failure_is_repeated_before_it_counts():
         searched(40, lambda at: 0.9 if at >= 25 else 0.0, rng=rng)[0].smallest for _ in range(300)
     ]
     assert sum(one == 25 for one in found) >= 270
-    assert search([Tries(), Tries(), Tries(1, 1)]).next == 2
+    assert search([[], [], [True, False]]).next == 2
 
 
 def test_a_value_that_works_only_by_chance_is_not_the_boundary():

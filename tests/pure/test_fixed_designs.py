@@ -8,7 +8,6 @@ from pydantic import TypeAdapter, ValidationError
 from pgdrag.designs.grid import MOST_TREATMENTS, Grid, GridParameters
 from pgdrag.designs.one_at_a_time import OneAtATime, OneAtATimeParameters
 from pgdrag.designs.screen import Screen, ScreenParameters
-from pgdrag.designs.screen.runs import screen_treatments
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.testing.simulated import simulated_ladder
 
@@ -80,9 +79,7 @@ def test_a_screening_runs_every_change_in_half_of_its_trials():
 
 
 def test_a_screening_of_nothing_is_the_reference():
-    assert screen_treatments(BASE.treatment, BASE.treatment, is_folded=True) == (
-        (BASE.treatment, ()),
-    )
+    assert Screen((BASE, BASE), ScreenParameters()).ask().treatments == (BASE.treatment,)
 
 
 def test_a_study_has_the_parameters_of_its_own_design():

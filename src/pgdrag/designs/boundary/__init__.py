@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.designs.boundary.analysis import finding_of, works
-from pgdrag.designs.boundary.curve import Step, Tries, search, spread
-from pgdrag.designs.boundary.findings import BoundaryFinding
-from pgdrag.model import Block, Forecast, Level, Result, Rung, RunRecord
+from pgdrag.designs.boundary.curve import Knee, KneeVerdict, State, Step, knee, search, spread
+from pgdrag.english import counted, listed
+from pgdrag.errors import PgdragError
+from pgdrag.findings.readings import rates_of, reading
+from pgdrag.findings.values import DesignFinding, Interval
+from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord
+from pgdrag.stats.linear_model import fit
+from pgdrag.stats.rates import combined_rate
+from pgdrag.units import format_number, format_rate, parse_bytes, parse_seconds
 
 _NAME_LENGTH = 60  # of a treatment, at most
 
@@ -34,6 +42,54 @@ class BoundaryParameters(DesignParameters):
     )
 
 
+@dataclass(frozen=True)
+class ValueTried:
+    """One value of the setting.
+
+    Attributes:
+        value: as it was written.
+        size: as a number, in bytes or seconds where it has a unit; None: it is none.
+        worked, failed: trials in which something was committed, and in which nothing was.
+        outcomes: how its trials ended, by outcome.
+        reason: why the last one that failed did; "" where none did.
+        tps: committed transactions/s of its full trials; None where there is none.
+    """
+
+    value: str
+    size: float | None
+    worked: int
+    failed: int
+    outcomes: dict[str, int]
+    reason: str
+    tps: Interval | None
+
+
+@dataclass(frozen=True)
+class BoundaryFinding(DesignFinding):
+    """What a search for a boundary found.
+
+    Attributes:
+        setting: its name.
+        state: "searching", "found", "all values work", "no value works" or "nothing to search".
+        smallest: the smallest value that works; None where it is not known.
+        failing: the next smaller one, which does not; None where all work, or it is not known.
+        values: every candidate that was tried, ascending.
+        candidates: how many there were.
+        curve: where it has its knee.
+    """
+
+    # What is tried are values of the setting, and no rung.
+    has_rungs: ClassVar[bool] = False
+
+    setting: str
+    state: str
+    smallest: str | None
+    failing: str | None
+    values: tuple[ValueTried, ...]
+    candidates: int
+    curve: Knee
+
+
 class Boundary(Design):
     """Adaptive: short trials halve what is left of the values; full ones measure the curve above.
 
@@ -41,8 +97,7 @@ class Boundary(Design):
 
     Attributes:
         setting: name of the setting.
-        values: candidates, ascending, as they are written.
-        treatments: one a value: the first rung's with the setting at that value.
+        treatments: by candidate value, ascending, as it is written: the first rung's with the setting there.
     """
 
     name = "boundary"
@@ -57,37 +112,36 @@ class Boundary(Design):
             factor = ("setting", self.parameters.setting)
         named = [x.value for rung in rungs for x in rung.added if x.factor == factor]
         self.setting = factor[1]
-        self.values = tuple(dict.fromkeys(self.parameters.values or named))
-        self.treatments = tuple(
-            rungs[0].treatment.with_levels(_name(self.setting, value), [Level(*factor, value)])
-            for value in self.values
-        )
-        self._points, self._repeats = self.parameters.points, self.parameters.repeats
-        self._tries = [Tries() for _ in self.values]
+        self.treatments = {}
+        for value in self.parameters.values or named:
+            name = f"{self.setting} = {value}"
+            name = name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+            levels = [Level(*factor, value)]
+            self.treatments[value] = rungs[0].treatment.with_levels(name, levels)
+        self._tries: list[list[bool]] = [[] for _ in self.treatments]
         self._is_measured = False
 
     @property
     def step(self) -> Step | None:
         """Where the search stands; None: there are no values."""
-        return search(self._tries) if self.values else None
+        return search(self._tries) if self._tries else None
 
     def ask(self) -> Block:
         """Return the next value to try, or the points of the curve; nothing once that is measured."""
-        step = self.step
+        step, treatments = self.step, tuple(self.treatments.values())
         if step is not None and step.next is not None:
-            return Block((self.treatments[step.next],), is_brief=True)
+            return Block((treatments[step.next],), is_brief=True)
         if step is None or step.smallest is None or self._is_measured:
             return Block()
-        places = spread(step.smallest, len(self.values), self._points)
-        return Block(tuple(self.treatments[at] for at in places for _ in range(self._repeats)))
+        places = spread(step.smallest, len(treatments), self.parameters.points)
+        return Block(tuple(treatments[at] for at in places for _ in range(self.parameters.repeats)))
 
     def tell(self, results: Sequence[Result]) -> None:
         """Count the trials that worked and those that failed; the curve's decide nothing."""
-        places = {treatment.identity: at for at, treatment in enumerate(self.treatments)}
+        places = {x.identity: at for at, x in enumerate(self.treatments.values())}
         for result in results:
             if result.trial.is_brief:
-                at = places[result.trial.treatment.identity]
-                self._tries[at] = self._tries[at].after(has_worked=works(result))
+                self._tries[places[result.trial.treatment.identity]].append(_works(result))
             else:
                 self._is_measured = True
 
@@ -97,14 +151,145 @@ class Boundary(Design):
         count = len(block.treatments)
         if not block.is_brief:
             return Forecast(count, count)
-        halvings = len(self.values).bit_length()
-        return Forecast(0, self._points * self._repeats, 1, 2 * halvings + 8)
+        halvings = len(self.treatments).bit_length()
+        return Forecast(0, self.parameters.points * self.parameters.repeats, 1, 2 * halvings + 8)
 
     def find(self, run: RunRecord) -> BoundaryFinding:
         """Return boundary and knee, as far as they are known."""
-        return finding_of(self, run)
+        results: dict[str, list[Result]] = {
+            value: [x for x in run.results if x.trial.treatment.identity == treatment.identity]
+            for value, treatment in self.treatments.items()
+        }
+        rates = {
+            value: rates_of(x for x in found if not x.trial.is_brief)
+            for value, found in results.items()
+        }
+        # Two trials of a value say little of its throughput, the repeats of all values more.
+        model = fit(rates)
+        sizes = {value: size_of(value) for value in results}
+        tried = []
+        for value, found in results.items():
+            if found:
+                worked = sum(map(_works, found))
+                tried.append(
+                    ValueTried(
+                        value=value,
+                        size=sizes[value],
+                        worked=worked,
+                        failed=len(found) - worked,
+                        outcomes=dict(Counter(x.outcome.value for x in found)),
+                        reason=next((x.reason for x in reversed(found) if x.reason), ""),
+                        tps=(model.rate(value) or combined_rate(rates[value]))
+                        if rates[value]
+                        else None,
+                    )
+                )
+        points = [
+            (size, math.log(one.per_s))
+            for value, size in sizes.items()
+            for one in rates[value]
+            if size is not None and size > 0 and one.committed
+        ]
+        curve = knee([size for size, _ in points], [log for _, log in points])
+        if curve.size is not None:
+            least = curve.size * 0.999
+            at = next((value for value, size in sizes.items() if (size or 0.0) >= least), None)
+            curve = replace(curve, at=at)
+        step, values = self.step, tuple(self.treatments)
+        smallest = failing = None
+        if step is not None and step.state is not State.SEARCHING:
+            smallest = None if step.smallest is None else values[step.smallest]
+            failing = None if step.failing is None else values[step.failing]
+        found_all = BoundaryFinding(
+            answer="",
+            warnings=(),
+            setting=self.setting,
+            state="nothing to search" if step is None else step.state.value,
+            smallest=smallest,
+            failing=failing,
+            values=tuple(tried),
+            candidates=len(values),
+            curve=curve,
+        )
+        text = f"{_boundary_words(found_all)} {_knee_words(found_all)}".strip()
+        return replace(found_all, answer=text, warnings=tuple(_warnings(found_all)))
 
 
-def _name(setting: str, value: str) -> str:
-    text = f"{setting} = {value}"
-    return text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
+def size_of(value: str) -> float | None:
+    """Return a value as a number, in bytes or seconds where it has a unit; None where it is none."""
+    for read in (float, parse_bytes, parse_seconds):
+        try:
+            return float(read(value))
+        except (ValueError, PgdragError):
+            continue
+    return None
+
+
+def _works(result: Result) -> bool:
+    """Tell whether the workload ran: something was committed."""
+    found = reading(result)
+    return result.outcome is Outcome.MEASURED and found is not None and not found.is_bound
+
+
+def _boundary_words(found: BoundaryFinding) -> str:
+    name = found.setting
+    match found.state:
+        case State.FOUND:
+            why = next((x.reason for x in found.values if x.value == found.failing), "")
+            because = f" ({why})" if why else ""
+            return (
+                f"The smallest value of {name} that works is {found.smallest}; {found.failing} does not "
+                f"work{because}."
+            )
+        case State.ALL_WORK:
+            return f"Every value of {name} tried works, from {found.smallest} up."
+        case State.NONE_WORKS:
+            why = next((x.reason for x in reversed(found.values) if x.reason), "")
+            return f"No value of {name} tried works" + (f": {why}." if why else ".")
+        case State.SEARCHING:
+            tried = f"{len(found.values)} of {counted(found.candidates, 'value')}"
+            return f"No answer yet: {tried} of {name} tried."
+        case _:
+            return "No answer: there are no values to try."
+
+
+def _knee_words(found: BoundaryFinding) -> str:
+    curve = found.curve
+    match curve.verdict:
+        case KneeVerdict.KNEE:
+            assert curve.plateau_per_s is not None
+            assert curve.low is not None
+            assert curve.high is not None
+            # The values, as they were written, that hold the interval.
+            sized = [(x.size, x.value) for x in found.values if x.size is not None]
+            below = [value for size, value in sized if size <= curve.low * 1.001]
+            above = [value for size, value in sized if size >= curve.high * 0.999]
+            low, high = format_number(curve.low), format_number(curve.high)
+            if below and above:
+                low, high = below[-1], above[0]
+            return (
+                f"Throughput rises up to about {curve.at} (95 % CI {low} to {high}), to "
+                f"{format_rate(curve.plateau_per_s)}; more {found.setting} brings no significant gain."
+            )
+        case KneeVerdict.RISING:
+            largest = found.values[-1].value
+            return f"No knee: throughput still rises at {largest}, the largest value tried."
+        case KneeVerdict.FLAT:
+            return "No knee: throughput does not change significantly over the values that work."
+        case KneeVerdict.UNKNOWN:
+            return ""
+
+
+def _warnings(found: BoundaryFinding) -> Iterator[str]:
+    flaky = [x.value for x in found.values if x.worked and x.failed]
+    if flaky:
+        yield (
+            f"{listed(flaky)} worked in one trial and failed in another; choose a value well above the "
+            "boundary"
+        )
+    if found.state == State.FOUND and found.candidates > 1:
+        yield (
+            "values above the boundary are assumed to work, and values between those tried were not tested"
+        )
+    if found.curve.verdict is KneeVerdict.UNKNOWN and any(x.tps for x in found.values):
+        yield "too few values work to locate a knee; try more values, closer together"

@@ -18,28 +18,10 @@ from pgdrag.stats.distributions import f_beyond, f_quantile
 
 Floats = npt.NDArray[np.float64]
 
-FAILURES = 2  # more than successes, before a value is believed not to work
-SUCCESSES = 2  # of the smallest value, before it is believed to work
-MOST_TRIES = 5  # of a value; the majority decides then
-
-
-@dataclass(frozen=True)
-class Tries:
-    """How many trials of one value worked, and how many failed."""
-
-    worked: int = 0
-    failed: int = 0
-
-    def after(self, *, has_worked: bool) -> Tries:
-        """Return the same with one more trial."""
-        return Tries(self.worked + has_worked, self.failed + (not has_worked))
-
-    def verdict(self, *, is_final: bool = False) -> bool | None:
-        """Tell whether the value works; None: another trial is needed."""
-        lead = self.worked - self.failed
-        if lead <= -FAILURES or self.worked + self.failed >= MOST_TRIES:
-            return lead > 0
-        return True if lead >= (SUCCESSES if is_final else 1) else None
+_FAILURES = 2  # more than successes, before a value is believed not to work
+_SUCCESSES = 2  # of the smallest value, before it is believed to work
+_CONFIDENCE = 0.95
+_MOST_TRIES = 5  # of a value; the majority decides then
 
 
 class State(StrEnum):
@@ -67,16 +49,19 @@ class Step:
     failing: int | None
 
 
-def search(tries: Sequence[Tries]) -> Step:
+def search(tries: Sequence[Sequence[bool]]) -> Step:
     """Return where the search over the values, ascending, stands.
 
     The largest comes first, then the smallest, then the middle of what is left. A value fails when two
     more of its trials failed than worked; the smallest that works must have worked twice. A value above
     one that works is assumed to work.
+
+    Args:
+        tries: of each value, which of its trials worked.
     """
     assert tries, "no values"
     top = len(tries) - 1
-    works = tries[top].verdict()
+    works = _verdict(tries[top])
     if works is None:
         return Step(State.SEARCHING, top, None, None)
     if not works:
@@ -84,20 +69,28 @@ def search(tries: Sequence[Tries]) -> Step:
     # `low` fails (-1: nothing does) and `high` works; the smallest value is the first to be tried between.
     low, high, middle = -1, top, 0
     while high - low > 1:
-        works = tries[middle].verdict()
+        works = _verdict(tries[middle])
         if works is None:
             return Step(State.SEARCHING, middle, high, low if low >= 0 else None)
         low, high = (low, middle) if works else (middle, high)
         middle = (low + high) // 2
     # The value found must work again; where it then fails, the next larger one is tried.
     for at in range(high, top + 1):
-        works = tries[at].verdict(is_final=True)
+        works = _verdict(tries[at], _SUCCESSES)
         failing = at - 1 if at > 0 else None
         if works is None:
             return Step(State.SEARCHING, at, at, failing)
         if works:
             return Step(State.ALL_WORK if at == 0 else State.FOUND, None, at, failing)
     return Step(State.NONE_WORKS, None, None, top)
+
+
+def _verdict(tried: Sequence[bool], successes: int = 1) -> bool | None:
+    """Tell whether a value works, from its trials; None: another one is needed."""
+    lead = 2 * sum(tried) - len(tried)
+    if lead <= -_FAILURES or len(tried) >= _MOST_TRIES:
+        return lead > 0
+    return True if lead >= successes else None
 
 
 def spread(first: int, count: int, points: int) -> tuple[int, ...]:
@@ -141,7 +134,7 @@ class Knee:
     plateau_per_s: float | None = None
 
 
-def knee(values: Sequence[float], logs: Sequence[float], *, confidence: float = 0.95) -> Knee:
+def knee(values: Sequence[float], logs: Sequence[float]) -> Knee:
     """Return where the curve has its knee, from trials at positive values.
 
     Args:
@@ -171,9 +164,9 @@ def knee(values: Sequence[float], logs: Sequence[float], *, confidence: float = 
     slope, top = float(slopes[best]), math.exp(plateaus[best])
     # Two parameters more than a level line: break and slope.
     p_flat = f_beyond((level - least) / 2 / (least / dof), 2, dof)
-    if p_flat > 1 - confidence or slope <= 0:
+    if p_flat > 1 - _CONFIDENCE or slope <= 0:
         return Knee(KneeVerdict.FLAT, plateau_per_s=math.exp(y.mean()))
-    inside = breaks[errors <= least * (1 + f_quantile(confidence, 1, dof) / dof)]
+    inside = breaks[errors <= least * (1 + f_quantile(_CONFIDENCE, 1, dof) / dof)]
     low, high = math.exp(inside.min()), math.exp(inside.max())
     if inside.max() >= x.max() - 1e-9:
         return Knee(KneeVerdict.RISING, low=low, slope=slope, plateau_per_s=top)

@@ -20,7 +20,6 @@ from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.noise import pooled_noise
 
 Matrix = npt.NDArray[np.int8]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,28 @@ def hadamard(order: int) -> Matrix | None:
 
     Source: Sylvester 1867 (doubling); Paley 1933 (both constructions, over prime fields).
     """
-    if order == 1:
-        return np.ones((1, 1), dtype=np.int8)
-    if order == 2:
-        return np.array([[1, 1], [1, -1]], dtype=np.int8)
-    found = _paley_one(order)
-    if found is None and order % 2 == 0:
-        half = hadamard(order // 2)
-        if half is not None and half.shape[0] * 2 == order:
-            found = np.block([[half, half], [half, -half]]).astype(np.int8)
-    if found is None:
-        found = _paley_two(order)
-    return None if found is None else _normalised(found)
+    if order <= 2:
+        return np.array([[1, 1], [1, -1]], dtype=np.int8)[:order, :order]
+    if order % 4:
+        return None
+    half, first, second = hadamard(order // 2), order - 1, order // 2 - 1
+    if _is_prime(first):
+        found = np.eye(order, dtype=np.int64)
+        found[0, 1:] += 1
+        found[1:, 0] -= 1
+        found[1:, 1:] += _jacobsthal(first)
+    elif half is not None:
+        found = np.block([[half, half], [half, -half]])
+    elif second % 4 == 1 and _is_prime(second):
+        symmetric = np.ones((second + 1, second + 1), dtype=np.int64)
+        symmetric[0, 0], symmetric[1:, 1:] = 0, _jacobsthal(second)
+        zero, plus = np.array([[1, -1], [-1, -1]]), np.array([[1, 1], [1, -1]])
+        found = np.kron(symmetric, plus) + np.kron(np.eye(second + 1, dtype=np.int64), zero)
+    else:
+        return None
+    # With a first row and a first column of ones.
+    found = found * found[:, :1]
+    return (found * found[:1, :]).astype(np.int8)
 
 
 def screening_matrix(count: int, *, is_folded: bool = True) -> Matrix:
@@ -109,7 +118,16 @@ def screen(design: npt.ArrayLike, logs: npt.ArrayLike) -> Screened | None:
     effects = -2 * fitted.coefficients[1:]
     scales = 2 * np.linalg.norm(fitted.solution[1:], axis=1)
     scale = float(np.median(scales))
-    se, dof, method = _error(rows, y, effects, scale)
+    repeats: dict[tuple[float, ...], list[float]] = {}
+    for row, log in zip(rows, y, strict=True):
+        repeats.setdefault(tuple(row), []).append(float(log))
+    noise = pooled_noise(repeats.values())
+    if noise is not None and noise.dof >= count / 3:
+        se, dof = noise.log_sd * scale, float(noise.dof)
+        method = f"pure error of {noise.dof} repeats"
+    else:
+        se, dof = lenth(effects.tolist())
+        method = "Lenth's pseudo standard error of the effects themselves"
     found = [
         LogEstimate(float(effect), se * float(own / scale), dof, 0.0, f"t interval, {method}")
         for effect, own in zip(effects, scales, strict=True)
@@ -129,53 +147,11 @@ def lenth(effects: Sequence[float]) -> tuple[float, float]:
     return 1.5 * float(np.median(kept)) if len(kept) else 0.0, max(len(sizes) / 3, 1.0)
 
 
-def _error(rows: Floats, y: Floats, effects: Floats, scale: float) -> tuple[float, float, str]:
-    repeats: dict[tuple[float, ...], list[float]] = {}
-    for row, value in zip(rows, y, strict=True):
-        repeats.setdefault(tuple(row), []).append(float(value))
-    noise = pooled_noise(repeats.values())
-    if noise is not None and noise.dof >= len(effects) / 3:
-        return noise.log_sd * scale, noise.dof, f"pure error of {noise.dof} repeats"
-    error, dof = lenth(effects.tolist())
-    return error, dof, "Lenth's pseudo standard error of the effects themselves"
-
-
-def _paley_one(order: int) -> Matrix | None:
-    """Paley's first construction: order q + 1 for a prime q that leaves 3 when divided by 4."""
-    q = order - 1
-    if q % 4 != 3 or not _is_prime(q):
-        return None
-    core = _jacobsthal(q)
-    skew = np.zeros((order, order), dtype=np.int64)
-    skew[0, 1:], skew[1:, 0], skew[1:, 1:] = 1, -1, core
-    return (skew + np.eye(order, dtype=np.int64)).astype(np.int8)
-
-
-def _paley_two(order: int) -> Matrix | None:
-    """Paley's second: order 2 (q + 1) for a prime q that leaves 1 when divided by 4."""
-    if order % 2:
-        return None
-    q = order // 2 - 1
-    if q < 5 or q % 4 != 1 or not _is_prime(q):
-        return None
-    symmetric = np.zeros((q + 1, q + 1), dtype=np.int64)
-    symmetric[0, 1:], symmetric[1:, 0], symmetric[1:, 1:] = 1, 1, _jacobsthal(q)
-    zero, plus = np.array([[1, -1], [-1, -1]]), np.array([[1, 1], [1, -1]])
-    found = np.kron(symmetric, plus) + np.kron(np.eye(q + 1, dtype=np.int64), zero)
-    return found.astype(np.int8)
-
-
 def _jacobsthal(q: int) -> npt.NDArray[np.int64]:
     """Return the matrix of quadratic characters of all differences modulo q."""
     squares = {i * i % q for i in range(1, q)}
     character = [0, *(1 if i in squares else -1 for i in range(1, q))]
     return np.array([[character[(i - j) % q] for j in range(q)] for i in range(q)])
-
-
-def _normalised(matrix: Matrix) -> Matrix:
-    """Return the matrix with a first row and a first column of ones."""
-    matrix = matrix * matrix[:, :1]
-    return (matrix * matrix[:1, :]).astype(np.int8)
 
 
 def _is_prime(number: int) -> bool:

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from pgdrag.designs.screen.findings import ScreenedChange, ScreenFinding
+from pgdrag.designs.screen import ScreenedChange, ScreenFinding
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings
 from pgdrag.findings.wording import slowdown_words
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Column,
-    Details,
-    Paragraph,
-    Table,
-    Tone,
-)
+from pgdrag.report.document import Block, Cell, Details, Paragraph, Table, Tone, header
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_ratio
 
-_TITLE = "Each change's own effect"
 _NOISE_SHOWN, _LEAST_SHOWN = 3, 8
 
 
 class ScreenSection(Section):
     """A forest plot of the effects and a table of them."""
 
-    name: ClassVar[str] = "screen"
-    summary: ClassVar[str] = "a forest plot of each change's own effect, the largest first"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 14
-    is_folded: ClassVar[bool] = False
+    name = "screen"
+    summary = "a forest plot of each change's own effect, the largest first"
+    title = "Each change's own effect"
+    order = 14
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is a picture as soon as the trials tell the changes apart."""
@@ -44,54 +33,37 @@ class ScreenSection(Section):
         """Return the picture, the reading and the table."""
         found = found_of(findings, ScreenFinding)
         table = Details(f"All {counted(len(found.changes), 'change')}", (_table(found),))
-        return (*_picture(found), _reading(found), table)
+        return (*self.brief(findings), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture in characters."""
+        """Return the picture, which the terminal has in characters, and the reading."""
         found = found_of(findings, ScreenFinding)
-        return (*_picture(found), _reading(found))
-
-
-def _picture(found: ScreenFinding) -> list[Block]:
-    # Those that are not significant are many: a few of them show what noise looks like.
-    significant = sum(one.is_significant for one in found.changes)
-    shown = found.changes[: max(significant + _NOISE_SHOWN, _LEAST_SHOWN)]
-    rows = [
-        Row(one.name, _effect(one), slowdown_words(one.slowdown), found=one.slowdown)
-        for one in shown
-    ]
-    rest = len(found.changes) - len(shown)
-    others = (
-        f" {counted(rest, 'smaller effect')} that are not significant: in the table."
-        if rest
-        else ""
-    )
-    words = "; ".join(f"{row.name} {row.words}" for row in rows)
-    caption = (
-        "How many times slower each change makes it, averaged over all settings of the others, with its "
-        f"95 % interval; logarithmic scale, further right is slower.{others}"
-    )
-    return [rows_figure(rows, _TITLE, words, caption, name="screen-chart")]
-
-
-def _reading(found: ScreenFinding) -> Paragraph:
-    seen = (
-        f" An effect of {format_ratio(found.detectable)} or more would be significant."
-        if found.detectable is not None
-        else ""
-    )
-    text = f"{counted(found.trials, 'trial')}; {found.method}; significant at 5 %, adjusted for all changes (Holm).{seen}"
-    return Paragraph(text, Tone.MUTED)
+        # Those that are not significant are many: a few of them show what noise looks like.
+        significant = sum(one.is_significant for one in found.changes)
+        shown = found.changes[: max(significant + _NOISE_SHOWN, _LEAST_SHOWN)]
+        rows = [
+            Row(one.name, _effect(one), slowdown_words(one.slowdown), found=one.slowdown)
+            for one in shown
+        ]
+        caption = (
+            "How many times slower each change makes it, averaged over all settings of the others, with its "
+            "95 % interval; logarithmic scale, further right is slower."
+        )
+        if rest := len(found.changes) - len(shown):
+            caption += f" {counted(rest, 'smaller effect')} that are not significant: in the table."
+        description = "; ".join(f"{row.name} {row.words}" for row in rows)
+        reading = f"{counted(found.trials, 'trial')}; {found.method}; significant at 5 %, adjusted for all changes (Holm)."
+        if found.detectable is not None:
+            reading += (
+                f" An effect of {format_ratio(found.detectable)} or more would be significant."
+            )
+        return (
+            rows_figure(rows, self.title, description, caption, name="screen-chart"),
+            Paragraph(reading, Tone.MUTED),
+        )
 
 
 def _table(found: ScreenFinding) -> Table:
-    columns = (
-        Column("Change"),
-        Column("× slower", Align.RIGHT),
-        Column("Effect"),
-        Column("p", Align.RIGHT),
-        Column("p of all", Align.RIGHT),
-    )
     rows = tuple(
         (
             Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
@@ -105,6 +77,7 @@ def _table(found: ScreenFinding) -> Table:
         )
         for one in found.changes
     )
+    columns = header("Change", ">× slower", "Effect", ">p", ">p of all")
     return Table("The effect of every change", columns, rows)
 
 
