@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pgdrag.findings.mechanisms.findings import NAMED_SHARE
+from pgdrag.findings.mechanisms.analysis import NAMED_SHARE
 from pgdrag.units import format_duration, format_ratio
 
 SHORT = ("--workload", "pgbench", "--pgbench-scale", "10", "--warm-up", "2", "--measure", "5")

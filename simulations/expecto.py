@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdrag.findings.expecto.analysis import correlation
 from pgdrag.findings.expecto.published import smoothed_correlation, trailing_medians
-from pgdrag.findings.expecto.sound import correlation
 from simulations.rows import Row, share_row
 
 REPEATS = 4000

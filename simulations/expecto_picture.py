@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pgdrag.findings.expecto.analysis import correlation
 from pgdrag.findings.expecto.published import smoothed_correlation, trailing_medians
-from pgdrag.findings.expecto.sound import correlation
 from simulations.expecto import Values, noise
 
 # Of the first sixty seeds one near the middle by the size of its smoothed r.

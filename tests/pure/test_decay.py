@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from analysis_runs import measurement, result, run_of, rung
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.together import finding_of, rung_decay, stretch_of
-from pgdrag.findings.decay.words import trial_rate_words
+from pgdrag.findings.decay.together import finding_of, rung_decay, stretch_of, trial_rate_words
 from pgdrag.findings.find import find
-from pgdrag.findings.holds.spans import held_for, held_span
+from pgdrag.findings.holds.levels import held_for, held_span
 from pgdrag.model import Level, Outcome, Treatment
 from pgdrag.model.load import Step
 from pgdrag.model.measurement import Sample

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis_runs import observation, result, run_of, rung
-from pgdrag.findings.expecto.analysis import expecto_finding
+from pgdrag.findings.expecto.analysis import correlation, effective_n, expecto_finding
 from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding
 from pgdrag.findings.expecto.published import (
     angle_deg,
@@ -21,7 +21,6 @@ from pgdrag.findings.expecto.published import (
     smoothed_correlation,
     trailing_medians,
 )
-from pgdrag.findings.expecto.sound import correlation, effective_n
 from pgdrag.findings.find import find
 from pgdrag.findings.spent_time import PLACES
 from pgdrag.model.measurement import Sample

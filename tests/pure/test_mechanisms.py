@@ -13,8 +13,8 @@ from analysis_runs import observation, result, run_of, rung
 from pgdrag.collectors import observation_names
 from pgdrag.findings.find import find
 from pgdrag.findings.mechanisms import signs
+from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.mechanisms.catalogue import CATALOGUE
-from pgdrag.findings.mechanisms.findings import MechanismsFinding
 from pgdrag.findings.mechanisms.ledger import (
     BY_AUTOVACUUM,
     BY_BACKGROUND,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.findings.find import find
-from pgdrag.findings.mechanisms.findings import MechanismsFinding
+from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host, RunRecord
 from pgdrag.model.events import ignore

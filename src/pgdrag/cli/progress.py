@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pgdrag.findings.decay.words import trial_rate_words
+from pgdrag.findings.decay.together import trial_rate_words
 from pgdrag.model import Outcome, Result, Rung, Study, Trial
 from pgdrag.model.events import (
     BlockPlanned,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.claims import ClaimsFinding
-from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.words import way_words
+from pgdrag.findings.decay.findings import DecayFinding, way_words
 from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.values import Comparison, Interval, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
@@ -21,13 +20,14 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
         return "No answer: the study has no rung."
     baseline, *steps = rungs
     if baseline.tps is None:
-        return f"No answer: the baseline {_without_number(baseline)}."
-    compared = [step for step in steps if step.to_baseline is not None]
+        why = f" ({baseline.reason})" if baseline.reason not in ("", baseline.state) else ""
+        return f"No answer: the baseline {baseline.rung.name} has no number: {baseline.state}{why}."
+    compared = [(step.to_baseline, step) for step in steps if step.to_baseline is not None]
     if not compared:
-        speed = _speed(baseline, baseline.tps.center)
+        speed = _way(baseline) or format_rate(baseline.tps.center)
         return f"No answer yet: only the baseline has a number ({speed})." + _gaps(steps)
     if study.is_cumulative:
-        return _ladder_answer(steps, compared[-1])
+        return _ladder_answer(steps, *compared[-1])
     return _variants_answer(baseline, compared) + _gaps(steps)
 
 
@@ -79,37 +79,37 @@ def run_warnings(
     return tuple(warnings)
 
 
-def _ladder_answer(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
-    comparison = last.to_baseline
-    assert comparison is not None, last.rung.name
-    is_whole = last is steps[-1] and all(step.tps is not None for step in steps)
+def _ladder_answer(
+    steps: Sequence[TreatmentFinding], comparison: Comparison, last: TreatmentFinding
+) -> str:
     if len(steps) == 1:
         subject = f"with {last.rung.name}"
-    elif is_whole:
+    elif last is steps[-1] and all(step.tps is not None for step in steps):
         subject = f"with all {len(steps)} rungs"
     else:
         subject = f"with the rungs up to {last.rung.name}"
-    if comparison.verdict in (Verdict.SLOWER, Verdict.FASTER):
+    text = _no_change(comparison, subject)
+    if comparison.is_significant:
         text = capital(f"{_headline(comparison.slowdown)} {subject}.")
+    # Where the last rung committed nothing, how slow is the last one that did?
+    committed = [step for step in steps if step.tps is not None and step.tps.center]
+    if committed and last not in committed and (before := committed[-1].to_baseline) is not None:
+        text += (
+            f" {last.rung.name} committed nothing; up to {committed[-1].rung.name} it is "
+            f"{slowdown_words(before.slowdown)}."
+        )
+    claims = last.get(ClaimsFinding)
+    published = claims.total.published if claims is not None and claims.total is not None else None
+    if published is not None:
+        text = f"{text}{_largest_share(steps)} Published: {published_words(published)}."
     else:
-        text = _no_change(comparison, subject)
-    rest = (_committed_words(steps, last), _largest_share(steps), _published(last), _gaps(steps))
-    return text + "".join(rest)
+        text += _largest_share(steps)
+    return text + _gaps(steps)
 
 
 def _headline(found: Interval) -> str:
     """Return `4,620× slower (95 % CI 2,380× to 10,400×)`."""
     return slowdown_words(found).replace(" (", f" ({found.confidence * 100:.3g} % CI ", 1)
-
-
-def _committed_words(steps: Sequence[TreatmentFinding], last: TreatmentFinding) -> str:
-    """Where the last rung committed nothing, say how slow the last one is that did."""
-    assert last.tps is not None, last.rung.name
-    committed = [step for step in steps if step.tps is not None and step.tps.center]
-    if last.tps.center or not committed or committed[-1].to_baseline is None:
-        return ""
-    number = slowdown_words(committed[-1].to_baseline.slowdown)
-    return f" {last.rung.name} committed nothing; up to {committed[-1].rung.name} it is {number}."
 
 
 def _no_change(comparison: Comparison, subject: str) -> str:
@@ -120,14 +120,6 @@ def _no_change(comparison: Comparison, subject: str) -> str:
     return f"No significant change {subject}: {size}. {detectable}."
 
 
-def _published(rung: TreatmentFinding) -> str:
-    claims = rung.get(ClaimsFinding)
-    claim = claims.total if claims is not None else None
-    if claim is None or claim.published is None:
-        return ""
-    return f" Published: {published_words(claim.published)}."
-
-
 def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
     # What changed nothing effective carries nothing: its share is noise.
     shares = [
@@ -135,14 +127,12 @@ def _largest_share(steps: Sequence[TreatmentFinding]) -> str:
         for step in steps
         if step.step_share is not None and step.outcome is not Outcome.INERT
     ]
-    if len(shares) < 2:
-        return ""
-    whole = shares[-1][1].to_baseline
+    whole = shares[-1][1].to_baseline if len(shares) > 1 else None
     if whole is None or whole.verdict is not Verdict.SLOWER:
         return ""
     share, step = max(shares, key=lambda pair: pair[0])
     title = f" ({step.rung.title})" if step.rung.title else ""
-    return f" Step {step.rung.name}{title} accounts for {percent_words(min(share, 1.0))} of it."
+    return f" Step {step.rung.name}{title} accounts for {percent_words(share)} of it."
 
 
 def _gaps(steps: Sequence[TreatmentFinding]) -> str:
@@ -154,55 +144,37 @@ def _gaps(steps: Sequence[TreatmentFinding]) -> str:
     return "".join(f" No number for {listed(names)}: {state}." for state, names in by_state.items())
 
 
-def _without_number(rung: TreatmentFinding) -> str:
-    reason = f" ({rung.reason})" if rung.reason and rung.reason != rung.state else ""
-    return f"{rung.rung.name} has no number: {rung.state}{reason}"
-
-
-def _variants_answer(baseline: TreatmentFinding, compared: Sequence[TreatmentFinding]) -> str:
+def _variants_answer(
+    baseline: TreatmentFinding, compared: Sequence[tuple[Comparison, TreatmentFinding]]
+) -> str:
     """Answer for rungs that each stand on their own: the slowest and the fastest of them."""
-    against = f"than {baseline.rung.name}"
-    significant = [step for step in compared if _is_significant(step)]
-    if not significant:
-        if len(compared) == 1 and compared[0].to_baseline is not None:
-            only = compared[0].to_baseline
-            return _no_change(only, f"with {compared[0].rung.name}")
+    ranked = sorted(
+        ((found.slowdown, step) for found, step in compared if found.is_significant),
+        key=lambda pair: -pair[0].center,
+    )
+    if not ranked and len(compared) == 1:
+        (only, step), *_ = compared
+        return _no_change(only, f"with {step.rung.name}")
+    if not ranked:
         return f"None of {len(compared)} variants differs significantly from {baseline.rung.name}."
-    ranked = sorted(significant, key=_center)
+    named = [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
     parts = [
-        f"{step.rung.name} is {_headline(step.to_baseline.slowdown)} {against}"
-        for step in ([ranked[-1]] if len(ranked) == 1 else [ranked[-1], ranked[0]])
-        if step.to_baseline is not None
+        f"{step.rung.name} is {_headline(found)} than {baseline.rung.name}" for found, step in named
     ]
-    rest = len(compared) - len(significant)
+    rest = len(compared) - len(ranked)
     differ = "does not differ" if rest == 1 else "do not differ"
     others = f" {counted(rest, 'other')} {differ} significantly." if rest else ""
-    named = [baseline, *([ranked[-1]] if len(ranked) == 1 else [ranked[-1], ranked[0]])]
-    return f"{'; '.join(parts)}.{others}{_courses(named)}"
-
-
-def _courses(rungs: Sequence[TreatmentFinding]) -> str:
-    """Say of the rungs that an answer compares by means which of them have no mean."""
-    significant = [
-        f"{rung.rung.name} goes from {way_words(decay)} in {format_duration(round(decay.end_s - decay.begin_s))}"
-        for rung in rungs
-        if (decay := rung.get(DecayFinding)) and decay.has_trend
+    # What is compared by means may have none.
+    courses = [
+        f"{rung.rung.name} goes from {way} in {format_duration(round(decay.end_s - decay.begin_s))}"
+        for rung in (baseline, *(step for _, step in named))
+        if (decay := rung.get(DecayFinding)) and (way := _way(rung))
     ]
-    return f" These are means over whole windows, but {listed(significant)}." if significant else ""
+    means = f" These are means over whole windows, but {listed(courses)}." if courses else ""
+    return f"{'; '.join(parts)}.{others}{means}"
 
 
-def _speed(rung: TreatmentFinding, mean_per_s: float) -> str:
+def _way(rung: TreatmentFinding) -> str:
+    """Return the rates at both ends of a trend; "" without one."""
     decay = rung.get(DecayFinding)
-    return way_words(decay) if decay is not None and decay.has_trend else format_rate(mean_per_s)
-
-
-def _is_significant(step: TreatmentFinding) -> bool:
-    return step.to_baseline is not None and step.to_baseline.verdict in (
-        Verdict.SLOWER,
-        Verdict.FASTER,
-    )
-
-
-def _center(step: TreatmentFinding) -> float:
-    assert step.to_baseline is not None, step.rung.name
-    return step.to_baseline.slowdown.center
+    return way_words(decay) if decay is not None and decay.has_trend else ""

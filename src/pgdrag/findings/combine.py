@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.english import counted, percent_words
-from pgdrag.findings.holds.spans import held_span
+from pgdrag.findings.holds.levels import held_span
 from pgdrag.findings.values import NOT_RUN
 from pgdrag.model import Applied, Observation, Outcome, Result, Rung
 from pgdrag.model.measurement import Counts, Measurement, Sample
@@ -35,13 +35,8 @@ class RungTrials:
     @property
     def numbered(self) -> tuple[tuple[Result, Measurement], ...]:
         """The trials that say something of throughput, nothing committed included."""
-        return tuple(
-            (result, result.measurement)
-            for result in self.results
-            if result.outcome in (Outcome.MEASURED, Outcome.STALLED)
-            and result.measurement is not None
-            and result.measurement.elapsed_s > 0
-        )
+        found = ((result, measured_if_numbered(result)) for result in self.results)
+        return tuple((result, measured) for result, measured in found if measured is not None)
 
     @property
     def rates(self) -> tuple[TrialRate, ...]:
@@ -182,6 +177,13 @@ def group(rungs: Sequence[Rung], results: Sequence[Result]) -> tuple[RungTrials,
     return tuple(
         RungTrials(rung, tuple(by_treatment.get(rung.treatment.name, ()))) for rung in rungs
     )
+
+
+def measured_if_numbered(result: Result) -> Measurement | None:
+    """Return what a trial measured, if it says something of throughput, nothing committed included."""
+    measured = result.measurement
+    is_numbered = result.outcome in (Outcome.MEASURED, Outcome.STALLED)
+    return measured if is_numbered and measured is not None and measured.elapsed_s > 0 else None
 
 
 def rate_of(result: Result, measured: Measurement) -> TrialRate:

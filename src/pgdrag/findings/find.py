@@ -17,7 +17,7 @@ from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.design import find_of_design
-from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Outcome, RunRecord
 
 
@@ -106,7 +106,7 @@ def _with_shares(rungs: Sequence[TreatmentFinding]) -> list[TreatmentFinding]:
     }
     last = next((rung for rung in reversed(rungs) if rung.rung.name in logs), None)
     whole = last.to_baseline if last is not None else None
-    if last is None or whole is None or whole.verdict not in (Verdict.SLOWER, Verdict.FASTER):
+    if last is None or whole is None or not whole.is_significant:
         return list(rungs)
     total = logs.get(rungs[0].rung.name, logs[last.rung.name]) - logs[last.rung.name]
     return [

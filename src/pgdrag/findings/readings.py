@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import scipy
 
-from pgdrag.findings.combine import rate_of
-from pgdrag.model import Outcome, Result
+from pgdrag.findings.combine import measured_if_numbered, rate_of
+from pgdrag.model import Result
 from pgdrag.stats.rates import TrialRate, rate_interval, within_spread
 
 
@@ -58,11 +58,8 @@ def log_rate(commits: float, time_s: float) -> tuple[float, float]:
 
 def rate_if_numbered(result: Result) -> TrialRate | None:
     """Return a result's throughput, nothing committed included; None where it says nothing of it."""
-    measured = result.measurement
-    is_numbered = result.outcome in (Outcome.MEASURED, Outcome.STALLED)
-    if not is_numbered or measured is None or measured.elapsed_s <= 0:
-        return None
-    return rate_of(result, measured)
+    measured = measured_if_numbered(result)
+    return None if measured is None else rate_of(result, measured)
 
 
 def rates_of(results: Iterable[Result]) -> list[TrialRate]:

@@ -13,9 +13,8 @@ import numpy as np
 from pgdrag.findings.analysis import RunAnalysis, TreatmentAnalysis
 from pgdrag.findings.claims import NO_CHANGE, judged
 from pgdrag.findings.compared import Compared, Treatments
-from pgdrag.findings.decay.findings import AT_S, STEADY_WITHIN, Direction
+from pgdrag.findings.decay.findings import AT_S, STEADY_WITHIN, Direction, share_words
 from pgdrag.findings.decay.together import RungDecay, as_ratio
-from pgdrag.findings.decay.words import share_words
 from pgdrag.findings.values import Answer, Comparison, Interval, Verdict
 from pgdrag.model import Claim, Rung
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Compared, Treatments
-from pgdrag.findings.values import Verdict
 from pgdrag.model import Observation
 
 # By the name of the observation, where it was spent.
@@ -104,6 +103,6 @@ class SessionTimeAnalysis(TreatmentAnalysis[SessionTime]):
         parts = spent_time(
             () if one.is_baseline else one.reference.evidence,
             one.trials.evidence,
-            is_noise=step is None or step.verdict not in (Verdict.SLOWER, Verdict.FASTER),
+            is_noise=step is None or not step.is_significant,
         )
         return SessionTime(parts) if parts else None

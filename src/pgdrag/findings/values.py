@@ -46,6 +46,14 @@ class ClaimFinding:
 
 
 @dataclass(frozen=True)
+class NamedRate:
+    """Transactions of one kind committed per minute, under the name that the workload has for it: "tpmC"."""
+
+    label: str
+    per_min: Interval
+
+
+@dataclass(frozen=True)
 class TreatmentFinding:
     """What a run found of one treatment: how fast it is, and what each analysis found of it.
 

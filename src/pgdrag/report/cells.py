@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.words import share_words, way_words
+from pgdrag.findings.decay.findings import DecayFinding, share_words, way_words
 from pgdrag.findings.values import (
     Answer,
     ClaimFinding,

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from pgdrag.english import capital, listed, percent_words
-from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.words import drift_sentence
-from pgdrag.findings.mechanisms.findings import NAMED_SHARE, MechanismFinding, MechanismsFinding
+from pgdrag.findings.decay.findings import DecayFinding, drift_sentence
+from pgdrag.findings.mechanisms.analysis import NAMED_SHARE, MechanismFinding, MechanismsFinding
 from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW
 from pgdrag.findings.movement import Movement, Movements, is_notable
 from pgdrag.findings.plan_diff import PlanChanges

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pgdrag.english import as_sentence, counted, listed, percent_words
 from pgdrag.errors import UsageError
 from pgdrag.findings.decay.analysis import Drift
-from pgdrag.findings.decay.words import trial_rate_words
-from pgdrag.findings.mechanisms.findings import MechanismsFinding
+from pgdrag.findings.decay.together import trial_rate_words
+from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.movement import Movements, is_notable, moved
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words

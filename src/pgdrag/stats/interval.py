@@ -50,3 +50,8 @@ class Comparison:
     verdict: Verdict
     slowdown: Interval
     detectable: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it is slower or faster."""
+        return self.verdict in (Verdict.SLOWER, Verdict.FASTER)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.named_rate import NamedRate
+from pgdrag.findings.values import NamedRate
 from pgdrag.model import Result, WorkloadSpec
 from pgdrag.model.measurement import Counts, Measurement
 from pgdrag.stats.interval import Interval

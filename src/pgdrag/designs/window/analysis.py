@@ -8,10 +8,9 @@ from typing import Literal
 from pgdrag.designs.window.findings import WindowFinding, measured_window
 from pgdrag.english import percent_words
 from pgdrag.findings.combine import RungTrials, rate_of
-from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.decay.findings import DecayFinding, way_words
 from pgdrag.findings.decay.together import finding_of as decay_finding
 from pgdrag.findings.decay.together import rung_decay
-from pgdrag.findings.decay.words import way_words
 from pgdrag.findings.values import Interval
 from pgdrag.model import Measurement, Result, RunRecord
 from pgdrag.model.load import Closed, LoadProfile, Open

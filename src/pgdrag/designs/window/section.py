@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from pgdrag.designs.window.findings import WindowFinding, measured_window
 from pgdrag.english import percent_words
-from pgdrag.findings.named_rate import NamedRate
-from pgdrag.findings.values import Findings
+from pgdrag.findings.values import Findings, NamedRate
 from pgdrag.model import Arrivals, Latency, Measurement
 from pgdrag.model.load import Closed, LoadProfile, Open
 from pgdrag.model.measurement import Statement

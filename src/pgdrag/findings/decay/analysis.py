@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Compared, Treatments
-from pgdrag.findings.decay.findings import DecayFinding
+from pgdrag.findings.decay.findings import DecayFinding, drift_sentence
 from pgdrag.findings.decay.together import finding_of
-from pgdrag.findings.decay.words import drift_sentence
 
 
 class DecayAnalysis(TreatmentAnalysis[DecayFinding]):

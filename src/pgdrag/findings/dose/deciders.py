@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pgdrag.findings.dose.findings import Decider, DecidersFinding, DeciderVerdict
 from pgdrag.findings.dose.variants import Variant
-from pgdrag.findings.holds.spans import held_for
+from pgdrag.findings.holds.levels import held_for
 from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.stats.batches import samples_within

@@ -18,8 +18,7 @@ import numpy as np
 from pgdrag.english import counted
 from pgdrag.findings.dose.findings import Recovery
 from pgdrag.findings.dose.variants import HeldRung, Variant, mean_log_rate
-from pgdrag.findings.holds.levels import AFTER, NOTHING
-from pgdrag.findings.holds.spans import Span, held_span
+from pgdrag.findings.holds.levels import AFTER, NOTHING, Span, held_span
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate

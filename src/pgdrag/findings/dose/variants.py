@@ -19,11 +19,12 @@ from pgdrag.findings.holds.levels import (
     PATTERN,
     REPLAY,
     WINDOW,
+    Span,
+    held_span,
     hold_levels,
     is_held,
     other_levels,
 )
-from pgdrag.findings.holds.spans import Span, held_span
 from pgdrag.model import Level, Result
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within

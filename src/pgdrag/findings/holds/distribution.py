@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -132,7 +133,14 @@ class HoldDistribution:
     @property
     def lengths(self) -> LengthCurve:
         """How long holds of all kinds that can be drawn last, each kind as often as it began."""
-        return _mixed(self._drawable())
+        kinds = self._drawable()
+        total = math.fsum(weight for _, weight, _ in kinds)
+        shares: dict[float, float] = defaultdict(float)
+        for _, weight, curve in kinds:
+            for length_s, share in curve.steps():
+                shares[length_s] += share * weight / total
+        lengths_s = sorted(shares)
+        return LengthCurve.of_shares(lengths_s, [shares[x] for x in lengths_s])
 
     @property
     def words(self) -> str:
@@ -149,15 +157,14 @@ class HoldDistribution:
     def draw(self, rng: random.Random) -> tuple[HolderKind, float]:
         """Return the holder and the length, in seconds, of one hold."""
         kinds = self._drawable()
-        holders = [holder for holder, _, _ in kinds]
         [at] = rng.choices(range(len(kinds)), [weight for _, weight, _ in kinds])
-        return holders[at], _drawn(kinds[at][2], rng)
+        return kinds[at][0], kinds[at][2].quantile(1 - rng.random())
 
     def draw_gap(self, rng: random.Random) -> float:
         """Return the time from the beginning of a hold to that of the next, in seconds."""
         curve = curve_of(self.gaps)
         if curve is not None:
-            return _drawn(curve, rng)
+            return curve.quantile(1 - rng.random())
         return rng.expovariate(sum(weight for _, weight, _ in self._drawable()) / 3600)
 
     def _drawable(self) -> list[tuple[HolderKind, float, LengthCurve]]:
@@ -232,22 +239,3 @@ def steps_of(curve: LengthCurve | None) -> tuple[tuple[float, float], ...]:
     if above > 0:  # the last step was rounded away
         found[float(f"{thin.lengths_s[-1]:.3g}")] = 0.0
     return tuple(found.items())
-
-
-def _drawn(curve: LengthCurve, rng: random.Random) -> float:
-    share = rng.random()
-    return next(
-        length
-        for length, longer in zip(curve.lengths_s, curve.longer, strict=True)
-        if longer <= share
-    )
-
-
-def _mixed(kinds: list[tuple[HolderKind, float, LengthCurve]]) -> LengthCurve:
-    total = math.fsum(weight for _, weight, _ in kinds)
-    shares: dict[float, float] = {}
-    for _, weight, curve in kinds:
-        for length_s, share in curve.steps():
-            shares[length_s] = shares.get(length_s, 0.0) + share * weight / total
-    lengths_s = sorted(shares)
-    return LengthCurve.of_shares(lengths_s, [shares[x] for x in lengths_s])

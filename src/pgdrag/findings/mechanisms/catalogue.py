@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
-from pgdrag.findings.mechanisms.findings import Direction
 from pgdrag.findings.mechanisms.ledger import (
     BUFFER,
     BY_AUTOVACUUM,
@@ -29,6 +29,8 @@ from pgdrag.findings.mechanisms.ledger import (
     WAL_WRITES,
     WRITTEN,
 )
+
+Direction = Literal["up", "down", "is"]
 
 # Made of a ledger, and not by a collector.
 READ_WAIT = "mean_read_wait_s"

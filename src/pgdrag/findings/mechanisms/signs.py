@@ -22,9 +22,9 @@ from pgdrag.findings.mechanisms.catalogue import (
     PARALLEL_WAIT,
     READ_WAIT,
     WAL_WAIT,
+    Direction,
     Sign,
 )
-from pgdrag.findings.mechanisms.findings import Direction
 from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
 from pgdrag.model import Observation
 from pgdrag.model.recordings import WaitTime

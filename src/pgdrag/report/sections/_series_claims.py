@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, counted, listed
-from pgdrag.findings.decay.words import share_words
+from pgdrag.findings.decay.findings import share_words
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer, Findings
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.findings.decay.findings import DecayFinding
-from pgdrag.findings.decay.words import rounded_s, share_words, way_words
+from pgdrag.findings.decay.findings import DecayFinding, rounded_s, share_words, way_words
 from pgdrag.findings.holds.levels import hold_levels
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding

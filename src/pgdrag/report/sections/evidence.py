@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pgdrag.english import as_sentence, capital, in_sentence, listed, percent_words
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.levels import LevelsFinding
-from pgdrag.findings.mechanisms.findings import MechanismsFinding
+from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.movement import Movement, Movements
 from pgdrag.findings.spent_time import SessionTime, SpentTime
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pgdrag.english import percent_words
 from pgdrag.findings.claims import ClaimsFinding
-from pgdrag.findings.named_rate import NamedRate
-from pgdrag.findings.values import Findings, TreatmentFinding
+from pgdrag.findings.values import Findings, NamedRate, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import (
     NOTHING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgdrag.english import listed, percent_words
-from pgdrag.findings.mechanisms.findings import (
+from pgdrag.findings.mechanisms.analysis import (
     NAMED_SHARE,
     MechanismFinding,
     MechanismsFinding,

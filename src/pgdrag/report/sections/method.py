@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdrag.english import counted
-from pgdrag.findings.decay.words import trial_rate_words
+from pgdrag.findings.decay.together import trial_rate_words
 from pgdrag.findings.values import Findings
 from pgdrag.model import CopyMethod, RestoreCost, Result, Study
 from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
