@@ -20,7 +20,7 @@ from pgdrag.designs.compare.rules import (
     pairs_needed,
     progress,
 )
-from pgdrag.findings.design import find_of_design
+from pgdrag.findings.find import find_of_design
 from pgdrag.findings.values import Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.model.design import parameters_of

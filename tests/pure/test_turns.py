@@ -12,8 +12,7 @@ from pgdrag.designs.turns import Turns as TurnsDesign
 from pgdrag.designs.turns import TurnsParameters
 from pgdrag.designs.turns.measure import TurnsFinding, blocks_of
 from pgdrag.designs.turns.section import TurnsSection
-from pgdrag.findings.design import find_of_design
-from pgdrag.findings.find import find
+from pgdrag.findings.find import find, find_of_design
 from pgdrag.model import Outcome, Result
 from pgdrag.model.recordings import LOOKING
 from pgdrag.report.json import render_json

@@ -8,7 +8,7 @@ import pytest
 
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.rules import End
-from pgdrag.findings.design import find_of_design
+from pgdrag.findings.find import find_of_design
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.designs.grid.findings import GridFinding
-from pgdrag.findings.design import find_of_design
-from pgdrag.findings.find import find
+from pgdrag.findings.find import find, find_of_design
 from pgdrag.lab import expand, make_design
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
 from pgdrag.model.events import ignore

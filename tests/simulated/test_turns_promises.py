@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis_runs import run_of, rung
-from pgdrag.findings.design import find_of_design
+from pgdrag.findings.find import find_of_design
 from turn_trials import looked_at_in_turns
 
 ROUNDS = 300

@@ -8,6 +8,7 @@ in the registered analyses (`analysis`), which this module runs without knowing 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,9 +17,9 @@ from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
-from pgdrag.findings.design import find_of_design
-from pgdrag.findings.values import Findings, TreatmentFinding
-from pgdrag.model import Outcome, RunRecord
+from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
+from pgdrag.model import Outcome, Result, Rung, RunRecord, Treatment
+from pgdrag.model.design import Design, all_designs
 
 
 def find(run: RunRecord) -> Findings:
@@ -54,6 +55,33 @@ def find(run: RunRecord) -> Findings:
         found=found,
         of_run={kind: one for kind, one in analyses.items() if one is not None},
     )
+
+
+def find_of_design(run: RunRecord) -> DesignFinding | None:
+    """Return what the run's design found; None where its rungs say it all, or the design is unknown."""
+    kind = all_designs().get(run.study.design)
+    return None if kind is None else replayed(run, kind).find(run)
+
+
+def replayed(run: RunRecord, kind: type[Design]) -> Design:
+    """Return the run's design after every block that is complete, with all its replicates.
+
+    A block still under way is left out, and so is one that this design did not ask for.
+    """
+    study = run.study
+    rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
+    design = kind(rungs, study.design_parameters)
+    blocks: dict[int, list[Result]] = {}
+    for result in sorted(run.results, key=lambda result: result.trial.number):
+        blocks.setdefault((result.trial.block - 1) // study.replicates, []).append(result)
+    for _, results in sorted(blocks.items()):
+        asked = Counter(
+            x.identity for x in design.ask().treatments for _ in range(study.replicates)
+        )
+        if Counter(x.trial.treatment.identity for x in results) != asked:
+            break
+        design.tell(results)
+    return design
 
 
 def _finding(one: Compared, treatments: Treatments) -> TreatmentFinding:

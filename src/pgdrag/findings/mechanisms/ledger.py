@@ -218,7 +218,7 @@ def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
         part
         for component in COMPONENTS
         if component.name not in (*_OF_OTHERS, *_CROWDED)
-        for part in _net(_factors(component, before, after, least_s))
+        for part in _factors(component, before, after, least_s)
     ]
     parts += [part for name in _CROWDED for part in _crowded(parts, name, before, after)]
     for number, name in enumerate(_OF_OTHERS):
@@ -242,18 +242,12 @@ def _crowded(parts: Sequence[Part], name: str, before: Ledger, after: Ledger) ->
     whole = sum(more.values())
     if not whole:
         return [Part(name, BY_OTHERS, grown_s)]
+    added_s = {runner: grown_s * share / whole for runner, share in more.items() if share}
     working = [part for part in parts if part.component == CPU]
     worked_s = sum(part.added_s for part in working)
-    found = []
-    for runner, share in more.items():
-        added_s = grown_s * share / whole
-        if runner == BY_SESSIONS and worked_s:
-            found += [
-                Part(name, part.factor, added_s * part.added_s / worked_s) for part in working
-            ]
-        elif added_s:
-            found.append(Part(name, runner, added_s))
-    return found
+    own_s = added_s.pop(BY_SESSIONS, 0.0) if worked_s else 0.0
+    found = [Part(name, part.factor, own_s * part.added_s / worked_s) for part in working if own_s]
+    return found + [Part(name, runner, time_s) for runner, time_s in added_s.items()]
 
 
 def _with_waits_for_others(
@@ -282,31 +276,26 @@ def _with_waits_for_others(
     return [*parts, *([Part(name, REST, own_s)] if own_s > 0 else [])]
 
 
-def _net(parts: Sequence[Part]) -> list[Part]:
-    """Return the factors that made a component longer, scaled to what it grew by in all."""
-    grown = [part for part in parts if part.added_s > 0]
-    net_s, grown_s = (sum(part.added_s for part in of) for of in (parts, grown))
-    if net_s <= 0:
-        return []
-    return [replace(part, added_s=part.added_s * net_s / grown_s) for part in grown]
-
-
 def _factors(component: Component, before: Ledger, after: Ledger, least_s: float) -> list[Part]:
+    """Return the factors that made a component longer, scaled to what it grew by in all."""
     name = component.name
     then_s, now_s = before.seconds[name], after.seconds[name]
+    if now_s <= then_s:
+        return []
     counts = [x for x in component.counts if x in before.counts and x in after.counts]
     then = [*(before.counts[x] for x in counts), max(then_s, least_s)]
     now = [*(after.counts[x] for x in counts), max(now_s, least_s)]
     weight = _logarithmic_mean(then[-1], now[-1])
     logs = [math.log(b / a) for a, b in zip(then, now, strict=True)]
-    grown = [x - y for x, y in zip(logs, [0.0, *logs], strict=False)]
-    parts = [
-        Part(name, factor, weight * log) for factor, log in zip([*counts, REST], grown, strict=True)
-    ]
+    added_s = [weight * (x - y) for x, y in zip(logs, [0.0, *logs], strict=False)]
     # What the floor took away or added, so that the sum is exact.
-    rest = parts[-1]
-    slip_s = (now_s - then_s) - sum(part.added_s for part in parts)
-    return [*parts[:-1], Part(name, REST, rest.added_s + slip_s)]
+    added_s[-1] += (now_s - then_s) - sum(added_s)
+    scale = (now_s - then_s) / sum(x for x in added_s if x > 0)
+    return [
+        Part(name, factor, x * scale)
+        for factor, x in zip([*counts, REST], added_s, strict=True)
+        if x > 0
+    ]
 
 
 def _logarithmic_mean(a: float, b: float) -> float:
