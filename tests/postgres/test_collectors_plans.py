@@ -20,6 +20,7 @@ from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings, StatementPlan
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
+from pgdrag.workloads import Loading
 from pgdrag.workloads.pgbench import Pgbench
 from pgdrag.workloads.tpcc import Tpcc
 
@@ -178,9 +179,7 @@ def test_a_driver_that_cannot_tell_is_a_reason(with_rows: Cluster) -> None:
 def test_every_statement_of_tpcc_and_of_pgbench_has_plans(cluster: Cluster, driver: Driver) -> None:
     start(cluster)
     for workload in (Tpcc(), Pgbench()):
-        workload.populate(
-            driver, cluster.target, seed=1, parallelism=1, timeout_s=120, listen=lambda line: None
-        )
+        workload.populate(Loading(driver, cluster.target, 1, 1, 120, lambda line: None))
         plans = plans_of(cluster, *workload.sends(driver, seed=1))
         assert plans
         for plan in plans:

@@ -14,9 +14,9 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import DriverCost, Measurement, Sum
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
+from pgdrag.workloads import Loading
 from pgdrag.workloads import counters as counters_module
-from pgdrag.workloads._counter_variants import CATALOGUE, Variant
-from pgdrag.workloads.counters import Counters
+from pgdrag.workloads.counters import CATALOGUE, Counters, Variant
 
 # So few counters that sessions meet, whatever the machine.
 ROWS = 2
@@ -45,10 +45,7 @@ def counters(variant: str, mode: str = "simple") -> Counters:
 
 
 def populated(workload: Counters, bench: ServerTrialRunner, cluster: Cluster) -> Counters:
-    target = cluster.target
-    workload.populate(
-        bench.driver, target, seed=1, parallelism=1, timeout_s=60, listen=lambda line: None
-    )
+    workload.populate(Loading(bench.driver, cluster.target, 1, 1, 60, lambda line: None))
     return workload
 
 

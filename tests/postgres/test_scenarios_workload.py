@@ -18,6 +18,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.trial import ServerTrialRunner
+from pgdrag.workloads import Loading
 from pgdrag.workloads.scenarios import Scenarios
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=10)
@@ -40,14 +41,7 @@ def loaded(
     binaries, snapshot = snapshot_of(request.param)
     with snapshot.restore(scratch, binaries).cluster as cluster:
         cluster.start()
-        Scenarios().populate(
-            bench.driver,
-            cluster.target,
-            seed=1,
-            parallelism=1,
-            timeout_s=120,
-            listen=lambda line: None,
-        )
+        Scenarios().populate(Loading(bench.driver, cluster.target, 1, 1, 120, lambda line: None))
         yield cluster
 
 

@@ -64,7 +64,7 @@ def test_the_nearest_builtin_is_offered() -> None:
 
 def test_a_file_is_read_relative_to_its_directory(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
-    assert file_script("a.sql@2", tmp_path) == Script("a.sql", "SELECT 1;\n", 2)
+    assert file_script("a.sql@2", tmp_path) == Script(name="a.sql", text="SELECT 1;\n", weight=2)
     (tmp_path / "plain").write_text("SELECT 2;\n")
     assert any_script("plain", tmp_path).text == "SELECT 2;\n"
     assert any_script("tpcb-like", tmp_path).is_builtin
@@ -81,13 +81,13 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_scripts_of_one_name_are_told_apart() -> None:
-    named = with_own_names([Script("a", "1"), Script("b", "2"), Script("a", "3")])
+    named = with_own_names([Script(name=name, text="1") for name in "aba"])
     assert [script.name for script in named] == ["a", "b", "a (2)"]
 
 
 def test_weights_that_are_all_zero_are_refused() -> None:
     with pytest.raises(ScriptProblem, match="weight 0"):
-        with_own_names([Script("a", "1", 0)])
+        with_own_names([Script(name="a", text="1", weight=0)])
 
 
 def test_an_experiments_scripts_are_read_once_and_kept_as_text(tmp_path: Path) -> None:

@@ -129,6 +129,6 @@ def test_a_command_is_run_where_its_file_is(tmp_path: Path) -> None:
 def test_a_path_in_json_may_be_written_with_dots_or_as_a_list() -> None:
     paths = {"tps": "a.b.0", "latency_us": ["a", "b.c"]}
     found = Command.model_validate({"command": "true", "json_paths": paths})
-    figures = found.read('{"a": {"b": [5], "b.c": 7}}', 1.0)
+    figures = read_figures('{"a": {"b": [5], "b.c": 7}}', found.reading, asked_s=1.0)
     assert (figures.tps, figures.latency_us) == (5.0, {"mean": pytest.approx(7)})
     assert math.isclose(figures.elapsed_s, 1.0)

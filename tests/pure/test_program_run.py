@@ -11,7 +11,7 @@ from pgdrag.driver.process import Target
 from pgdrag.errors import DriverError
 from pgdrag.servers.processes import wait_until
 from pgdrag.workloads import _program
-from pgdrag.workloads._program import Ended, program_environment, run_program, whole_seconds
+from pgdrag.workloads._program import Ended, program_environment, run_program
 
 TARGET = Target("/tmp/socket", 5433, "me", "bench", password="it's secret", bin_dir=Path("/b"))
 
@@ -81,8 +81,3 @@ def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatc
     assert found["PGPASSWORD"] == "it's secret"
     assert found["PATH"].startswith("/b:")
     assert found["PGDRAG_SEED"] == "7"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1"), (30.0, "30"), (1.5, "2")])
-def test_durations_are_whole_seconds(seconds: float, text: str) -> None:
-    assert whole_seconds(seconds) == text

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from pgdrag.model.measurement import Example, Measurement
-from pgdrag.workloads import Workload
+from pgdrag.model.measurement import Measurement
+from pgdrag.workloads import Loading, Workload
 from pgdrag.workloads.pgbench import pgbench_job
 from pgdrag.workloads.scripts import Script
 from pgdrag.workloads.tables import run_setup, violated
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target
-    from pgdrag.workloads import Listener
 
 SCRIPT = """
 \\set id random(1, :rows)
@@ -70,27 +69,14 @@ class Lookup(Workload):
 
     def job(self) -> dict[str, object]:
         """Return what the load driver is told."""
-        script = Script(self.transactions[0], SCRIPT)
+        script = Script(name=self.transactions[0], text=SCRIPT)
         return pgbench_job(
             (script,), scale=1, statements="prepared", variables={"rows": str(self.rows)}
         )
 
-    def populate(
-        self,
-        driver: Driver,
-        target: Target,
-        *,
-        seed: int,
-        parallelism: int,
-        timeout_s: float,
-        listen: Listener,
-    ) -> None:
+    def populate(self, loading: Loading) -> None:
         """Make the table in an empty database, with SQL."""
-        run_setup(TABLE.format(rows=self.rows), target)
-
-    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
-        """Return the statements, so that the report can show their plans."""
-        return driver.examples(self.job(), seed=seed)
+        run_setup(TABLE.format(rows=self.rows), loading.target)
 
     def violations(
         self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float

@@ -178,8 +178,8 @@ def bench(
 def _list_builtins() -> None:
     from pgdrag.workloads.scripts import BUILTINS
 
-    for builtin in BUILTINS.values():
-        print(f"{builtin.name:>13}: {builtin.title}")
+    for name, builtin in BUILTINS.items():
+        print(f"{name:>13}: {builtin.title}")
 
 
 def _reached(

@@ -15,7 +15,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, full_disk
 from pgdrag.servers.server_log import is_full_disk
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
-from pgdrag.workloads import Workload
+from pgdrag.workloads import Loading, Workload
 
 # All runs load the same rows, whatever their own seed, so that a snapshot serves them all.
 DATASET_SEED = 1
@@ -92,13 +92,9 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
             listen(Progress(line.done, line.total, unit))
 
     try:
+        parallelism = min(8, os.cpu_count() or 1)
         workload.populate(
-            driver,
-            cluster.target,
-            seed=DATASET_SEED,
-            parallelism=min(8, os.cpu_count() or 1),
-            timeout_s=LOAD_TIMEOUT_S,
-            listen=note,
+            Loading(driver, cluster.target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note)
         )
     except DriverError as error:
         # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.

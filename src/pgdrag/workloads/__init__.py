@@ -27,6 +27,24 @@ if TYPE_CHECKING:
     Listener = Callable[[Line], None]
 
 
+@dataclass(frozen=True)
+class Loading:
+    """An empty database that is to get a workload's dataset.
+
+    Attributes:
+        parallelism: how many connections may load at the same time.
+        timeout_s: how long each step may take.
+        listen: is told the driver's progress.
+    """
+
+    driver: Driver
+    target: Target
+    seed: int
+    parallelism: int
+    timeout_s: float
+    listen: Listener
+
+
 class Driving(Protocol):
     """A load under way: first `warm_up`, then `measure`, each once."""
 
@@ -127,28 +145,19 @@ class Workload(BaseModel, ABC):
         """Return why these parameters make no sense under this load; None where they do."""
         return None
 
-    def populate(
-        self,
-        driver: Driver,
-        target: Target,
-        *,
-        seed: int,
-        parallelism: int,
-        timeout_s: float,
-        listen: Listener,
-    ) -> None:
+    def populate(self, loading: Loading) -> None:
         """Make and fill the tables in an empty database.
 
         Raises:
             DriverError: they could not be made.
         """
-        driver.load(
-            target,
+        loading.driver.load(
+            loading.target,
             self.job(),
-            seed=seed,
-            parallelism=parallelism,
-            timeout_s=timeout_s,
-            listen=listen,
+            seed=loading.seed,
+            parallelism=loading.parallelism,
+            timeout_s=loading.timeout_s,
+            listen=loading.listen,
         )
 
     def driving(
@@ -160,12 +169,10 @@ class Workload(BaseModel, ABC):
     def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
         """Return what its transactions send, so that the server's plans for it can be looked at.
 
-        Nothing by default: a program in the driver's place does not say what it sends.
-
         Raises:
             DriverError: the driver cannot tell.
         """
-        return ()
+        return driver.examples(self.job(), seed=seed)
 
     def violations(
         self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float

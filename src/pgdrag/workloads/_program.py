@@ -8,7 +8,6 @@ the shell waited for.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import resource
 import select
@@ -16,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -89,7 +88,14 @@ def run_program(
             raise DriverError(f"could not start {purpose}: {error.strerror}") from error
         try:
             while not _has_exited(process.pid, _LOOK_S):
-                _refuse_excess(purpose, started_s + timeout_s, timeout_s, (errors, output))
+                if time.monotonic() > started_s + timeout_s:
+                    message = f"{purpose} did not end within {timeout_s:.0f} s"
+                    raise DriverError(message, detail=_tail(errors) or _tail(output) or None)
+                largest = max(os.fstat(file.fileno()).st_size for file in (errors, output))
+                if largest > LARGEST_OUTPUT_BYTES:
+                    raise DriverError(
+                        f"{purpose} printed more than {LARGEST_OUTPUT_BYTES >> 20} MB"
+                    )
             elapsed_s = time.monotonic() - started_s
         finally:
             used = _end_group(process)
@@ -121,21 +127,6 @@ def program_environment(target: Target, more: Mapping[str, str]) -> dict[str, st
         own["PATH"] = f"{target.bin_dir}:{os.environ.get('PATH', os.defpath)}"
     password = {} if target.password is None else {"PGPASSWORD": target.password}
     return {**kept, **own, **password, **more}
-
-
-def whole_seconds(seconds: float) -> str:
-    """Return a duration as most programs want it: whole, not shorter, at least one."""
-    return str(max(1, math.ceil(seconds)))
-
-
-def _refuse_excess(
-    purpose: str, deadline_s: float, timeout_s: float, files: Sequence[IO[bytes]]
-) -> None:
-    if time.monotonic() > deadline_s:
-        said = next(filter(None, map(_tail, files)), None)
-        raise DriverError(f"{purpose} did not end within {timeout_s:.0f} s", detail=said)
-    if any(os.fstat(file.fileno()).st_size > LARGEST_OUTPUT_BYTES for file in files):
-        raise DriverError(f"{purpose} printed more than {LARGEST_OUTPUT_BYTES >> 20} MB")
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> resource.struct_rusage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 JsonPath = tuple[str | int, ...]
@@ -65,29 +65,18 @@ class Figures:
     latency_us: Mapping[str, float] = field(default_factory=dict)
 
 
-def pattern_problem(pattern: str) -> str | None:
-    """Return what is wrong with a pattern, or None."""
-    try:
-        groups = re.compile(pattern, re.MULTILINE).groupindex
-    except re.error as error:
-        return f"is no regular expression: {error}"
-    return _names_problem(groups) or (None if groups else f"names no group, such as {_EXAMPLE}")
+def check_figures(names: Iterable[str]) -> None:
+    """Refuse names that are no figures.
 
-
-def paths_problem(names: Mapping[str, object]) -> str | None:
-    """Return what is wrong with the names of JSON paths, or None."""
-    return _names_problem(names)
-
-
-_EXAMPLE = r"(?P<tps>[0-9.]+)"
-
-
-def _names_problem(names: Mapping[str, object]) -> str | None:
-    unknown = [name for name in names if name not in FIGURES]
-    known = (
-        "tps, tpm, committed, failed, retried, elapsed_s, latency_ms, latency_ms_p99 and the like"
-    )
-    return f'"{unknown[0]}" is no figure; there are {known}' if unknown else None
+    Raises:
+        ValueError: one is none.
+    """
+    for name in names:
+        if name not in FIGURES:
+            raise ValueError(
+                f'"{name}" is no figure; there are tps, tpm, committed, failed, retried, elapsed_s, '
+                "latency_ms, latency_ms_p99 and the like"
+            )
 
 
 def read_figures(text: str, reading: Reading, *, asked_s: float) -> Figures:
@@ -158,7 +147,7 @@ def _from_json(text: str, paths: Mapping[str, JsonPath]) -> dict[str, float]:
 
 
 def _document(text: str) -> object:
-    for candidate in _candidates(text):
+    for candidate in (text, text.strip().rpartition("\n")[2]):
         try:
             return json.loads(candidate)
         except (ValueError, RecursionError):
@@ -166,30 +155,19 @@ def _document(text: str) -> object:
     raise Unreadable("it is no JSON, nor does it end with a line of JSON")
 
 
-def _candidates(text: str) -> Iterator[str]:
-    yield text
-    lines = [line for line in text.splitlines() if line.strip()]
-    if lines:
-        yield lines[-1]
-
-
 def _at(document: object, path: JsonPath) -> object:
     here = document
-    for part in path:
-        if isinstance(here, dict) and part in here:
-            here = here[part]
-        elif isinstance(here, Sequence) and not isinstance(here, str) and _is_index(part, here):
-            here = here[int(part)]
-        else:
-            raise Unreadable(f"its JSON has nothing at {' → '.join(map(str, path))}")
-    return here
-
-
-def _is_index(part: str | int, items: Sequence[object]) -> bool:
     try:
-        return -len(items) <= int(part) < len(items)
-    except ValueError:
-        return False
+        for part in path:
+            if isinstance(here, dict):
+                here = here[part]
+            elif isinstance(here, list):
+                here = here[int(part)]
+            else:
+                raise KeyError(part)
+    except (LookupError, ValueError):
+        raise Unreadable(f"its JSON has nothing at {' → '.join(map(str, path))}") from None
+    return here
 
 
 def _number(name: str, value: object) -> float:

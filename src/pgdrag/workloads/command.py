@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,24 +13,28 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from pgdrag.errors import UsageError
+from pgdrag.errors import DriverError, UsageError
+from pgdrag.model import Counts, DriverCost, Latency, Measurement
 from pgdrag.model.load import LoadProfile
-from pgdrag.model.measurement import Measurement
+from pgdrag.model.measurement import Example
 from pgdrag.workloads import Workload
-from pgdrag.workloads._driving import ProgramCaller, ProgramDriving
 from pgdrag.workloads._profiles import PROFILES
+from pgdrag.workloads._program import Ended, program_environment, run_program
 from pgdrag.workloads._reading import (
     Figures,
-    JsonPath,
     Reading,
-    paths_problem,
-    pattern_problem,
+    Unreadable,
+    check_figures,
     read_figures,
 )
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target
-    from pgdrag.workloads import Listener
+    from pgdrag.workloads import Listener, Loading
+
+# What a program does not say; no SQLSTATE has five question marks.
+UNKNOWN_STATE = "?????"
+_LARGEST_RESULT_BYTES = 16 * 2**20
 
 
 class Command(Workload):
@@ -110,8 +118,13 @@ class Command(Workload):
     def _has_figures(cls, pattern: str | tuple[str, ...]) -> tuple[str, ...]:
         patterns = (pattern,) if isinstance(pattern, str) else pattern
         for one in patterns:
-            if problem := pattern_problem(one):
-                raise ValueError(f"{one!r} {problem}")
+            try:
+                groups = re.compile(one, re.MULTILINE).groupindex
+            except re.error as error:
+                raise ValueError(f"{one!r} is no regular expression: {error}") from None
+            if not groups:
+                raise ValueError(f"{one!r} names no group, such as (?P<tps>[0-9.]+)")
+            check_figures(groups)
         return patterns
 
     @field_validator("json_paths", mode="after")
@@ -119,8 +132,7 @@ class Command(Workload):
     def _names_figures(
         cls, paths: dict[str, str | tuple[str | int, ...]]
     ) -> dict[str, str | tuple[str | int, ...]]:
-        if problem := paths_problem(paths):
-            raise ValueError(problem)
+        check_figures(paths)
         return paths
 
     @field_validator("directory", mode="after")
@@ -158,23 +170,15 @@ class Command(Workload):
         """Return the parameters: pgdrag's own driver has no part in it."""
         return {"kind": self.name, **self.model_dump(mode="json")}
 
-    def populate(
-        self,
-        driver: Driver,
-        target: Target,
-        *,
-        seed: int,
-        parallelism: int,
-        timeout_s: float,
-        listen: Listener,
-    ) -> None:
+    def populate(self, loading: Loading) -> None:
         """Run `setup`.
 
         Raises:
             DriverError: it failed, or took longer than `timeout_s`.
         """
         if self.setup:
-            self._caller(target).run("setup", self.setup, {}, timeout_s=timeout_s)
+            target, timeout_s = loading.target, loading.timeout_s
+            _refuse_failure("setup", self.run(target, "setup", self.setup, {}, timeout_s=timeout_s))
 
     @contextmanager
     def driving(
@@ -190,7 +194,11 @@ class Command(Workload):
                 "steps of sessions or rates and a latency limit cannot be asked of another program",
                 hint="Leave them out of the load; the program has its own options.",
             )
-        yield ProgramDriving(self._caller(target), self, load, seed)
+        yield ProgramDriving(self, target, load, seed)
+
+    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
+        """Return nothing: a program does not say what it sends."""
+        return ()
 
     def violations(
         self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float
@@ -198,35 +206,154 @@ class Command(Workload):
         """Run `check`, if there is one: what fails says in its last line what is wrong."""
         if not self.check:
             return ()
-        ended = self._caller(target).end_of("check", self.check, {}, timeout_s=timeout_s)
+        ended = self.run(target, "check", self.check, {}, timeout_s=timeout_s)
         if ended.status == 0:
             return ()
         said = ended.said.splitlines()[-1] if ended.said else "without a word"
         return (f"its check ended with status {ended.status}: {said}",)
 
-    @property
-    def reads_file(self) -> str | None:
-        """The pattern of the file that has the result; None: it is printed."""
-        return self._reading.result_file
-
-    def read(self, text: str, asked_s: float) -> Figures:
-        """Return what the program says that it did.
+    def run(
+        self,
+        target: Target,
+        purpose: str,
+        command: str,
+        more: Mapping[str, str],
+        *,
+        timeout_s: float,
+    ) -> Ended:
+        """Run one of its programs to whatever end it comes; `more` is added to the environment.
 
         Raises:
-            Unreadable: it does not say it.
+            DriverError: it cannot be started, ran too long or printed too much.
         """
-        return read_figures(text, self._reading, asked_s=asked_s)
-
-    def _caller(self, target: Target) -> ProgramCaller:
-        return ProgramCaller(target, self.directory)
+        return run_program(
+            command,
+            directory=self.directory,
+            environment=program_environment(target, {"PGDRAG_PHASE": purpose, **more}),
+            timeout_s=timeout_s,
+            purpose=f"the {purpose} command",
+        )
 
     @property
-    def _reading(self) -> Reading:
+    def reading(self) -> Reading:
+        """How the program's result is read."""
         if self.profile:
             return PROFILES[self.profile].reading
-        paths = {name: _json_path(path) for name, path in self.json_paths.items()}
+        paths = {
+            name: tuple(path.split(".")) if isinstance(path, str) else path
+            for name, path in self.json_paths.items()
+        }
         return Reading(tuple(self.pattern), paths, self.result_file)
 
 
-def _json_path(path: str | tuple[str | int, ...]) -> JsonPath:
-    return tuple(path.split(".")) if isinstance(path, str) else path
+class ProgramDriving:
+    """A program in the driver's place: one run of it warms up, another is the window."""
+
+    def __init__(self, command: Command, target: Target, load: LoadProfile, seed: int) -> None:
+        self._command = command
+        self._target = target
+        self._load = load
+        self._seed = seed
+
+    def warm_up(self) -> None:
+        """Run the program for the warm-up, with another seed than in the window.
+
+        Raises:
+            DriverError: it failed or ran too long.
+        """
+        if self._load.warm_up_s > 0:
+            with tempfile.TemporaryDirectory(prefix="pgdrag-results-") as results:
+                # The same transactions would be cheaper the second time.
+                self._run("warm-up", self._load.warm_up_s, self._seed ^ 1, results)
+
+    def measure(self) -> Measurement:
+        """Run the program for the window and return what it says that it did.
+
+        Raises:
+            DriverError: it failed, ran too long, or its result cannot be read.
+        """
+        asked_s, reading = self._load.measure_s, self._command.reading
+        with tempfile.TemporaryDirectory(prefix="pgdrag-results-") as results:
+            ended = self._run("measure", asked_s, self._seed, results)
+            try:
+                text = _result(reading.result_file, Path(results), ended)
+                figures = read_figures(text, reading, asked_s=asked_s)
+            except Unreadable as problem:
+                raise DriverError(
+                    f"the command's result cannot be read: {problem}",
+                    detail=ended.said or "It printed nothing.",
+                ) from None
+        return _measurement(figures, ended, self._command.transactions[0], self._load)
+
+    def _run(self, purpose: str, seconds: float, seed: int, results: str) -> Ended:
+        rate_per_s = self._load.rate_per_s
+        more = {
+            "PGDRAG_RESULTS": results,
+            "PGDRAG_SEED": str(seed),
+            "PGDRAG_CONNECTIONS": str(self._load.connections),
+            # As most programs want it: whole seconds, not fewer than asked, at least one.
+            "PGDRAG_DURATION_S": str(max(1, math.ceil(seconds))),
+            "PGDRAG_RATE_PER_S": "" if rate_per_s is None else f"{rate_per_s:g}",
+        }
+        command, timeout_s = self._command, seconds + self._command.overtime_s
+        ended = command.run(self._target, purpose, command.command, more, timeout_s=timeout_s)
+        _refuse_failure(purpose, ended)
+        return ended
+
+
+def _refuse_failure(purpose: str, ended: Ended) -> None:
+    if ended.status != 0:
+        how = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
+        raise DriverError(
+            f"the {purpose} command ended with {how}", detail=ended.said or "It printed nothing."
+        )
+
+
+def _result(pattern: str | None, results: Path, ended: Ended) -> str:
+    if pattern is None:
+        return ended.output
+    written = sorted(results.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+    if not written:
+        raise Unreadable(f'it wrote no file "{pattern}" in PGDRAG_RESULTS')
+    if written[-1].stat().st_size > _LARGEST_RESULT_BYTES:
+        raise Unreadable(f'its file "{written[-1].name}" is larger than any result')
+    try:
+        return written[-1].read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Unreadable(f'its file "{written[-1].name}": {error.strerror}') from None
+
+
+def _measurement(
+    figures: Figures, ended: Ended, transaction: str, load: LoadProfile
+) -> Measurement:
+    counts = Counts(
+        scheduled=figures.committed + figures.failed,
+        committed=figures.committed,
+        failed=figures.failed,
+        retried=figures.retried,
+        failed_by_sqlstate={UNKNOWN_STATE: figures.failed} if figures.failed else {},
+    )
+    told, latency = figures.latency_us, {}
+    if figures.committed and {"mean", "p50", "p95", "p99", "max"} <= told.keys():
+        latency[transaction] = Latency(
+            figures.committed,
+            mean_us=told["mean"],
+            p50_us=told["p50"],
+            p95_us=told["p95"],
+            p99_us=told["p99"],
+            max_us=told["max"],
+        )
+    return Measurement(
+        elapsed_s=figures.elapsed_s,
+        stopped_by="deadline",
+        transactions={transaction: counts},
+        latency=latency,
+        samples=(),
+        # How many threads it has is not known: as many as connections would want, and fit.
+        driver=DriverCost(
+            ended.user_cpu_s,
+            ended.system_cpu_s,
+            threads=min(load.connections, os.cpu_count() or 1),
+        ),
+        warm_up_s=load.warm_up_s,
+    )

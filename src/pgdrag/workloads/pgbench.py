@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -16,10 +16,8 @@ from pydantic import (
     field_validator,
 )
 
-from pgdrag.model.measurement import Example
 from pgdrag.workloads import DatasetSize, Workload
 from pgdrag.workloads.scripts import (
-    LARGEST_WEIGHT,
     Script,
     ScriptProblem,
     any_script,
@@ -29,8 +27,7 @@ from pgdrag.workloads.scripts import (
 from pgdrag.workloads.tables import run_setup
 
 if TYPE_CHECKING:
-    from pgdrag.driver.process import Driver, Target
-    from pgdrag.workloads import Listener
+    from pgdrag.workloads import Loading
 
 # Measured on PostgreSQL 18 with primary keys, after VACUUM; the rest is an empty cluster.
 BYTES_PER_SCALE = 16_000_000
@@ -40,39 +37,21 @@ LARGEST_SCALE = 20_000  # from 21,475 on an account's number is no integer any m
 _NAME_FORM = r"^[A-Za-z0-9_]+$"
 
 
-class ScriptTable(BaseModel):
-    """A script: its text, a name to count its transactions under, and how often it is drawn."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        description="Its transactions are counted under this name"
-    )
-    text: str = Field(description="The script, as in a file of pgbench's")
-    weight: Annotated[int, Field(ge=0, le=LARGEST_WEIGHT)] = Field(
-        default=1, description="How often it is drawn, as a share of all weights"
-    )
-
-
 def _script(value: object, info: ValidationInfo) -> object:
     """Read a word of an experiment file, whose directory the context names."""
     if not isinstance(value, str):
         return value
     try:
-        return _table(any_script(value, Path((info.context or {}).get("directory", ""))))
+        return any_script(value, Path((info.context or {}).get("directory", "")))
     except ScriptProblem as problem:
         hint = f". {problem.hint}" if problem.hint else ""
         raise ValueError(f"{problem}{hint}") from None
 
 
-def _table(script: Script) -> dict[str, Any]:
-    return {"name": script.name, "text": script.text, "weight": script.weight}
-
-
 ScriptEntry = Annotated[
-    ScriptTable,
+    Script,
     BeforeValidator(_script),
-    WithJsonSchema({"anyOf": [{"type": "string"}, ScriptTable.model_json_schema()]}),
+    WithJsonSchema({"anyOf": [{"type": "string"}, Script.model_json_schema()]}),
 ]
 Variable = Annotated[str, BeforeValidator(lambda x: str(x) if _is_number(x) else x)]
 
@@ -147,14 +126,13 @@ class Pgbench(Workload):
 
     @field_validator("scripts", mode="after")
     @classmethod
-    def _have_own_names(cls, scripts: tuple[ScriptTable, ...]) -> tuple[ScriptTable, ...]:
+    def _have_own_names(cls, scripts: tuple[Script, ...]) -> tuple[Script, ...]:
         if not scripts:
             raise ValueError("at least one script is needed")
         try:
-            named = with_own_names([Script(x.name, x.text, x.weight) for x in scripts])
+            return with_own_names(scripts)
         except ScriptProblem as problem:
             raise ValueError(str(problem)) from None
-        return tuple(ScriptTable(**_table(script)) for script in named)
 
     def dataset(self) -> Mapping[str, object]:
         """Return what makes the tables."""
@@ -162,7 +140,7 @@ class Pgbench(Workload):
             "kind": self.name,
             "data_version": 1,
             "scale": self.scale,
-            "tables": self._tables().job(),
+            "tables": self._tables().model_dump(),
             "setup": self.setup,
         }
 
@@ -170,31 +148,20 @@ class Pgbench(Workload):
         """Return about how many bytes the tables take, without what `setup` adds."""
         return BYTES_WITHOUT_TABLES + BYTES_PER_SCALE * self.scale * 100 // self.fillfactor
 
-    def populate(
-        self,
-        driver: Driver,
-        target: Target,
-        *,
-        seed: int,
-        parallelism: int,
-        timeout_s: float,
-        listen: Listener,
-    ) -> None:
+    def populate(self, loading: Loading) -> None:
         """Make and fill pgbench's tables, then run `setup`.
 
         Raises:
             DriverError: the tables could not be made, or `setup` is wrong.
         """
-        super().populate(
-            driver, target, seed=seed, parallelism=parallelism, timeout_s=timeout_s, listen=listen
-        )
+        super().populate(loading)
         if self.setup:
-            run_setup(self.setup, target)
+            run_setup(self.setup, loading.target)
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
         return pgbench_job(
-            tuple(Script(x.name, x.text, x.weight) for x in self.scripts),
+            self.scripts,
             scale=self.scale,
             statements=self.statements,
             variables=self.variables,
@@ -203,22 +170,8 @@ class Pgbench(Workload):
             tables=self._tables(),
         )
 
-    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
-        """Return the scripts' statements, variables being parameters.
-
-        Raises:
-            DriverError: the driver cannot tell.
-        """
-        return driver.examples(self.job(), seed=seed)
-
     def _tables(self) -> Tables:
-        return Tables(
-            fillfactor=self.fillfactor,
-            partitions=self.partitions,
-            partition_method=self.partition_method,
-            unlogged=self.unlogged,
-            foreign_keys=self.foreign_keys,
-        )
+        return Tables.model_validate(self.model_dump(include=set(Tables.model_fields)))
 
 
 class Tables(BaseModel):
@@ -234,10 +187,6 @@ class Tables(BaseModel):
     index_tablespace: str | None = None
     unlogged: bool = False
     foreign_keys: bool = False
-
-    def job(self) -> dict[str, object]:
-        """Return the `tables` object of the driver's job."""
-        return self.model_dump(mode="json")
 
 
 def pgbench_job(
@@ -261,17 +210,14 @@ def pgbench_job(
     """
     return {
         "kind": "pgbench",
-        "scripts": [_table(script) for script in scripts],
+        "scripts": [script.model_dump() for script in scripts],
         "scale": scale,
         "statements": statements,
         "variables": dict(variables or {}),
         "max_tries": max_tries,
         "allow_shell": allow_shell,
         "time_statements": time_statements,
-        "tables": tables.job() if tables is not None else None,
+        "tables": tables.model_dump() if tables is not None else None,
         **({"sums": list(sums)} if sums else {}),
         **({"after_failure": after_failure} if after_failure else {}),
     }
-
-
-__all__ = ["Pgbench", "Tables", "pgbench_job"]

@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pgdrag.model.measurement import Example, Measurement
 from pgdrag.workloads import DatasetSize, Workload
-from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench, ScriptTable
+from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench
 from pgdrag.workloads.scripts import Script
 from pgdrag.workloads.tables import violated
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target
-    from pgdrag.workloads import Listener
+    from pgdrag.workloads import Loading
 
 _PARTS = 1_000_000  # weights are drawn by, in whole numbers
 
@@ -143,24 +143,13 @@ class Scenarios(Workload):
         """Return the driver's `workload` object: scripts of pgbench's."""
         return self._pgbench.job()
 
-    def populate(
-        self,
-        driver: Driver,
-        target: Target,
-        *,
-        seed: int,
-        parallelism: int,
-        timeout_s: float,
-        listen: Listener,
-    ) -> None:
+    def populate(self, loading: Loading) -> None:
         """Make and fill pgbench's tables, and make the functions.
 
         Raises:
             DriverError: they could not be made.
         """
-        self._pgbench.populate(
-            driver, target, seed=seed, parallelism=parallelism, timeout_s=timeout_s, listen=listen
-        )
+        self._pgbench.populate(loading)
 
     def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
         """Return the scenarios' statements, which functions hide, variables being parameters.
@@ -185,20 +174,12 @@ class Scenarios(Workload):
         texts = _CALL if self.sent_as == "functions" else _PLAIN
         weights = self.weights.model_dump()
         scripts = tuple(
-            _table(Script(name, _DRAWN[name] + _with_variables(text), _parts(weights, name)))
-            for name, text in texts.items()
+            Script(name=x, text=_DRAWN[x] + text.format(**_GIVEN), weight=_parts(weights, x))
+            for x, text in texts.items()
         )
         return Pgbench(
             scripts=scripts, scale=self.scale, statements=self.statements, setup=_FUNCTIONS
         )
-
-
-def _table(script: Script) -> ScriptTable:
-    return ScriptTable(name=script.name, text=script.text, weight=script.weight)
-
-
-def _with_variables(text: str) -> str:
-    return text.format(**_GIVEN)
 
 
 def _parts(weights: Mapping[str, float], name: str) -> int:

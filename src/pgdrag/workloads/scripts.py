@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 LARGEST_WEIGHT = 2**31 - 1
@@ -26,28 +28,30 @@ class ScriptProblem(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True)
-class Builtin:
+class Builtin(NamedTuple):
     """A script that pgbench has, too, and under the same name."""
 
-    name: str
     title: str
     text: str
 
 
-@dataclass(frozen=True)
-class Script:
-    """One script of a run; transactions are counted under its name.
+class Script(BaseModel):
+    """A script: its text, a name to count its transactions under, and how often it is drawn."""
 
-    Attributes:
-        weight: how often it is drawn, as a share of the sum of all weights.
-        is_builtin: it wants pgbench's tables.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    text: str
-    weight: int = 1
-    is_builtin: bool = False
+    name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        description="Its transactions are counted under this name"
+    )
+    text: str = Field(description="The script, as in a file of pgbench's")
+    weight: Annotated[int, Field(ge=0, le=LARGEST_WEIGHT)] = Field(
+        default=1, description="How often it is drawn, as a share of all weights"
+    )
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is one of pgbench's own, which wants pgbench's tables."""
+        return self.text in (x.text for x in BUILTINS.values())
 
 
 _ACCOUNT = "\\set aid random(1, 100000 * :scale)\n"
@@ -68,20 +72,15 @@ _ADD_TO_TELLER = _ADD.format("tellers", "tbalance", "tid")
 _ADD_TO_BRANCH = _ADD.format("branches", "bbalance", "bid")
 
 BUILTINS = {
-    builtin.name: builtin
-    for builtin in (
-        Builtin(
-            "tpcb-like",
-            "TPC-B (sort of): three updates, a read and an insert",
-            f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_ADD_TO_TELLER}{_ADD_TO_BRANCH}{_NOTE}END;\n",
-        ),
-        Builtin(
-            "simple-update",
-            "the same without tellers and branches, whose rows are contended",
-            f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_NOTE}END;\n",
-        ),
-        Builtin("select-only", "one read by primary key", f"{_ACCOUNT}{_READ_BALANCE}"),
-    )
+    "tpcb-like": Builtin(
+        "TPC-B (sort of): three updates, a read and an insert",
+        f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_ADD_TO_TELLER}{_ADD_TO_BRANCH}{_NOTE}END;\n",
+    ),
+    "simple-update": Builtin(
+        "the same without tellers and branches, whose rows are contended",
+        f"{_DRAWN}BEGIN;\n{_ADD_TO_ACCOUNT}{_READ_BALANCE}{_NOTE}END;\n",
+    ),
+    "select-only": Builtin("one read by primary key", f"{_ACCOUNT}{_READ_BALANCE}"),
 }
 
 
@@ -111,12 +110,12 @@ def builtin_script(option: str) -> Script:
         ScriptProblem: there is none such, or more than one.
     """
     name, weight = split_weight(option)
-    found = [x for x in BUILTINS.values() if x.name.startswith(name)] if name else []
+    found = [x for x in BUILTINS if x.startswith(name)] if name else []
     if len(found) == 1:
-        return Script(found[0].name, found[0].text, weight, is_builtin=True)
+        return Script(name=found[0], text=BUILTINS[found[0]].text, weight=weight)
     if found:
         raise ScriptProblem(
-            f'"{name}" is the start of several built-in scripts: {", ".join(x.name for x in found)}'
+            f'"{name}" is the start of several built-in scripts: {", ".join(found)}'
         )
     close = difflib.get_close_matches(name, BUILTINS, n=1)
     nearest = f'Did you mean "{close[0]}"? ' if close else ""
@@ -144,7 +143,7 @@ def file_script(option: str, directory: Path = Path()) -> Script:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ScriptProblem(f"{path}:{line}: the text is not UTF-8") from None
-    return Script(path.name, text, weight)
+    return Script(name=path.name, text=text, weight=weight)
 
 
 def any_script(option: str, directory: Path) -> Script:
@@ -171,5 +170,6 @@ def with_own_names(scripts: Sequence[Script]) -> tuple[Script, ...]:
     named = []
     for script in scripts:
         taken[script.name] = number = taken.get(script.name, 0) + 1
-        named.append(script if number == 1 else replace(script, name=f"{script.name} ({number})"))
+        own = script.name if number == 1 else f"{script.name} ({number})"
+        named.append(script.model_copy(update={"name": own}))
     return tuple(named)

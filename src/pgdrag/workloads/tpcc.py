@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pgdrag.model.load import Closed, LoadProfile
-from pgdrag.model.measurement import Example
 from pgdrag.workloads import DatasetSize, Objection, Workload
 
 if TYPE_CHECKING:
-    from pgdrag.driver.process import Driver
+    pass
 
 # Measured on PostgreSQL 18 with all indexes, after VACUUM ANALYZE.
 BYTES_PER_WAREHOUSE = 110_000_000
@@ -93,14 +92,6 @@ class Tpcc(Workload):
             f"must be 0 where arrivals follow a rate, not {self.wait_scale:g}",
             "Terminals that key and think set the pace themselves: leave out the rate or the waits.",
         )
-
-    def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
-        """Return the statements of the five transactions.
-
-        Raises:
-            DriverError: the driver cannot tell.
-        """
-        return driver.examples(self.job(), seed=seed)
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
