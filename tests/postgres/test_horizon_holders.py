@@ -15,9 +15,9 @@ from pgdrag.horizon.holders import (
     APPLICATION_NAME,
     Holder,
     HoldPlace,
-    _standby,
     all_holders,
     session,
+    standby,
 )
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -162,7 +162,7 @@ def test_a_server_that_goes_away_in_the_middle_is_an_error_that_says_so(
 
     holder.prepare(place)
     with monkeypatch.context() as patch:
-        for module in (session, _standby):
+        for module in (session, standby):
             patch.setattr(module, "open_session", lost)
         with pytest.raises(ServerError):
             holder.hold(place)

@@ -18,7 +18,8 @@ from living import reload
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
-from pgdrag.horizon.holders import HoldPlace, _standby
+from pgdrag.horizon.holders import HoldPlace
+from pgdrag.horizon.holders.standby import hold_on, make_standby
 from pgdrag.horizon.state import HorizonHolder, HorizonState, horizon_state
 from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.binaries import Binaries
@@ -55,7 +56,7 @@ def primary(
 @pytest.fixture(scope="module")
 def standby(primary: Cluster) -> Iterator[Cluster]:
     """A standby with feedback, and without a slot."""
-    standby = _standby.make_standby(HoldPlace(primary.conninfo(), cluster=primary))
+    standby = make_standby(HoldPlace(primary.conninfo(), cluster=primary))
     yield standby
     standby.remove()
 
@@ -64,7 +65,7 @@ def standby(primary: Cluster) -> Iterator[Cluster]:
 def standby_with_slot(primary: Cluster) -> Iterator[Cluster]:
     """Another one, that streams through a slot."""
     asked(primary, f"SELECT pg_create_physical_replication_slot('{SLOT}', true)")
-    standby = _standby.make_standby(HoldPlace(primary.conninfo(), cluster=primary), slot=SLOT)
+    standby = make_standby(HoldPlace(primary.conninfo(), cluster=primary), slot=SLOT)
     yield standby
     standby.remove()
     drop = "SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots"
@@ -181,7 +182,7 @@ def writing(cluster: Cluster) -> Iterator[None]:
 def test_a_standby_is_named_and_what_ends_it_is_said_to_be_there(
     primary: Cluster, standby: Cluster
 ) -> None:
-    held = _standby.hold_on(standby, HoldPlace(primary.conninfo()))
+    held = hold_on(standby, HoldPlace(primary.conninfo()))
     update(primary)
     status, out, err = pgdrag("horizon", "show", dsn(standby))
     [holder], there = holders(primary, "standby"), shown(standby)
@@ -230,7 +231,7 @@ def test_a_captured_hold_on_a_standby_is_as_long_as_it_was(
         assert wait_until(lambda: asked(primary, _FEEDBACK) != reported, TIMEOUT_S)
         looking.look_again()
         began_s = time.monotonic()
-        held = _standby.hold_on(standby, HoldPlace(primary.conninfo()))
+        held = hold_on(standby, HoldPlace(primary.conninfo()))
         holds_s = time.monotonic()
         time.sleep(4)
         old = age_of_standby(primary)
@@ -252,7 +253,7 @@ def test_a_standby_that_goes_away_lets_go_and_its_hold_has_ended(
     primary: Cluster, standby: Cluster
 ) -> None:
     with writing(primary), Looking(primary) as looking:
-        held = _standby.hold_on(standby, HoldPlace(primary.conninfo()))
+        held = hold_on(standby, HoldPlace(primary.conninfo()))
         looking.look_again()
         standby.stop(fast_timeout_s=0)
         held.release()
@@ -267,7 +268,7 @@ def test_a_slot_is_named_for_its_standby_and_kept_when_that_is_gone(
     primary: Cluster, standby_with_slot: Cluster
 ) -> None:
     with Looking(primary) as looking:
-        held = _standby.hold_on(standby_with_slot, HoldPlace(primary.conninfo()), slot=SLOT)
+        held = hold_on(standby_with_slot, HoldPlace(primary.conninfo()), slot=SLOT)
         update(primary)
         [in_use] = holders(primary, "slot")
         looking.look_again()
@@ -296,7 +297,7 @@ def test_a_slot_is_named_for_its_standby_and_kept_when_that_is_gone(
 def test_a_lost_slot_is_not_named_for_it_keeps_nothing(
     primary: Cluster, standby_with_slot: Cluster
 ) -> None:
-    held = _standby.hold_on(standby_with_slot, HoldPlace(primary.conninfo()), slot=SLOT)
+    held = hold_on(standby_with_slot, HoldPlace(primary.conninfo()), slot=SLOT)
     standby_with_slot.stop(fast_timeout_s=0)
     held.release()
     assert wait_until(lambda: asked(primary, _IS_UNUSED), TIMEOUT_S)

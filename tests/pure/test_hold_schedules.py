@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdrag.errors import UsageError
-from pgdrag.horizon.lengths import SHORTEST_S, HoldLength, parse_length
-from pgdrag.horizon.schedule import Hold, OneKind, replay, schedule
+from pgdrag.horizon.schedule import (
+    SHORTEST_S,
+    Draw,
+    Hold,
+    HoldLength,
+    parse_length,
+    replay,
+    schedule,
+)
 
 SECONDS = st.floats(0.5, 50)
 LENGTHS = st.one_of(
@@ -27,6 +34,10 @@ SEEDS = st.integers(0, 2**32)
 END_S = 60.0
 
 
+def one_kind(holder: str, length: HoldLength) -> Draw:
+    return lambda rng: (holder, length.draw(rng))
+
+
 def oldest_begin(holds: tuple[Hold, ...], at_s: float) -> float | None:
     """The begin of the oldest hold in force at a moment: what the horizon stands at."""
     return min((x.begin_s for x in holds if x.begin_s <= at_s < x.end_s), default=None)
@@ -36,7 +47,7 @@ def oldest_begin(holds: tuple[Hold, ...], at_s: float) -> float | None:
 def test_a_shifting_horizon_is_never_free_and_never_goes_back(
     length: HoldLength, begin_s: float, holders: int, seed: int
 ) -> None:
-    source = OneKind("snapshot", length)
+    source = one_kind("snapshot", length)
     holds = schedule(source, "shifting", begin_s=begin_s, end_s=END_S, holders=holders, seed=seed)
     assert holds[0].begin_s == begin_s
     moments = sorted({END_S - 1e-3, *(x.begin_s for x in holds), *(x.end_s for x in holds)})
@@ -50,7 +61,7 @@ def test_a_shifting_horizon_is_never_free_and_never_goes_back(
 def test_repeated_holds_follow_each_other_without_a_gap_and_so_many_at_once(
     length: HoldLength, begin_s: float, holders: int, seed: int
 ) -> None:
-    source = OneKind("transaction", length)
+    source = one_kind("transaction", length)
     holds = schedule(source, "repeated", begin_s=begin_s, end_s=END_S, holders=holders, seed=seed)
     for at_s in (begin_s, (begin_s + END_S) / 2, END_S - 1e-3):
         assert sum(x.begin_s <= at_s < x.end_s for x in holds) == holders
@@ -62,7 +73,7 @@ def test_repeated_holds_follow_each_other_without_a_gap_and_so_many_at_once(
 def test_holds_that_are_made_once_begin_together(
     length: HoldLength, begin_s: float, holders: int, seed: int
 ) -> None:
-    source = OneKind("cursor", length)
+    source = one_kind("cursor", length)
     holds = schedule(source, "once", begin_s=begin_s, end_s=END_S, holders=holders, seed=seed)
     assert [x.begin_s for x in holds] == [begin_s] * holders
     assert all(SHORTEST_S <= x.length_s < math.inf for x in holds)
@@ -74,7 +85,7 @@ def test_a_seed_is_all_that_a_schedule_depends_on(
 ) -> None:
     first, again = (
         schedule(
-            OneKind("prepared", length),
+            one_kind("prepared", length),
             pattern,  # type: ignore[arg-type]
             begin_s=0,
             end_s=END_S,
@@ -88,13 +99,13 @@ def test_a_seed_is_all_that_a_schedule_depends_on(
 
 
 def test_a_fixed_length_shifts_by_its_share() -> None:
-    source = OneKind("snapshot", HoldLength("fixed", (10.0,)))
+    source = one_kind("snapshot", HoldLength("fixed", (10.0,)))
     holds = schedule(source, "shifting", begin_s=0, end_s=12, holders=2, seed=1)
     assert [(x.begin_s, x.end_s) for x in holds] == [(0, 10), (5, 15), (10, 20)]
 
 
 def test_a_hold_for_the_window_lasts_to_the_trials_end_and_has_no_next() -> None:
-    source = OneKind("snapshot", parse_length("window"))
+    source = one_kind("snapshot", parse_length("window"))
     for pattern in ("once", "repeated"):
         [hold] = schedule(source, pattern, begin_s=2, end_s=12, holders=1, seed=1)  # type: ignore[arg-type]
         assert hold == Hold(2, math.inf, "snapshot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pgdrag.errors import PgdragError, UsageError
@@ -23,8 +24,15 @@ from pgdrag.findings.holds.levels import (
 )
 from pgdrag.horizon.cleanup import AFTER_RELEASE, AfterRelease
 from pgdrag.horizon.holders import Holder, all_holders
-from pgdrag.horizon.lengths import HoldLength, parse_length
-from pgdrag.horizon.schedule import PATTERNS, Hold, OneKind, Pattern, replay, schedule
+from pgdrag.horizon.schedule import (
+    PATTERNS,
+    Hold,
+    HoldLength,
+    Pattern,
+    parse_length,
+    replay,
+    schedule,
+)
 from pgdrag.units import parse_seconds
 
 MOST_HOLDERS = 50
@@ -82,9 +90,8 @@ class HorizonLevels:
             return tuple(Hold(x.begin_s, x.length_s, repeatable(x.holder)) for x in found)
         if self.holder == NOBODY:
             return ()
-        source = OneKind(self.holder, self.length)
         return schedule(
-            source,
+            lambda rng: (self.holder, self.length.draw(rng)),
             self.pattern,
             begin_s=begin_s,
             end_s=window_s,
@@ -171,18 +178,6 @@ def _contradictions(asked: HorizonLevels, levels: Mapping[str, str]) -> Iterator
         )
 
 
-def _holder(value: str) -> str:
-    return _one_of((NOBODY, *all_holders()), value)
-
-
-def _pattern(value: str) -> str:
-    return _one_of(PATTERNS, value)
-
-
-def _after_release(value: str) -> str:
-    return _one_of(AFTER_RELEASE, value)
-
-
 def _one_of(known: tuple[str, ...], value: str) -> str:
     if value in known:
         return value
@@ -220,11 +215,11 @@ def _captured(value: str) -> HoldDistribution:
 
 
 _READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    HOLDER: ("holder", _holder),
+    HOLDER: ("holder", lambda value: _one_of((NOBODY, *all_holders()), value)),
     HOLD: ("length", parse_length),
-    PATTERN: ("pattern", _pattern),
+    PATTERN: ("pattern", partial(_one_of, PATTERNS)),
     BEGIN: ("begin_s", _begin_s),
     HOLDERS: ("holders", _holders),
-    AFTER: ("after_release", _after_release),
+    AFTER: ("after_release", partial(_one_of, AFTER_RELEASE)),
     REPLAY: ("captured", _captured),
 }

@@ -13,8 +13,7 @@ from pgdrag.errors import PgdragError
 from pgdrag.horizon.ages import AgeWatch
 from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.holders import Held, Holder, HoldPlace, all_holders
-from pgdrag.horizon.lengths import SHORTEST_S
-from pgdrag.horizon.schedule import Hold
+from pgdrag.horizon.schedule import SHORTEST_S, Hold
 
 _CHECK_EVERY_S = 0.5  # whether the holds in force are still there
 _FREE_TIMEOUT_S = 5.0  # a standby's feedback comes every second

@@ -1,14 +1,24 @@
-"""When is the horizon held in a trial, by whom and for how long? Planned before it, from a seed alone."""
+"""When is the horizon held in a trial, by whom and for how long? Planned before it, from a seed alone.
+
+A hold's length is what a level says: "window", "30s", or a distribution such as "exponential(20s)".
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, get_args
 
-from pgdrag.horizon.lengths import SHORTEST_S, HoldLength
+from pgdrag.errors import UsageError
+from pgdrag.findings.holds.distribution import HoldDistribution
+from pgdrag.findings.holds.levels import WINDOW
+from pgdrag.units import parse_seconds
 
+# Taking and verifying a hold takes some milliseconds.
+SHORTEST_S = 0.05
 Pattern = Literal["once", "repeated", "shifting"]
 PATTERNS: tuple[Pattern, ...] = ("once", "repeated", "shifting")
 
@@ -33,34 +43,12 @@ class Hold:
         return self.begin_s + self.length_s
 
 
-class HoldSource(Protocol):
-    """What holds are drawn from."""
-
-    def draw(self, rng: random.Random) -> tuple[str, float]:
-        """Return which kind holds, and for how many seconds."""
-
-
-class CapturedHolds(HoldSource, Protocol):
-    """What was captured elsewhere, and is to happen again."""
-
-    def draw_gap(self, rng: random.Random) -> float:
-        """Return the time from the begin of a hold to that of the next, in seconds."""
-
-
-@dataclass(frozen=True)
-class OneKind:
-    """Holds by one kind of holder, their lengths from one distribution."""
-
-    holder: str
-    length: HoldLength
-
-    def draw(self, rng: random.Random) -> tuple[str, float]:
-        """Return the next one."""
-        return self.holder, self.length.draw(rng)
+# Draws the next hold: which kind of holder, and for how many seconds.
+Draw = Callable[[random.Random], tuple[str, float]]
 
 
 def schedule(
-    source: HoldSource,
+    draw: Draw,
     pattern: Pattern,
     *,
     begin_s: float,
@@ -71,7 +59,7 @@ def schedule(
     """Return the holds that begin before `end_s`, in the order of their begins.
 
     Args:
-        source: lengths and kinds are drawn from it.
+        draw: gives their kinds and lengths.
         pattern: "once": all of `holders` begin at once, and none after them; "repeated": so many
             hold one after the other, each next when the last ends; "shifting": each begins when the
             one before has held for its share, one `holders`-th, of its length, so that the oldest
@@ -83,41 +71,120 @@ def schedule(
     """
     assert holders >= (2 if pattern == "shifting" else 1), (pattern, holders)
     rng = random.Random(seed)
-    if pattern == "shifting":
-        return _chain(source, begin_s, end_s, 1 / holders, rng)
-    lanes: list[Hold] = []
-    for _ in range(holders):
-        chain = (
-            _chain(source, begin_s, end_s, 1.0, rng)
-            if pattern == "repeated"
-            else (_drawn(source, begin_s, rng),)
-        )
-        lanes += chain
-    return tuple(sorted(lanes, key=lambda hold: (hold.begin_s, hold.end_s)))
+    # The share of its length for which a hold is held when the next of its lane begins.
+    share = {"once": math.inf, "repeated": 1.0, "shifting": 1 / holders}[pattern]
+    holds: list[Hold] = []
+    for _ in range(1 if pattern == "shifting" else holders):
+        at_s = begin_s
+        while at_s < end_s:
+            holds.append(_drawn(draw, at_s, rng))
+            at_s += share * holds[-1].length_s
+    return tuple(sorted(holds, key=lambda hold: (hold.begin_s, hold.end_s)))
 
 
-def replay(source: CapturedHolds, *, begin_s: float, end_s: float, seed: int) -> tuple[Hold, ...]:
+def replay(
+    source: HoldDistribution, *, begin_s: float, end_s: float, seed: int
+) -> tuple[Hold, ...]:
     """Return holds as they were captured, lengths, kinds and gaps, those that begin before `end_s`."""
     rng = random.Random(seed)
     holds = []
     while begin_s < end_s:
-        holds.append(_drawn(source, begin_s, rng))
+        holds.append(_drawn(source.draw, begin_s, rng))
         begin_s += max(source.draw_gap(rng), SHORTEST_S)
     return tuple(holds)
 
 
-def _chain(
-    source: HoldSource, begin_s: float, end_s: float, share: float, rng: random.Random
-) -> tuple[Hold, ...]:
-    """Return holds, each of which begins when the one before has held for a share of its length."""
-    holds: list[Hold] = []
-    while begin_s < end_s:
-        holds.append(_drawn(source, begin_s, rng))
-        begin_s = begin_s + share * holds[-1].length_s
-    return tuple(holds)
-
-
-def _drawn(source: HoldSource, begin_s: float, rng: random.Random) -> Hold:
-    holder, length_s = source.draw(rng)
+def _drawn(draw: Draw, begin_s: float, rng: random.Random) -> Hold:
+    holder, length_s = draw(rng)
     assert length_s > 0, "a hold has a length"
-    return Hold(begin_s, max(length_s, SHORTEST_S) if math.isfinite(length_s) else math.inf, holder)
+    return Hold(begin_s, max(length_s, SHORTEST_S), holder)
+
+
+FORMS = '"window", "30s", "exponential(20s)", "uniform(5s, 60s)" or "lognormal(20s, 1.5)"'
+_CALL = re.compile(r"\s*([a-z]+)\s*\(([^()]*)\)\s*")
+Distribution = Literal["exponential", "uniform", "lognormal"]
+_DISTRIBUTIONS: dict[str, Distribution] = {name: name for name in get_args(Distribution)}
+
+
+@dataclass(frozen=True)
+class HoldLength:
+    """How long one hold lasts.
+
+    Attributes:
+        numbers: of "fixed" the seconds; of "exponential" the mean; of "uniform" the shortest and the
+            longest; of "lognormal" the median, and the standard deviation of the logarithm.
+    """
+
+    kind: Literal["window", "fixed"] | Distribution
+    numbers: tuple[float, ...] = ()
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it lasts until the trial's end."""
+        return self.kind == WINDOW
+
+    def draw(self, rng: random.Random) -> float:
+        """Return the seconds of one hold, at least `SHORTEST_S`; inf: until the trial's end."""
+        match self.kind:
+            case "window":
+                return math.inf
+            case "fixed":
+                seconds = self.numbers[0]
+            case "exponential":
+                seconds = rng.expovariate(1 / self.numbers[0])
+            case "uniform":
+                seconds = rng.uniform(*self.numbers)
+            case "lognormal":
+                median, sigma = self.numbers
+                seconds = median * math.exp(rng.gauss(0.0, sigma))
+        return max(seconds, SHORTEST_S)
+
+
+def parse_length(text: str) -> HoldLength:
+    """Return what a level's text means.
+
+    Raises:
+        UsageError: it is none of the forms, or a number is out of its bounds.
+    """
+    if text.strip() == WINDOW:
+        return HoldLength(WINDOW)
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return HoldLength("fixed", (_seconds(text, text),))
+    kind = _DISTRIBUTIONS.get(call[1])
+    if kind is None:
+        raise _wrong(text, f'unknown distribution "{call[1]}"')
+    parts = [part.strip() for part in call[2].split(",")]
+    wanted = 1 if kind == "exponential" else 2
+    if len(parts) != wanted or not all(parts):
+        raise _wrong(text, f"{kind} takes {wanted} number{'s' if wanted > 1 else ''}")
+    if kind == "lognormal":
+        return HoldLength(kind, (_seconds(parts[0], text), _sigma(parts[1], text)))
+    numbers = tuple(_seconds(part, text) for part in parts)
+    if kind == "uniform" and numbers[0] > numbers[1]:
+        raise _wrong(text, f"{parts[0]} is longer than {parts[1]}")
+    return HoldLength(kind, numbers)
+
+
+def _seconds(part: str, text: str) -> float:
+    try:
+        seconds = parse_seconds(part)
+    except UsageError as error:
+        raise _wrong(text, error.message) from None
+    if seconds < SHORTEST_S:
+        raise _wrong(text, f"{part.strip()} is shorter than {SHORTEST_S:g} s, the shortest hold")
+    return seconds
+
+
+def _sigma(part: str, text: str) -> float:
+    try:
+        sigma = float(part)
+    except ValueError:
+        raise _wrong(text, f'"{part}" is not a number') from None
+    if not 0 < sigma <= 10:
+        raise _wrong(text, "the standard deviation of the logarithm must be above 0 and at most 10")
+    return sigma
+
+
+def _wrong(text: str, why: str) -> UsageError:
+    return UsageError(f'"{text}" is not a length of a hold: {why}', hint=f"Use {FORMS}.")

@@ -1,4 +1,4 @@
-"""What can hold a horizon back on purpose? One file a kind: hold, verified, and let go.
+"""What can hold a horizon back on purpose? Each kind of holder holds, verifies that it does, and lets go.
 
 A holder is registered by being a concrete subclass of `Holder` in a module of this folder. What it
 holds with ends with the process that holds: a session by itself, the rest with its throw-away cluster.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag import registry
+from pgdrag.errors import SettingError
+from pgdrag.units import to_base_integer
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -46,15 +48,21 @@ class HoldPlace:
     before_prepare: Callable[[str], None] | None = field(default=None, repr=False)
 
 
-class Held(Protocol):
-    """A hold in force, until it is released; used by one thread at a time."""
+class Held:
+    """A hold in force, until it is released; used by one thread at a time.
 
-    @property
-    def who(self) -> str:
-        """Return who holds, as `horizon.watching` names it: "session 4711"."""
+    Attributes:
+        who: holds, as `horizon.watching` names it: "session 4711".
+    """
+
+    def __init__(self, who: str, end: Callable[[], None]) -> None:
+        self.who = who
+        self._end = end
+        self.is_released = False
 
     def lost(self) -> str:
         """Return why it holds no more though nobody has released it; "": it holds, as far as can be seen from here."""
+        return ""  # without a session there is nothing that could be seen to break
 
     def release(self) -> None:
         """Let go; again is fine.
@@ -62,6 +70,9 @@ class Held(Protocol):
         Raises:
             ServerError: the server does not let it.
         """
+        if not self.is_released:
+            self._end()
+            self.is_released = True
 
 
 class Holder(ABC):
@@ -101,6 +112,14 @@ class Holder(ABC):
 
     def close(self) -> None:  # noqa: B027 (most have nothing)
         """Remove what `prepare` made; again is fine."""
+
+
+def whole_setting(settings: Mapping[str, str], name: str) -> int | None:
+    """Return a whole-numbered setting as a person wrote it; None where it is not set, or is no number."""
+    try:
+        return to_base_integer(settings[name], None) if name in settings else None
+    except SettingError:
+        return None
 
 
 def all_holders() -> dict[str, type[Holder]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import psycopg
 from psycopg import sql
 
 from pgdrag.errors import ServerError
-from pgdrag.horizon.holders import Held, Holder, HoldPlace
-from pgdrag.horizon.holders._settings import whole
+from pgdrag.horizon.holders import Held, Holder, HoldPlace, whole_setting
 from pgdrag.horizon.holders.session import open_session, wait_until_seen, words_of
 
 GID_PREFIX = "pgdrag horizon holder"
@@ -30,7 +30,7 @@ class PreparedHolder(Holder):
     @classmethod
     def refusal(cls, settings: Mapping[str, str]) -> str:
         """Return that the settings allow no prepared transaction."""
-        if whole(settings, _SETTING) == 0:
+        if whole_setting(settings, _SETTING) == 0:
             return f"{_SETTING} is 0"
         return ""
 
@@ -46,8 +46,10 @@ class PreparedHolder(Holder):
                 connection.execute(sql.SQL("PREPARE TRANSACTION {}").format(gid))
         except psycopg.Error as error:
             message = f"could not hold the horizon by a prepared transaction: {words_of(error)}"
-            raise ServerError(message, hint=_hint(error)) from error
-        held = _HeldPrepared(place, gid)
+            is_off = isinstance(error, psycopg.errors.ObjectNotInPrerequisiteState)
+            hint = f"Set {_SETTING} above 0; that takes a restart." if is_off else None
+            raise ServerError(message, hint=hint) from error
+        held = Held(f"prepared transaction {gid}", partial(_roll_back, place, gid))
         try:
             wait_until_seen(place, _SEEN, {"gid": gid}, f'prepared transaction "{gid}"')
         except BaseException:
@@ -56,35 +58,12 @@ class PreparedHolder(Holder):
         return held
 
 
-class _HeldPrepared:
-    def __init__(self, place: HoldPlace, gid: str) -> None:
-        self._place = place
-        self._gid = gid
-        self._is_released = False
-
-    @property
-    def who(self) -> str:
-        return f"prepared transaction {self._gid}"
-
-    def lost(self) -> str:
-        """Return "": without a session there is nothing that could be seen to break."""
-        return ""
-
-    def release(self) -> None:
-        if self._is_released:
-            return
-        try:
-            with open_session(self._place) as connection:
-                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(self._gid))
-        except psycopg.errors.UndefinedObject:
-            pass  # somebody else has ended it
-        except psycopg.Error as error:
-            message = f'could not end prepared transaction "{self._gid}": {words_of(error)}'
-            raise ServerError(message) from error
-        self._is_released = True
-
-
-def _hint(error: psycopg.Error) -> str | None:
-    if isinstance(error, psycopg.errors.ObjectNotInPrerequisiteState):
-        return f"Set {_SETTING} above 0; that takes a restart."
-    return None
+def _roll_back(place: HoldPlace, gid: str) -> None:
+    try:
+        with open_session(place) as connection:
+            connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+    except psycopg.errors.UndefinedObject:
+        pass  # somebody else has ended it
+    except psycopg.Error as error:
+        message = f'could not end prepared transaction "{gid}": {words_of(error)}'
+        raise ServerError(message) from error

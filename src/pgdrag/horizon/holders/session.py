@@ -1,4 +1,4 @@
-"""How does an open transaction of a session of pgdrag's own hold, and how is that seen?"""
+"""Holders that are an open transaction of a session of pgdrag's own, and how it is seen that they hold."""
 
 from __future__ import annotations
 
@@ -94,23 +94,18 @@ def wait_until_seen(
         raise ServerError(f"the server does not show {what}: {words_of(error)}") from error
 
 
-class HeldSession:
-    """A hold that lasts as long as a session's transaction.
-
-    Attributes:
-        who: see `Held`.
-    """
+class HeldSession(Held):
+    """A hold that lasts as long as a session's transaction; who ends the session ends that, and nobody need answer."""
 
     def __init__(self, connection: psycopg.Connection, who: str) -> None:
-        self.who = who
+        super().__init__(who, connection.close)
         self._connection = connection
-        self._is_released = False
         self._last_words = ""
         connection.add_notice_handler(self._note)
 
     def lost(self) -> str:
         """Return what the server said when it ended the session, or that it is gone."""
-        if self._is_released:
+        if self.is_released:
             return ""
         line = self._connection.pgconn
         try:
@@ -120,11 +115,6 @@ class HeldSession:
         except psycopg.Error:
             return self._last_words or LOST_SILENTLY
         return ""
-
-    def release(self) -> None:
-        """End the session, and its transaction with it: nobody need answer."""
-        self._is_released = True
-        self._connection.close()
 
     def _note(self, notice: psycopg.errors.Diagnostic) -> None:
         if notice.severity_nonlocalized in ("FATAL", "PANIC"):
@@ -147,9 +137,11 @@ class SessionHolder(Holder):
                 connection.execute(statement)
             # Asked in the transaction: a pooler gives it one server process until its end.
             (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
-            wait_until_seen(
-                place, self._seen(), {"pid": pid}, f"that session {pid} holds the horizon"
+            seen: LiteralString = (
+                "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = %(pid)s"
+                " AND state = 'idle in transaction' AND " + self.column + " IS NOT NULL"
             )
+            wait_until_seen(place, seen, {"pid": pid}, f"that session {pid} holds the horizon")
         except psycopg.Error as error:
             connection.close()
             message = f"could not hold the horizon by a {self.name}: {words_of(error)}"
@@ -159,8 +151,39 @@ class SessionHolder(Holder):
             raise
         return HeldSession(connection, f"session {pid}")
 
-    def _seen(self) -> LiteralString:
-        return (
-            "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = %(pid)s"
-            " AND state = 'idle in transaction' AND " + self.column + " IS NOT NULL"
-        )
+
+class TransactionHolder(SessionHolder):
+    """A session that is idle in a transaction which has asked for its number.
+
+    Whoever vacuums must keep what it may have written beside.
+    """
+
+    name = "transaction"
+    summary = "an open transaction with a number of its own, idle"
+    statements = ("BEGIN ISOLATION LEVEL READ COMMITTED", "SELECT pg_current_xact_id()")
+    column = "backend_xid"
+
+
+class SnapshotHolder(SessionHolder):
+    """A session that is idle in a REPEATABLE READ transaction with a snapshot, and has written nothing."""
+
+    name = "snapshot"
+    summary = "a REPEATABLE READ transaction that has read, idle"
+    statements = ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SELECT 1")
+    column = "backend_xmin"
+
+
+class CursorHolder(SessionHolder):
+    """A session that is idle in a READ COMMITTED transaction with an open cursor.
+
+    The cursor reads no table, so that it locks none: what holds is its query's snapshot.
+    """
+
+    name = "cursor"
+    summary = "an open cursor in a READ COMMITTED transaction, idle"
+    statements = (
+        "BEGIN ISOLATION LEVEL READ COMMITTED",
+        "DECLARE pgdrag_holder CURSOR FOR SELECT generate_series(1, 1000)",
+        "FETCH 1 FROM pgdrag_holder",
+    )
+    column = "backend_xmin"
