@@ -13,8 +13,8 @@ import pytest
 from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.runner import HoldRunner
+from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.schedule import Hold
-from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 

@@ -15,7 +15,7 @@ from commands import outcome, start
 from living import is_alive
 
 from pgdrag.horizon.holders import APPLICATION_NAME, all_holders
-from pgdrag.horizon.watching import read_holders
+from pgdrag.horizon.sampling import read_holders
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch

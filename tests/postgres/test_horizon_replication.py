@@ -20,8 +20,8 @@ from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
 from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.holders.standby import hold_on, make_standby
+from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.state import HorizonHolder, HorizonState, horizon_state
-from pgdrag.horizon.watching import read_holders
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until

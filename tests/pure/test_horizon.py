@@ -10,32 +10,34 @@ import pytest
 import pgdrag.collectors.horizon as horizon_module
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors.horizon import Horizon
+from pgdrag.horizon.sampling import HolderSample, ObjectType
 from pgdrag.model.recordings import Event, Recordings
 
-Row = tuple[str, str, str, str, bool, int, float | None]
 WINDOW = Window(elapsed_s=10.0, committed=1, started_unix_s=100.0, finished_unix_s=110.0)
 
 
-def session(pid: int, age: int, held_s: float, state: str = "") -> Row:
-    return ("session", str(pid), state, "", False, age, held_s)
+def session(pid: int, age: int, held_s: float, state: str = "") -> HolderSample:
+    since_s = 100.0 - held_s
+    return HolderSample(100.0, ObjectType.SESSION, str(pid), age=age, state=state, since_s=since_s)
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns what comes of looks: at each second from the window's start, the rows that are found."""
+    """Returns what comes of looks: at each second from the window's start, who is found."""
 
-    def of(*looks: list[Row] | Unseen) -> Recordings:
+    def of(*looks: list[HolderSample] | Unseen) -> Recordings:
         collector = Horizon()
         for second, found in enumerate(looks):
 
-            def query(sql: str, found: list[Row] | Unseen = found) -> list[Row]:
+            def read(*_: object, found: list[HolderSample] | Unseen = found, **__: object) -> Any:
                 if isinstance(found, Unseen):
                     raise found
                 return found
 
             now = SimpleNamespace(time=lambda second=second: 100.0 + second)
             monkeypatch.setattr(horizon_module, "time", now)
-            collector.sample(cast("Observer", SimpleNamespace(query=query)))
+            monkeypatch.setattr(horizon_module, "read_holders", read)
+            collector.sample(cast("Observer", SimpleNamespace(query=None)))
         return collector.recordings(WINDOW)
 
     return of
@@ -65,7 +67,7 @@ def test_who_holds_for_less_than_two_seconds_is_no_event(seen: Any) -> None:
 
 
 def test_a_slot_that_does_not_say_since_when_has_held_since_it_was_first_seen(seen: Any) -> None:
-    slot: Row = ("replication slot", "standby", "", "", False, 70, None)
+    slot = HolderSample(100.0, ObjectType.SLOT, "standby", age=70)
     found = seen([], [slot], Unseen("the server refused"), [slot])
     assert [(one.start_s, one.end_s) for one in found.events] == [(1.0, 3.0)]
     assert found.series[0].times_s == (0.0, 1.0, 3.0)

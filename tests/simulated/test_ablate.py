@@ -146,7 +146,9 @@ def test_a_run_killed_in_any_stage_resumes_to_the_same_result(
         journal = Journal(tmp_path / f"{at}.sqlite")
         run_id = begin(journal, record.study)
         with pytest.raises(SimulatedKill):
-            run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2, kill_in_trial=at), journal)
+            run_experiment(
+                run_id, SimulatedTrialRunner(TRUTH, seed=2, faults={at: SimulatedKill()}), journal
+            )
         assert finding(journal.run(run_id)).answer  # whatever the state
         resumed = run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2), journal)
         assert resumed.results == record.results

@@ -190,7 +190,9 @@ def test_a_bisection_killed_in_a_trial_resumes_to_the_identical_result(tmp_path,
     journal, run_id = begin("killed.sqlite")
     with pytest.raises(SimulatedKill):
         run_experiment(
-            run_id, SimulatedTrialRunner(PLAIN, seed=7, kill_in_trial=kill_in_trial), journal
+            run_id,
+            SimulatedTrialRunner(PLAIN, seed=7, faults={kill_in_trial: SimulatedKill()}),
+            journal,
         )
     resumed = run_experiment(run_id, SimulatedTrialRunner(PLAIN, seed=7), journal)
     assert resumed.results == uncut.results

@@ -60,7 +60,7 @@ def test_a_comparison_cut_off_goes_on_to_the_identical_finding(tmp_path: Path) -
     (tmp_path / "cut").mkdir()
     cut = Comparison(tmp_path / "cut", seed=1)
     with pytest.raises(SimulatedKill):
-        cut.run(SimulatedTrialRunner(truth, seed=5, kill_in_trial=6))
+        cut.run(SimulatedTrialRunner(truth, seed=5, faults={6: SimulatedKill()}))
     again = SimulatedTrialRunner(truth, seed=5)
     assert cut.run(again) == uncut
     assert again.trials_run[0] == 6

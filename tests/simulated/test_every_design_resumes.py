@@ -50,7 +50,7 @@ def test_a_run_killed_anywhere_resumes_to_the_identical_result(
     trials = len(uncut.results)
     for number in sorted({1, min(2, trials), trials // 2 + 1, trials}):
         run_id = begin(journal, study)
-        killed = SimulatedTrialRunner(TRUTH, seed=3, kill_in_trial=number)
+        killed = SimulatedTrialRunner(TRUTH, seed=3, faults={number: SimulatedKill()})
         with pytest.raises(SimulatedKill):
             run_experiment(run_id, killed, journal)
         again = SimulatedTrialRunner(TRUTH, seed=3)

@@ -67,7 +67,7 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
     truth = Truth(slowdowns={"a": 3.0}, noise=0.05)
     uncut = run(journal, study, truth)
     run_id = begin(journal, study)
-    killed = SimulatedTrialRunner(truth, seed=7, kill_in_trial=4)
+    killed = SimulatedTrialRunner(truth, seed=7, faults={4: SimulatedKill()})
     with pytest.raises(SimulatedKill):
         run_experiment(run_id, killed, journal)
     again = SimulatedTrialRunner(truth, seed=7)
@@ -81,7 +81,9 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(journal: Journal) -> None:
     run_id = begin(journal, simulated_ladder("a"))
     with pytest.raises(Interrupted) as caught:
-        run_experiment(run_id, SimulatedTrialRunner(Truth(), interrupt_in_trial=2), journal)
+        run_experiment(
+            run_id, SimulatedTrialRunner(Truth(), faults={2: KeyboardInterrupt()}), journal
+        )
     assert caught.value.hint == f'Run "pgdrag resume {run_id}" to go on.'
     assert caught.value.exit_status == 130
     kept = journal.run(run_id)
@@ -92,7 +94,7 @@ def test_a_full_disk_ends_the_run_and_its_trial_is_run_again(journal: Journal) -
     run_id = begin(journal, simulated_ladder("a"))
     full = StorageError("no room")
     with pytest.raises(StorageError):
-        run_experiment(run_id, SimulatedTrialRunner(Truth(), error_in_trial=(1, full)), journal)
+        run_experiment(run_id, SimulatedTrialRunner(Truth(), faults={1: full}), journal)
     assert journal.run(run_id).status == "failed"
     assert journal.attempts(run_id) == [(1, 1, "invalid")]
     resumed = run_experiment(run_id, SimulatedTrialRunner(Truth()), journal)

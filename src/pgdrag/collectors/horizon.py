@@ -17,7 +17,7 @@ from pgdrag.collectors._log import in_groups
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import attempt
 from pgdrag.english import counted
-from pgdrag.horizon.watching import SeenHolder, read_holders, read_long_holders
+from pgdrag.horizon.sampling import HolderSample, read_holders
 from pgdrag.model.recordings import Event, Recordings, Series
 from pgdrag.units import format_duration
 
@@ -33,7 +33,7 @@ class Holding:
         began_unix_s, seen_unix_s: by this machine's clock.
     """
 
-    holder: SeenHolder
+    holder: HolderSample
     began_unix_s: float
     seen_unix_s: float
 
@@ -59,9 +59,9 @@ class Horizon(Collector):
     # fmt: on
 
     def __init__(self) -> None:
-        self._holders: Sequence[SeenHolder] | Unseen = NO_READING
+        self._holders: Sequence[HolderSample] | Unseen = NO_READING
         self._ages: list[tuple[float, int]] = []
-        self._largest: SeenHolder | None = None
+        self._largest: HolderSample | None = None
         self._holdings: list[Holding] = []
         self._latest: dict[str, int] = {}  # by who it is: the place of the last holding
 
@@ -70,17 +70,18 @@ class Horizon(Collector):
 
     def sample(self, observer: Observer) -> None:
         """See who has held on to something for a second or longer."""
-        found = attempt(lambda: read_long_holders(observer.query))
+        found = attempt(lambda: read_holders(observer.query, with_short=False))
         if isinstance(found, Unseen):
             return
         now_s = time.time()
-        self._ages.append((now_s, found[0].age if found else 0))
-        if found and (self._largest is None or found[0].age > self._largest.age):
-            self._largest = found[0]
+        oldest = next(iter(found), None)
+        self._ages.append((now_s, _age(oldest)))
+        if oldest is not None and (self._largest is None or _age(oldest) > _age(self._largest)):
+            self._largest = oldest
         for holder in found:
             self._note(holder, now_s)
 
-    def _note(self, holder: SeenHolder, now_s: float) -> None:
+    def _note(self, holder: HolderSample, now_s: float) -> None:
         place = self._latest.get(holder.who)
         known = self._holdings[place] if place is not None else None
         if holder.held_s is not None:
@@ -101,15 +102,14 @@ class Horizon(Collector):
         """Return age and duration of the oldest, how many there are, and the largest age of the window."""
         if isinstance(self._holders, Unseen):
             return self._holders
-        ages = [one.age for one in self._holders[:1]]
+        age = _age(next(iter(self._holders), None))
         known_s = [one.held_s for one in self._holders if one.held_s is not None]
-        within = [self._largest.age] if self._largest is not None else []
         held_s: float | Unseen = max(known_s, default=0.0)
         if self._holders and not known_s:
             held_s = Unseen("none of those who hold it shows since when")
         return {
-            "age": max(ages, default=0),
-            "largest age": max([*ages, *within], default=0),
+            "age": age,
+            "largest age": max(age, _age(self._largest)),
             "held_s": held_s,
             "holders": len(self._holders),
         }
@@ -118,7 +118,7 @@ class Horizon(Collector):
         """Return who holds the horizon back at the end, and who held it back most."""
         holders = () if isinstance(self._holders, Unseen) else self._holders
         oldest, largest = next(iter(holders), None), self._largest
-        if largest is not None and (oldest is None or oldest.age < largest.age):
+        if largest is not None and (_age(oldest) < _age(largest)):
             at_most = f"The oldest within the window: {_words(largest)}."
         else:
             at_most = (
@@ -150,10 +150,14 @@ class Horizon(Collector):
                 at - window.started_unix_s for at in (one.began_unix_s, one.seen_unix_s)
             )
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
-                text = f"{one.holder.words}, {counted(one.holder.age, 'transaction')} old when last seen"
+                text = f"{one.holder.words}, {counted(_age(one.holder), 'transaction')} old when last seen"
                 yield Event("holder", begin_s, end_s, text)
 
 
-def _words(holder: SeenHolder) -> str:
+def _age(holder: HolderSample | None) -> int:
+    return 0 if holder is None else holder.age or 0
+
+
+def _words(holder: HolderSample) -> str:
     since = f" for {format_duration(holder.held_s)}" if holder.held_s is not None else ""
-    return f"{holder.words}, {counted(holder.age, 'transaction')} old{since}"
+    return f"{holder.words}, {counted(_age(holder), 'transaction')} old{since}"

@@ -12,7 +12,7 @@ import psycopg
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, HoldPlace
 from pgdrag.horizon.holders.session import open_session, words_of
-from pgdrag.horizon.watching import read_oldest
+from pgdrag.horizon.sampling import read_oldest
 from pgdrag.servers.abort_connection import abort_connection
 
 EVERY_S = 1.0

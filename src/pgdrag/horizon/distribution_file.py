@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,7 +79,6 @@ def parse_distribution(text: str, path: Path) -> HoldDistribution:
 
 def distribution_text(found: HoldDistribution) -> str:
     """Return the file's text: TOML with comments."""
-    capture = found.capture
     lines = [
         "# How long, how often and by which kind of holder the horizon was held, from samples.",
         '# To replay it in an experiment: [baseline.horizon] or [rungs.horizon], replay = "FILE".',
@@ -89,13 +89,13 @@ def distribution_text(found: HoldDistribution) -> str:
         f"gaps = {_steps(found.gaps)}",
         "",
         "[capture]",
-        *_capture_lines(capture),
+        *_lines(found.capture),
         "",
         "[at_once]  # how many held at the same time = share of samples",
         *(f"{number} = {share:g}" for number, share in found.at_once.items()),
     ]
     for holder, kind in sorted(found.kinds.items()):
-        lines += ["", *_kind_lines(holder, kind, capture)]
+        lines += ["", f"[kinds.{holder}]", *_lines(kind), *_curve_lines(kind)]
     return "\n".join(lines) + "\n"
 
 
@@ -118,37 +118,39 @@ def inlined(name: str, directory: Path) -> str:
     return as_level(found, Path(name).name)
 
 
-def _capture_lines(capture: Capture) -> Iterator[str]:
-    yield f"server = {_string(capture.server)}"
-    yield f"postgres = {_string(capture.postgres)}"
-    yield f"began = {_string(capture.began)}"
-    yield f"captured_s = {_number(capture.captured_s)}"
-    yield f"every_s = {_number(capture.every_s)}  # between two samples"
-    yield f"looks = {capture.looks}"
-    yield f"look_s = {_number(capture.look_s)}  # duration of one sample, on average"
-    yield f"blind_s = {_number(capture.blind_s)}  # the server was unreachable"
-    yield f"shortest_s = {_number(capture.shortest_s)}  # shorter holds are left out"
-    yield f"cannot_see = {json.dumps(list(capture.cannot_see), ensure_ascii=False)}"
+# What the key of a line does not say.
+_COMMENTS = {
+    "every_s": "between two samples",
+    "look_s": "duration of one sample, on average",
+    "blind_s": "the server was unreachable",
+    "shortest_s": "shorter holds are left out",
+    "in_progress_at_begin": "left-truncated at their age then",
+    "in_progress_at_end": "censored: their end was not seen",
+    "begin_unknown": "not in the curve",
+    "ends_between_looks": "of the others the server showed the end",
+    "estimated_share": "not sampled; estimated, since samples miss holds shorter than every_s",
+    "open_share": "longer than the last length; end not seen",
+}
 
 
-def _kind_lines(holder: str, kind: KindOfHolds, capture: Capture) -> Iterator[str]:
-    yield f"[kinds.{holder}]"
-    yield f"seen = {kind.seen}"
-    yield f"per_hour = {_number(kind.per_hour)}"
-    yield f"in_progress_at_begin = {kind.in_progress_at_begin}  # left-truncated at their age then"
-    yield f"in_progress_at_end = {kind.in_progress_at_end}  # censored: their end was not seen"
-    yield f"begin_unknown = {kind.begin_unknown}  # not in the curve"
-    yield f"ends_between_looks = {kind.ends_between_looks}  # of the others the server showed the end"
-    every = format_duration(capture.every_s)
-    yield (
-        f"estimated_share = {_number(kind.estimated_share)}  "
-        f"# not sampled; estimated, since samples miss holds shorter than {every}"
-    )
-    yield f"open_share = {_number(kind.open_share)}  # longer than the last length; end not seen"
-    yield f"oldest_transactions = {kind.oldest_transactions}"
-    if kind.applications:
-        pairs = ", ".join(f"{_string(name)} = {n}" for name, n in kind.applications.items())
-        yield f"applications = {{ {pairs} }}"
+def _lines(found: Capture | KindOfHolds) -> Iterator[str]:
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if field.name == "longer_than" or value == {}:
+            continue
+        comment = _COMMENTS.get(field.name)
+        yield f"{field.name} = {_value(value)}" + (f"  # {comment}" if comment else "")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_value(name)} = {n}' for name, n in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _curve_lines(kind: KindOfHolds) -> Iterator[str]:
     if (curve := kind.curve) is not None:
         shown = ", ".join(format_duration(curve.quantile(x)) for x in (0.1, 0.5, 0.9))
         yield f"# Deciles 1, 5 and 9: {shown}."
@@ -161,14 +163,6 @@ def _steps(steps: Steps) -> str:
     rows = [", ".join(pairs[at : at + 6]) for at in range(0, len(pairs), 6)]
     inner = "".join(f"\n  {row}," for row in rows)
     return f"[{inner}\n]" if rows else "[]"
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _wrong(details: ErrorDetails) -> tuple[KeyPath, str]:

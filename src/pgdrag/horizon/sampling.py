@@ -1,16 +1,15 @@
 """Which sessions, prepared transactions, standbys and slots of a server hold back the horizon, and since when?
 
-Covers all databases, with everything the server shows of each holder, for `pgdrag horizon show` and for a
-capture; `horizon.watching` is the short form for a collector beside a load. Of a statement's text, which may
-contain secrets, only the first word is read.
+No row version that one of them may still want is removed, however dead: all vacuums of its database stop at
+the oldest of them. Of a statement's text, which may contain secrets, only the first word is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, LiteralString
+from typing import Any, Literal, LiteralString
 
 import psycopg
 
@@ -42,7 +41,7 @@ SELECT extract(epoch FROM clock_timestamp())::float8,
  WHERE pid <> pg_backend_pid()
    AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL OR pid = ANY (%s))
    AND coalesce(backend_type, '') <> 'parallel worker'
-   AND NOT (backend_type = 'autovacuum worker' AND query LIKE 'autovacuum: VACUUM%%')
+   AND NOT (backend_type = 'autovacuum worker' AND query ~ '^autovacuum: VACUUM')
    AND NOT (coalesce(state, '') = 'active' AND query ~* '^\\s*vacuum\\M' AND backend_xid IS NULL)
 UNION ALL
 SELECT extract(epoch FROM clock_timestamp())::float8, 'prepared', gid, database, owner, '', '', '',
@@ -59,6 +58,17 @@ SELECT extract(epoch FROM clock_timestamp())::float8, 'slot', slot_name, '', '',
        slot_type, active_pid, temporary
   FROM pg_replication_slots AS slot LEFT JOIN pg_stat_activity AS reader ON reader.pid = slot.active_pid
  WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND wal_status IS DISTINCT FROM 'lost'
+"""
+# Those that hold back the rows of the connection's database.
+_OF_DATABASE: LiteralString = f"""
+  FROM ({_CENSUS.replace("%s", "'{}'")})
+       AS held (at_s, object_type, name, database, "user", application, address, state, xid, xmin, age,
+                catalog_age, since_s, statement_since_s, changed_s, verb, slot_type, reader, is_temporary)
+ WHERE age IS NOT NULL AND database IN ('', current_database())
+"""
+# Slots and standbys need not say since when: of a session that hides it, nobody knows that it is not short.
+_LONG: LiteralString = """
+   AND (at_s - coalesce(since_s, statement_since_s) >= 1 OR object_type IN ('slot', 'standby'))
 """
 # Settings that an older server does not have are left out.
 _SESSION: LiteralString = """
@@ -123,6 +133,26 @@ class HolderSample:
             return bool(self.age)
         return self.age is not None
 
+    @property
+    def held_s(self) -> float | None:
+        """For how long it has; None for a slot and a standby, which do not say, and for a session that hides it."""
+        since_s = self.since_s if self.since_s is not None else self.statement_since_s
+        if since_s is None or self.object_type in (ObjectType.STANDBY, ObjectType.SLOT):
+            return None
+        return max(self.at_s - since_s, 0.0)
+
+    @property
+    def who(self) -> str:
+        """Which one it is, whatever it does meanwhile: "session 4711"."""
+        called = {"prepared": "prepared transaction", "slot": "replication slot"}
+        return f"{called.get(self.object_type, self.object_type)} {self.name}"
+
+    @property
+    def words(self) -> str:
+        """Which one it is and what it does: "session 4711 (idle in transaction, psql)"."""
+        does = ", ".join(filter(None, (self.state, self.application)))
+        return f"{self.who} ({does})" if does else self.who
+
     def concerns(self, database: str) -> bool:
         """Whether it holds back the rows of this database."""
         return self.age is not None and self.database in ("", database)
@@ -138,5 +168,36 @@ def sample_holders(
     connection: psycopg.Connection, pids: Iterable[int] = ()
 ) -> Sequence[HolderSample]:
     """Return every holder on the server, and the given sessions even if they hold nothing."""
-    rows = connection.execute(_CENSUS, (list(pids),)).fetchall()
+    return _samples(connection.execute(_CENSUS, (list(pids),)).fetchall())
+
+
+Query = Callable[[LiteralString], Sequence[tuple[Any, ...]]]
+
+
+def read_holders(query: Query, *, with_short: bool = True) -> list[HolderSample]:
+    """Return who holds back the horizon of the connection's database, the oldest first.
+
+    Args:
+        query: runs a statement and returns its rows.
+        with_short: also sessions and prepared transactions that have held for less than a second.
+    """
+    long = "" if with_short else _LONG
+    return _samples(query(f"SELECT * {_OF_DATABASE}{long} ORDER BY age DESC, since_s"))
+
+
+def read_oldest(query: Query, *, since: int | None = None) -> tuple[int, int | None]:
+    """Return how many transactions have begun since the oldest that somebody may still want; 0: nobody does.
+
+    Args:
+        query: runs a statement and returns its rows.
+        since: the number of a transaction; how many have begun since that is the second number, counted
+            to the same moment.
+    """
+    # A transaction's number as rows have it: without the epoch.
+    asked = "NULL::integer" if since is None else f"age('{since % 2**32}'::xid)"
+    ((oldest, wanted),) = query(f"SELECT coalesce(max(age), 0), {asked} {_OF_DATABASE}")
+    return int(oldest), None if wanted is None else int(wanted)
+
+
+def _samples(rows: Sequence[tuple[Any, ...]]) -> list[HolderSample]:
     return [HolderSample(at_s, ObjectType(kind), *rest) for at_s, kind, *rest in rows]

@@ -47,7 +47,6 @@ class CollectorConformance:
     name_pattern: ClassVar[str] = r"[a-z][a-z0-9_]*"
 
     def test_it_says_what_it_is(self, collector_class: type[Collector]) -> None:
-        """Its name and summary fit a list."""
         assert re.fullmatch(self.name_pattern, collector_class.name)
         assert collector_class.summary
         assert "\n" not in collector_class.summary
@@ -62,7 +61,6 @@ class CollectorConformance:
         check_form(observations)
 
     def test_no_other_collector_has_its_names(self, collector_class: type[Collector]) -> None:
-        """A name of evidence means one thing."""
         own = names(collector_class().observations(window(committed=1)))
         assert len(own) == len(set(own))
         for other in all_collectors().values():
@@ -102,7 +100,6 @@ class CollectorConformance:
     def test_nothing_committed_leaves_no_value_per_transaction(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
-        """Nothing is divided by zero, and the reason is named."""
         with cluster.connect() as connection:
             seen = observe(collector_class(), Observer(cluster, connection), committed=0)
         for observation in seen:
@@ -146,14 +143,12 @@ class CollectorConformance:
     def test_nobody_looked_at_all_leaves_no_recording(
         self, collector_class: type[Collector]
     ) -> None:
-        """Recordings are a function of the readings, and there were none."""
         recordings = collector_class().recordings(window(committed=1))
         assert recordings == Recordings(missing=recordings.missing)
 
     def test_a_lost_connection_gives_reasons(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
-        """The server ends the collectors' session within the window."""
         with cluster.connect() as connection, cluster.connect() as killer:
             collector, observer = collector_class(), Observer(cluster, connection)
             collector.before(observer)
@@ -176,14 +171,12 @@ class CollectorConformance:
     def test_a_role_that_may_not_look_at_others_gives_values_or_reasons(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
-        """The observer is no superuser, and no member of pg_monitor."""
         with stranger(cluster) as observer, cluster.connect():
             observe(collector_class(), observer, committed=1)
 
     def test_a_log_that_is_missing_gives_values_or_reasons(
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
-        """The server runs, but nobody finds its log."""
         with cluster.connect() as connection:
             observer = Observer(cast("Cluster", _Without(cluster, log_files=list)), connection)
             observe(collector_class(), observer, committed=1)
@@ -191,7 +184,6 @@ class CollectorConformance:
     def test_processes_that_may_not_be_read_give_values_or_reasons(
         self, collector_class: type[Collector], cluster: Cluster, monkeypatch: Any
     ) -> None:
-        """The server belongs to somebody else."""
 
         def refuse(path: Path) -> str:
             raise Unseen(f"this user may not read {path.name}")

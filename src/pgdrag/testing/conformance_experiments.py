@@ -23,19 +23,16 @@ class ExperimentConformance:
     """Claims about one experiment, for which no server is needed."""
 
     def test_it_says_what_it_answers(self, experiment: Experiment) -> None:
-        """Title, question and the summary of every scale fit a list."""
         assert experiment.question.endswith("?")
         for text in (experiment.title, experiment.question, *experiment.scales.values()):
             assert text
             assert "\n" not in text
 
     def test_its_file_has_its_name(self, experiment: Experiment) -> None:
-        """The name by which it is run is the name under which it is found."""
         assert experiment.path.stem == experiment.name
         assert load_experiment(str(experiment.path)) == experiment
 
     def test_every_scale_makes_a_study(self, experiment: Experiment) -> None:
-        """Its workload, design and load are those that the laboratory knows."""
         assert experiment.default_scale in experiment.scales
         for study in studies(experiment):
             workload = all_workloads()[study.workload.kind]
@@ -45,7 +42,6 @@ class ExperimentConformance:
             assert study.replicates >= 1
 
     def test_rungs_have_names_of_their_own(self, experiment: Experiment) -> None:
-        """A name in a report means one rung."""
         for study in studies(experiment):
             names = [rung.name for rung in study.rungs]
             assert len(names) == len(set(names))
@@ -65,18 +61,15 @@ class ExperimentConformance:
                 assert rung.treatment == below.treatment.with_levels(rung.name, rung.added)
 
     def test_every_rung_differs_from_the_one_below(self, experiment: Experiment) -> None:
-        """A step that changes nothing cannot be measured."""
         for study in studies(experiment):
             for below, rung in zip(study.rungs, study.rungs[1:], strict=False):
                 assert rung.treatment.identity != below.treatment.identity, rung.name
 
     def test_what_a_mechanism_moves_is_observed(self, experiment: Experiment) -> None:
-        """Every expectation names something that a collector sees."""
         for rung in all_rungs(experiment):
             assert set(rung.expects) <= observation_names(), rung.name
 
     def test_an_expectation_has_a_mechanism(self, experiment: Experiment) -> None:
-        """What should move is explained."""
         for rung in all_rungs(experiment):
             assert rung.mechanism or not rung.expects, rung.name
 
@@ -90,7 +83,6 @@ class ExperimentConformance:
             assert rates[0] or not any(rates), "a ratio needs the baseline's own number"
 
     def test_every_level_is_found_in_the_file(self, experiment: Experiment) -> None:
-        """The line that is named has the level's name."""
         lines = experiment.path.read_text(encoding="utf-8").split("\n")
         for study in studies(experiment):
             for level in study.levels:

@@ -41,7 +41,6 @@ class FactorConformance:
     """Claims about one kind of factor, on a server of its own."""
 
     def test_it_says_what_it_is(self, example: Example) -> None:
-        """Its name and summary fit a list."""
         kind = kind_of(example)
         assert re.fullmatch(r"[a-z][a-z_]*", kind.name)
         assert kind.summary
@@ -50,12 +49,10 @@ class FactorConformance:
     def test_a_level_that_can_be_had_is_no_problem(
         self, example: Example, bench: ServerTrialRunner
     ) -> None:
-        """What passes the check can be applied."""
         assert kind_of(example)().check([example.level], bench.here) == []
         assert kind_of(example)().check([], bench.here) == []
 
     def test_a_mistake_is_told_as_one(self, example: Example, bench: ServerTrialRunner) -> None:
-        """Before anything is started."""
         (problem,) = kind_of(example)().check([example.level, example.mistake], bench.here)
         assert problem.level == example.mistake
         assert problem.is_mistake

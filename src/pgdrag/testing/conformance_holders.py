@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 import pgdrag.horizon.holders as package
 from pgdrag.horizon.holders import Holder, HoldPlace
-from pgdrag.horizon.watching import SeenHolder, read_holders
+from pgdrag.horizon.sampling import HolderSample, read_holders
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 
@@ -35,14 +35,12 @@ class HolderConformance:
     """Claims about one kind of holder, on a server whose horizon each leaves as it has found it."""
 
     def test_it_says_what_it_is(self, holder_class: type[Holder]) -> None:
-        """Its name and summary fit a list, and it is found by its name."""
         assert re.fullmatch(r"[a-z][a-z_]*", holder_class.name)
         assert holder_class.summary
         assert "\n" not in holder_class.summary
         assert package.all_holders()[holder_class.name] is holder_class
 
     def test_a_server_as_it_comes_is_not_refused(self, holder_class: type[Holder]) -> None:
-        """Nor is one with the settings that it asks for itself."""
         assert holder_class.refusal({}) == ""
         assert holder_class.refusal(holder_class.settings) == ""
 
@@ -72,7 +70,6 @@ class HolderConformance:
     def test_a_second_hold_takes_over_from_the_first(
         self, holder_class: type[Holder], cluster: Cluster
     ) -> None:
-        """The horizon moves on, and is not free."""
         if not holder_class.is_repeatable:
             return
         with _place(cluster) as place:
@@ -134,7 +131,7 @@ def dead_after_vacuum(cluster: Cluster) -> int:
     return int(dead)
 
 
-def seen_in(cluster: Cluster) -> list[SeenHolder]:
+def seen_in(cluster: Cluster) -> list[HolderSample]:
     """Return who holds the horizon back, the oldest first."""
     with cluster.connect() as client:
         return read_holders(lambda sql: client.execute(sql).fetchall())

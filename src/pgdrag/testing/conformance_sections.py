@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import ClassVar
 
 from pgdrag.collectors import Turns
@@ -48,6 +48,7 @@ from pgdrag.testing.simulated import (
     EPOCH_UNIX_S,
     SimulatedTrialRunner,
     Truth,
+    run_design,
     simulated_holds,
     simulated_ladder,
 )
@@ -66,14 +67,12 @@ class SectionConformance:
     recordings: ClassVar[tuple[Recording, ...]] = ()
 
     def test_it_says_what_it_is(self, section_class: type[Section]) -> None:
-        """Its name is an anchor, its title a heading, and its summary fits a list."""
         assert re.fullmatch(r"[a-z][a-z0-9-]*", section_class.name)
         assert section_class.summary
         assert "\n" not in section_class.summary
         assert section_class.title[:1].isupper()
 
     def test_it_has_a_place_of_its_own(self, section_class: type[Section]) -> None:
-        """No other section claims the same order: where it stands is no accident."""
         for findings in every_state(self.recordings):
             same = [one for one in sections_for(findings) if one.order == section_class.order]
             assert [type(one) for one in same] in ([], [section_class])
@@ -88,7 +87,6 @@ class SectionConformance:
                 assert list(section.brief(findings)) == list(section_class().brief(findings))
 
     def test_it_applies_to_a_run_that_went_well(self, section_class: type[Section]) -> None:
-        """A section that never shows is no section."""
         assert any(section_class().applies(findings) for findings in went_well(self.recordings))
 
     def test_every_rendering_has_it(self, section_class: type[Section]) -> None:
@@ -168,7 +166,7 @@ def went_well(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
         findings_of(ladder, truth),
         held_findings(),
         _replayed(),
-        *(find(_run_to_end(study, truth)) for study in designs),
+        *(find(run_blocks(study, _InTurns(truth))) for study in designs),
         *((_recorded(findings_of(ladder, truth), recordings),) if recordings else ()),
     )
 
@@ -231,26 +229,14 @@ def _recorded(findings: Findings, recordings: tuple[Recording, ...]) -> Findings
     return find(record_of(findings.run.study, results))
 
 
-def _run_to_end(study: Study, truth: Truth) -> RunRecord:
-    return run_blocks(study, _InTurns(truth))
-
-
 def run_blocks(
     study: Study, bench: SimulatedTrialRunner, *, blocks: int = 1000, seed: int = 1
 ) -> RunRecord:
     """Run at most so many blocks of a study, without a journal, and return the run."""
     design = make_design(study)
-    results: list[Result] = []
-    for number in range(1, blocks + 1):
-        block = design.ask()
-        if not block.treatments:
-            break
-        first = len(results) + 1
-        trials = expand(block, study, seed=seed, block_number=number, first_number=first)
-        told = [bench.run(trial, ignore) for trial in trials]
-        design.tell(told)
-        results += told
-    return record_of(study, results)
+    run = partial(bench.run, listen=ignore)
+    found = run_design(design, study, run, blocks=blocks, seed=seed)
+    return record_of(study, [result for _, results in found for result in results])
 
 
 def findings_of(study: Study, truth: Truth) -> Findings:

@@ -33,14 +33,12 @@ class WorkloadConformance:
     """Claims about one workload class with the parameters of its example."""
 
     def test_it_says_what_it_is(self, workload_class: type[Workload]) -> None:
-        """Its name, summary and every parameter are told."""
         assert re.fullmatch(r"[a-z][a-z0-9-]*", workload_class.name)
         assert workload_class.summary
         assert "\n" not in workload_class.summary
         assert all(field.description for field in workload_class.model_fields.values())
 
     def test_its_job_and_dataset_are_json(self, workload_class: type[Workload]) -> None:
-        """Both cross to another process or to the disk."""
         workload = workload_class.example()
         assert json.loads(json.dumps(workload.job())) == workload.job()
         assert workload.job()["kind"] in all_workloads()
@@ -89,7 +87,6 @@ class WorkloadConformance:
     def test_its_dataset_takes_about_the_bytes_it_says(
         self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
-        """People plan their disks by it."""
         workload = workload_class.example()
         snapshot = bench.snapshot(workload, lambda event: None)
         assert 0.5 < snapshot.bytes / workload.dataset_bytes() < 2

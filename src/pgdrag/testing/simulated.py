@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pgdrag.designs import Design
 from pgdrag.factors import Problem
 from pgdrag.factors.instrument import PROFILE, is_asked
 from pgdrag.findings.holds.levels import AFTER, FACTOR, HOLD, HOLDER, NOTHING
+from pgdrag.lab import expand
 from pgdrag.model import (
     Applied,
+    Block,
     Claim,
     Level,
     Observation,
@@ -33,9 +36,11 @@ from pgdrag.model.events import Listener, PhaseStarted, Throughput
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.model.recordings import Recordings, Stack, together
-from pgdrag.testing.simulated_evidence import simulated_evidence
-from pgdrag.testing.simulated_horizon import simulated_hold
-from pgdrag.testing.simulated_recordings import simulated_recordings
+from pgdrag.testing.simulated_server import (
+    simulated_evidence,
+    simulated_hold,
+    simulated_recordings,
+)
 
 EPOCH_UNIX_S = 1_700_000_000.0
 
@@ -54,11 +59,9 @@ class Truth:
         slowdowns: by factor name, how many times slower its presence makes the server.
         noise: standard deviation of the log throughput between trials.
         drift_per_hour: log throughput gained each simulated hour by the machine alone.
-        warm_up_loss: share of the throughput missing in the first seconds of a window.
         autocorrelation: of that noise from one trial to the next, as in a first-order autoregression.
         interactions: by names of factors, how many times slower it makes the server on top that all of
             them are there together; under 1 where one of them alone does what all of them do.
-        outlier_share: share of trials that run at half speed for no reason.
         outcomes: by factor name, an outcome other than *measured* that its presence causes.
         lacking: names of factors that this "server" does not have.
         held_costs_per_s: by holder of the horizon, what each second that it holds adds to the cost of a
@@ -73,8 +76,6 @@ class Truth:
     autocorrelation: float = 0.0
     interactions: Mapping[frozenset[str], float] = field(default_factory=dict)
     drift_per_hour: float = 0.0
-    warm_up_loss: float = 0.0
-    outlier_share: float = 0.0
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
     held_costs_per_s: Mapping[str, float] = field(default_factory=dict)
@@ -89,9 +90,8 @@ class SimulatedTrialRunner:
         truth: what is planted.
         seed: of the noise; a trial's noise depends on it and on the trial alone, so that a
             resumed run sees the same machine.
-        kill_in_trial: raise `SimulatedKill` in the middle of this trial, once.
-        interrupt_in_trial: raise KeyboardInterrupt there, as Ctrl-C does, once.
-        error_in_trial: raise this error there, once.
+        faults: by number of a trial, what is raised in the middle of it, once: `SimulatedKill`,
+            KeyboardInterrupt as Ctrl-C does, or an error.
     """
 
     def __init__(
@@ -99,20 +99,12 @@ class SimulatedTrialRunner:
         truth: Truth,
         *,
         seed: int = 0,
-        kill_in_trial: int | None = None,
-        interrupt_in_trial: int | None = None,
-        error_in_trial: tuple[int, Exception] | None = None,
+        faults: Mapping[int, BaseException] | None = None,
     ) -> None:
         self.truth = truth
         self.seed = seed
         self.trials_run: list[int] = []
-        self._faults: dict[int, BaseException] = {}
-        if kill_in_trial is not None:
-            self._faults[kill_in_trial] = SimulatedKill()
-        if interrupt_in_trial is not None:
-            self._faults[interrupt_in_trial] = KeyboardInterrupt()
-        if error_in_trial is not None:
-            self._faults[error_in_trial[0]] = error_in_trial[1]
+        self._faults = dict(faults or {})
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
         """Return the levels of factors that this "server" does not have."""
@@ -147,12 +139,12 @@ class SimulatedTrialRunner:
             listen(Throughput(measurement.elapsed_s, measurement.total.committed, tps, tps))
             if not measurement.total.committed:
                 outcome = Outcome.STALLED
-        evidence, recordings = self._observed(trial, measurement)
-        hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
-        if hold is not None and measurement is not None:
-            recordings = together((recordings, hold.recordings(measurement.samples)))
-        violations = self._violations(names, measurement)
-        outcome = Outcome.INVALID if violations else outcome
+        evidence, seen = self._seen(trial, names, measurement)
+        lost = sum(self.truth.losing.get(name, 0) for name in names)
+        violations: tuple[str, ...] = ()
+        if lost and measurement is not None:
+            violations = (f"{lost:,} of {measurement.total.committed:,} updates were lost",)
+            outcome = Outcome.INVALID
         return Result(
             trial=trial,
             outcome=outcome,
@@ -177,42 +169,39 @@ class SimulatedTrialRunner:
                 ),
                 *evidence,
             ),
-            recordings=together(
-                (recordings, _profile(trial.treatment), self._explained(names, measurement))
-            ),
+            recordings=seen,
         )
 
     def close(self) -> None:
         """Nothing is left between trials."""
 
-    def _violations(self, names: Sequence[str], measured: Measurement | None) -> tuple[str, ...]:
-        lost = sum(self.truth.losing.get(name, 0) for name in names)
-        if not lost or measured is None:
-            return ()
-        return (f"{lost:,} of {measured.total.committed:,} updates were lost",)
-
-    def _observed(
-        self, trial: Trial, measured: Measurement | None
+    def _seen(
+        self, trial: Trial, names: Sequence[str], measured: Measurement | None
     ) -> tuple[tuple[Observation, ...], Recordings]:
-        if not self.truth.is_observed or measured is None or not measured.total.committed:
-            return (), Recordings()
-        sessions = trial.load.connections
-        return simulated_evidence(
-            sessions / measured.committed_per_s,
-            sessions / self.truth.base_tps,
-            measured.total.committed,
-            random.Random(f"{self.seed}/{trial.number}/evidence"),
-            measured.samples,
-        )
-
-    def _explained(self, names: Sequence[str], measured: Measurement | None) -> Recordings:
-        if not self.truth.is_observed or measured is None:
-            return Recordings()
-        is_slowed = any(self.truth.slowdowns.get(name, 1.0) > 1 for name in names)
-        return simulated_recordings(measured, is_slowed=is_slowed)
+        """Return the evidence and the recordings of a trial."""
+        evidence: tuple[Observation, ...] = ()
+        found = [_profile(trial.treatment)]
+        if measured is None:
+            return evidence, found[0]
+        hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
+        if hold is not None:
+            found.insert(0, hold.recordings(measured.samples))
+        if self.truth.is_observed:
+            is_slowed = any(self.truth.slowdowns.get(name, 1.0) > 1 for name in names)
+            found.append(simulated_recordings(measured, is_slowed=is_slowed))
+        if self.truth.is_observed and measured.total.committed:
+            sessions = trial.load.connections
+            evidence, waits = simulated_evidence(
+                sessions / measured.committed_per_s,
+                sessions / self.truth.base_tps,
+                measured.total.committed,
+                random.Random(f"{self.seed}/{trial.number}/evidence"),
+                measured.samples,
+            )
+            found.insert(0, waits)
+        return evidence, together(found)
 
     def _tps(self, trial: Trial, names: Sequence[str], start_s: float) -> float:
-        rng = random.Random(f"{self.seed}/{trial.number}/{trial.seed}")
         log_tps = math.log(self.truth.base_tps)
         log_tps -= sum(math.log(self.truth.slowdowns.get(name, 1.0)) for name in names)
         log_tps -= sum(
@@ -222,8 +211,6 @@ class SimulatedTrialRunner:
         )
         log_tps += self.truth.drift_per_hour * start_s / 3600
         log_tps += self._noise(trial.number)
-        if rng.random() < self.truth.outlier_share:
-            log_tps -= math.log(2)
         return math.exp(log_tps)
 
     def _noise(self, number: int) -> float:
@@ -246,19 +233,22 @@ class SimulatedTrialRunner:
         samples = []
         carried = 0.0
         for second in range(1, int(elapsed_s) + 1):
-            loss = self.truth.warm_up_loss * math.exp(-second / 5)
-            sessions = _sessions_at(load, second - 1)
+            begun = [step.sessions for step in load.steps if step.at_s <= second - 1]
+            sessions = begun[-1] if begun else load.connections
             busy = sessions / load.connections
-            rate = tps * busy * (1 - loss) * math.exp(rng.gauss(0.0, self.truth.noise))
+            rate = tps * busy * math.exp(rng.gauss(0.0, self.truth.noise))
             carried += rate / (hold.times_slower(second - 0.5) if hold is not None else 1.0)
             samples.append(Sample(float(second), 1.0, int(carried), sessions=sessions))
             carried -= int(carried)
         committed = sum(sample.committed for sample in samples)
         latency_us = 1e6 * load.connections / tps if tps else 0.0
         latency = Latency(committed, latency_us, latency_us, latency_us, latency_us, latency_us)
+        stopped_by = "commits" if elapsed_s > load.measure_s else "deadline"
+        if committed < load.min_commits:
+            stopped_by = "budget"
         return Measurement(
             elapsed_s=elapsed_s,
-            stopped_by=_stopped_by(load, committed, elapsed_s),
+            stopped_by=stopped_by,
             transactions={
                 "simulated": Counts(
                     scheduled=committed + load.connections,
@@ -291,15 +281,20 @@ def _profile(treatment: Treatment) -> Recordings:
     return Recordings((scan, Stack((*session, "vfs_read_[k]"), 50)))
 
 
-def _sessions_at(load: LoadProfile, t_s: float) -> int:
-    begun = [step.sessions for step in load.steps if step.at_s <= t_s]
-    return begun[-1] if begun else load.connections
-
-
-def _stopped_by(load: LoadProfile, committed: int, elapsed_s: float) -> str:
-    if committed < load.min_commits:
-        return "budget"
-    return "commits" if elapsed_s > load.measure_s else "deadline"
+def run_design(
+    design: Design, study: Study, run: Callable[[Trial], Result], *, blocks: int, seed: int = 1
+) -> Iterator[tuple[Block, list[Result]]]:
+    """Yield at most so many blocks that a design asks for, each with its results, without a journal."""
+    trials_run = 0
+    for number in range(1, blocks + 1):
+        block = design.ask()
+        if not block.treatments:
+            return
+        trials = expand(block, study, seed=seed, block_number=number, first_number=trials_run + 1)
+        results = [run(trial) for trial in trials]
+        trials_run += len(trials)
+        design.tell(results)
+        yield block, results
 
 
 def simulated_ladder(

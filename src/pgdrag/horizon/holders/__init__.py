@@ -52,7 +52,7 @@ class Held:
     """A hold in force, until it is released; used by one thread at a time.
 
     Attributes:
-        who: holds, as `horizon.watching` names it: "session 4711".
+        who: holds, as `HolderSample.who` names it: "session 4711".
     """
 
     def __init__(self, who: str, end: Callable[[], None]) -> None:
