@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.holders import HoldPlace
-from pgdrag.horizon.runner import HoldRunner
+from pgdrag.horizon.runner import Cleanup, HoldRunner
 from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.schedule import Hold
 from pgdrag.servers.cluster import Cluster

@@ -12,11 +12,10 @@ from pgdrag.english import counted
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.findings.holds.levels import DEFAULTS, FACTOR, HOLDER, NOTHING, REPLAY, hold_levels
-from pgdrag.horizon.cleanup import Cleanup
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
 from pgdrag.horizon.levels import HorizonLevels, kinds_of, read_levels, unsupported
-from pgdrag.horizon.runner import HoldRunner, MadeHold
+from pgdrag.horizon.runner import Cleanup, HoldRunner, MadeHold
 from pgdrag.horizon.schedule import Hold
 from pgdrag.model import Applied, Level, Treatment, Trial
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings

@@ -17,8 +17,9 @@ import psycopg
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution
+from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.sampling import HolderSample, make_read_only, sample_holders
-from pgdrag.horizon.tracking import HoldTracker, samples_of
+from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.host.undo import uninterrupted
 from pgdrag.units import format_duration
 
@@ -80,12 +81,17 @@ class HorizonCapture:
         began_s = seen_s = time.monotonic()
         pause_s, trouble = _FIRST_PAUSE_S, ""
         try:
-            while not self._is_over(began_s, seen_s, for_s, trouble):
+            while True:
+                now_s = time.monotonic()
+                if trouble and now_s - seen_s > GIVE_UP_S:
+                    break
+                if now_s - began_s >= for_s and (trouble or self._tracker.samples >= 2):
+                    break
                 try:
                     found = self._sample()
                 except (psycopg.Error, ServerLost) as error:
                     self._disconnect()
-                    trouble = _words(error)
+                    trouble = words_of(error) if isinstance(error, psycopg.Error) else error.message
                     listen(self._progress(time.monotonic() - began_s, (), trouble))
                     time.sleep(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -95,10 +101,13 @@ class HorizonCapture:
                 listen(self._progress(elapsed_s, found, ""))
                 # On a fixed schedule, so that the samples' own duration does not add up.
                 time.sleep(self._every_s - elapsed_s % self._every_s)
-            if trouble:
-                self._give_up(trouble, time.monotonic() - seen_s)
         finally:
             self._disconnect()
+        if trouble and self._tracker.samples < 2:
+            raise ServerLost(f"the server became unreachable before the second sample: {trouble}")
+        if trouble:
+            blind = format_duration(round(time.monotonic() - seen_s))
+            self.notes.append(f"The server was unreachable for the last {blind}: {trouble}.")
 
     def found(self) -> HoldDistribution:
         """Return the distribution so far.
@@ -151,51 +160,34 @@ class HorizonCapture:
             f"at most: {share:.2%} of the time, in one session that held nothing between them."
         )
 
-    def _is_over(self, began_s: float, seen_s: float, for_s: float, trouble: str) -> bool:
-        now_s = time.monotonic()
-        if trouble and now_s - seen_s > GIVE_UP_S:
-            return True
-        return now_s - began_s >= for_s and (bool(trouble) or self._tracker.samples >= 2)
-
     def _sample(self) -> Sequence[HolderSample]:
         if self._connection is None:
-            self._connection = self._connected()
+            # Detects a server that disappears without closing the connection.
+            patience = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
+            self._connection = self._server.connect(application_name=APPLICATION_NAME, **patience)
+            make_read_only(self._connection, timeout_s=SAMPLE_TIMEOUT_S)
+            ((role, sees_all),) = self._connection.execute(_SEES_ALL).fetchall()
+            self._hidden_from = "" if sees_all else str(role)
         began_s = time.monotonic()
         seen = sample_holders(self._connection, self._tracker.pids)
         sample_s = time.monotonic() - began_s
-        found = samples_of(seen, self._server.target.database)
-        at_s = seen[0].at_s if seen else self._clock()
+        if seen:
+            at_s = seen[0].at_s
+        else:
+            query = "SELECT extract(epoch FROM clock_timestamp())::float8"
+            ((at_s,),) = self._connection.execute(query).fetchall()
+        # Those that hold back this database, and those that no longer hold anything.
+        database = self._server.target.database
+        found = [x for x in seen if x.age is None or x.concerns(database)]
         with uninterrupted():  # a sample is recorded completely or not at all
             self._sample_s.append(sample_s)
             self._tracker.add(at_s, found)
         return found
 
-    def _clock(self) -> float:
-        assert self._connection is not None
-        query = "SELECT extract(epoch FROM clock_timestamp())::float8"
-        ((at_s,),) = self._connection.execute(query).fetchall()
-        return float(at_s)
-
-    def _connected(self) -> psycopg.Connection:
-        # Detects a server that disappears without closing the connection.
-        patience = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
-        connection = self._server.connect(application_name=APPLICATION_NAME, **patience)
-        make_read_only(connection, timeout_s=SAMPLE_TIMEOUT_S)
-        ((role, sees_all),) = connection.execute(_SEES_ALL).fetchall()
-        self._hidden_from = "" if sees_all else str(role)
-        return connection
-
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _give_up(self, trouble: str, blind_s: float) -> None:
-        if self._tracker.samples < 2:
-            raise ServerLost(f"the server became unreachable before the second sample: {trouble}")
-        self.notes.append(
-            f"The server was unreachable for the last {format_duration(round(blind_s))}: {trouble}."
-        )
 
     def _progress(
         self, elapsed_s: float, found: Sequence[HolderSample], trouble: str
@@ -204,11 +196,6 @@ class HorizonCapture:
         holding = None if trouble else tracker.holding
         oldest = max((x.age for x in found if x.age is not None), default=0)
         return CaptureProgress(elapsed_s, tracker.samples, holding, oldest, tracker.seen, trouble)
-
-
-def _words(error: psycopg.Error | ServerLost) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else "no reason given"
 
 
 def _rounded(number: float) -> float:

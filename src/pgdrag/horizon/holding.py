@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
@@ -102,18 +102,13 @@ def watch(
             lost = held.lost()
             if lost:
                 raise ServerError(f"{held.who} no longer holds the horizon: {lost}")
-            progress = _sample(connection, held, elapsed_s)
+            progress = HoldProgress(elapsed_s)
+            with suppress(psycopg.Error):  # the hold itself says whether the server is gone
+                ((age, dead),) = connection.execute(_PROGRESS, {"who": held.who}).fetchall()
+                progress = HoldProgress(elapsed_s, age, dead)
             listen(progress)
             time.sleep(min(_EVERY_S, max(for_s - elapsed_s, 0.0)))
     return progress
-
-
-def _sample(connection: psycopg.Connection, held: Held, elapsed_s: float) -> HoldProgress:
-    try:
-        ((age, dead_rows),) = connection.execute(_PROGRESS, {"who": held.who}).fetchall()
-    except psycopg.Error:
-        return HoldProgress(elapsed_s)  # the hold itself says whether the server is gone
-    return HoldProgress(elapsed_s, age, dead_rows)
 
 
 def _noting(server: Server, notes: list[NotedChange]) -> Callable[[str], None]:

@@ -22,8 +22,8 @@ from pgdrag.findings.holds.levels import (
     REPLAY,
     WINDOW,
 )
-from pgdrag.horizon.cleanup import AFTER_RELEASE, AfterRelease
 from pgdrag.horizon.holders import Holder, all_holders
+from pgdrag.horizon.runner import AFTER_RELEASE, AfterRelease
 from pgdrag.horizon.schedule import (
     PATTERNS,
     Hold,

@@ -1,4 +1,8 @@
-"""Makes and releases the planned holds of one trial on time."""
+"""Makes and releases the planned holds of one trial on time, watches the horizon's age, and cleans up after the last.
+
+Once a second: is the horizon as old as the holds in force must make it? After the last hold: VACUUM, and
+optionally REINDEX, of all user tables.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,56 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
-from pgdrag.errors import PgdragError
-from pgdrag.horizon.ages import AgeWatch
-from pgdrag.horizon.cleanup import Cleanup
-from pgdrag.horizon.holders import Held, Holder, HoldPlace, all_holders
+import psycopg
+from psycopg import sql
+
+from pgdrag.errors import PgdragError, ServerError
+from pgdrag.horizon.holders import (
+    CLEANUP_NAME,
+    WATCHER_NAME,
+    Held,
+    Holder,
+    HoldPlace,
+    all_holders,
+)
+from pgdrag.horizon.holders.session import open_session, words_of
+from pgdrag.horizon.sampling import read_oldest
 from pgdrag.horizon.schedule import SHORTEST_S, Hold
+from pgdrag.servers.abort_connection import abort_connection
+from pgdrag.units import format_duration
 
+AfterRelease = Literal["nothing", "vacuum", "vacuum and reindex"]
+AFTER_RELEASE: tuple[AfterRelease, ...] = ("nothing", "vacuum", "vacuum and reindex")
+AGE_EVERY_S = 1.0
+_AGE_TIMEOUT_MS = 10_000
+_AGE_END_TIMEOUT_S = 5.0
+_CANCEL_TIMEOUT_S = 5.0
 _CHECK_EVERY_S = 0.5  # whether the holds in force are still there
 _FREE_TIMEOUT_S = 5.0  # a standby's feedback comes every second
 _POLL_S = 0.02
 _SAME_S = 1e-3  # moments of a plan that are the same but for their last digits
 _DIGITS = 3
 _END_TIMEOUT_S = 20.0
+# A snapshot's xmax is behind it where transactions are under way: the one after the last that has ended. An
+# age is counted from the next number, without the epoch, to a transaction's; 3 is the first that one had.
+_NEXT_XID = "SELECT (age('3'::xid)::bigint + 3) & 4294967295"
+# Tables with rows of their own, of whoever but the server.
+_TABLES = """
+SELECT n.nspname, c.relname
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
+   AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+ ORDER BY 1, 2
+"""
+_COMMANDS = {
+    "vacuum": sql.SQL("VACUUM {}"),
+    "reindex": sql.SQL("REINDEX TABLE CONCURRENTLY {}"),
+}
 
 
 @dataclass
@@ -202,3 +241,201 @@ class HoldRunner:
         while self.watch.is_kept_since(xid) and time.monotonic() < deadline:
             if self._has_ended.wait(_POLL_S):
                 return
+
+
+@dataclass(frozen=True)
+class Age:
+    """One sample.
+
+    Attributes:
+        at_unix_s: when, by this machine's clock.
+        oldest: age of the horizon in transactions.
+        wanted: transactions begun since the oldest hold in force was made; while that holds, `oldest` is at
+            least this. None: none was in force.
+    """
+
+    at_unix_s: float
+    oldest: int
+    wanted: int | None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the horizon was as far back as a hold in force must keep it."""
+        return self.wanted is None or self.oldest >= self.wanted
+
+
+class AgeWatch:
+    """Samples the server's horizon about once a second, on its own thread and session.
+
+    Attributes:
+        ages: all samples so far.
+        broken: why it stopped, or "".
+    """
+
+    def __init__(self, place: HoldPlace, claimed: Callable[[], int | None]) -> None:
+        """Watch a place.
+
+        Args:
+            claimed: returns the next xid at the time the oldest hold in force was made; None if there is none.
+                Called before and after each sample, which counts only if they agree.
+        """
+        self.ages: list[Age] = []
+        self.broken = ""
+        self._place = place
+        self._claimed = claimed
+        self._has_ended = threading.Event()
+        self._connection: psycopg.Connection | None = None
+        self._thread = threading.Thread(target=self._watch, name="pgdrag-horizon", daemon=True)
+
+    def begin(self) -> None:
+        """Open the session and start sampling.
+
+        Raises:
+            ServerError: the server does not answer.
+        """
+        self._connection = open_session(self._place, application_name=WATCHER_NAME)
+        try:
+            self._connection.execute(f"SET statement_timeout = {_AGE_TIMEOUT_MS}")
+        except psycopg.Error as error:
+            raise ServerError(f"could not watch the horizon: {words_of(error)}") from error
+        self._thread.start()
+
+    def next_xid(self) -> int:
+        """Return the next xid, without its epoch.
+
+        Raises:
+            ServerError: the query fails.
+        """
+        assert self._connection is not None
+        try:
+            (found,) = self._connection.execute(_NEXT_XID).fetchone() or (None,)
+        except psycopg.Error as error:
+            raise ServerError(f"could not ask for the horizon: {words_of(error)}") from error
+        assert found is not None
+        return int(found)
+
+    def is_kept_since(self, xid: int) -> bool:
+        """Whether the horizon is at or before `xid`; False also if that is unknown."""
+        found = self._read(xid)
+        return found is not None and found.wanted != 0 and found.is_held
+
+    def sample(self) -> Age | None:
+        """Take a sample; None if a hold was made or released meanwhile, or the server does not answer."""
+        claimed = self._claimed()
+        found = self._read(claimed)
+        if found is None or self._claimed() != claimed:
+            return None
+        self.ages.append(found)
+        return found
+
+    def _read(self, since: int | None) -> Age | None:
+        connection = self._connection
+        assert connection is not None, "begun"
+        try:
+            oldest, wanted = read_oldest(
+                lambda sql: connection.execute(sql).fetchall(), since=since
+            )
+        except psycopg.errors.QueryCanceled:
+            return None  # the server is busy, and may not be at the next sample
+        except psycopg.Error as error:
+            self.broken = self.broken or words_of(error)
+            return None
+        return Age(time.time(), oldest, wanted)
+
+    def end(self) -> None:
+        """End the thread and its session, even if the server does not answer; safe to repeat."""
+        self._has_ended.set()
+        if self._connection is None:
+            return
+        if self._thread.ident is not None:
+            self._thread.join(_AGE_END_TIMEOUT_S)
+            if self._thread.is_alive():
+                abort_connection(self._connection)
+                self._thread.join(_AGE_END_TIMEOUT_S)
+        self._connection.close()
+
+    def _watch(self) -> None:
+        begin_s = time.monotonic()
+        rounds = 0
+        while not self._has_ended.is_set() and not self.broken:
+            self.sample()
+            rounds = max(rounds, int((time.monotonic() - begin_s) / AGE_EVERY_S)) + 1
+            self._has_ended.wait(max(begin_s + rounds * AGE_EVERY_S - time.monotonic(), 0.0))
+
+
+class Cleanup:
+    """One cleanup, on a session of its own.
+
+    Attributes:
+        began_unix_s: None: it has not begun.
+        ended_unix_s: None: it has not ended, or was cut short.
+        failed: why it failed, or "".
+    """
+
+    def __init__(self, place: HoldPlace, what: AfterRelease) -> None:
+        self.began_unix_s: float | None = None
+        self.ended_unix_s: float | None = None
+        self.failed = ""
+        self._place = place
+        self._commands = what.split(" and ")
+        self._tables = 0
+        self._steps_s: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection | None = None
+        self._is_stopped = False
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether it started and did not finish: an index may be incomplete."""
+        return self.began_unix_s is not None and self.ended_unix_s is None
+
+    @property
+    def words(self) -> str:
+        """Return what was done, and what was not: "vacuum of 4 tables in 1.2 s, reindex of 4 tables in 3 s"."""
+        of = f" of {self._tables} table{'' if self._tables == 1 else 's'}"
+        done = [f"{name}{of} in {format_duration(s)}" for name, s in self._steps_s.items()]
+        if self.failed:
+            done.append(f"failed: {self.failed}")
+        elif self.began_unix_s is None:
+            done.append("nothing: the trial was over")
+        elif self.is_cut_short:
+            done.append("cut short by the trial's end")
+        return ", ".join(done)
+
+    def run(self) -> None:
+        """Vacuum and, if asked, reindex each table; records a failure."""
+        assert self.began_unix_s is None, "once"
+        self.began_unix_s = time.time()
+        try:
+            with open_session(self._place, application_name=CLEANUP_NAME) as connection:
+                with self._lock:
+                    self._connection = connection
+                self._clean(connection)
+        except psycopg.errors.QueryCanceled as error:
+            self.failed = "" if self._is_stopped else words_of(error)
+        except psycopg.Error as error:
+            self.failed = words_of(error)
+        except ServerError as error:
+            self.failed = error.message
+        finally:
+            with self._lock:
+                self._connection = None
+
+    def stop(self) -> None:
+        """Stop it from another thread, cancelling its statement."""
+        with self._lock, suppress(psycopg.Error):
+            self._is_stopped = True
+            if self._connection is not None:
+                self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)
+
+    def _clean(self, connection: psycopg.Connection) -> None:
+        tables = connection.execute(_TABLES).fetchall()
+        self._tables = len(tables)
+        for name in self._commands:
+            begin_s = time.monotonic()
+            for table in tables:
+                if self._is_stopped:
+                    return
+                connection.execute(_COMMANDS[name].format(sql.Identifier(*table)))
+            self._steps_s[name] = time.monotonic() - begin_s
+        self.ended_unix_s = time.time()

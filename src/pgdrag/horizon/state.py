@@ -137,7 +137,11 @@ def horizon_state(server: Server) -> HorizonState:
         database = server.target.database
         holders = [_holder(x, database, connection) for x in census]
     ((is_standby, role, sees_all, frozen_age, freeze_max_age, has_feedback),) = found
-    tables = tuple(_dead_rows(*row) for row in rows)
+    tables = tuple(
+        DeadRows(table, dead, live, size, round(size * dead / (dead + live)), vacuumed_s)
+        for table, dead, live, size, vacuumed_s in rows
+    )
+    hidden = f'Role "{role}" cannot see the state and start of other roles\' sessions. Members of pg_monitor can.'
     return HorizonState(
         server=server.name,
         version=server.version,
@@ -150,7 +154,7 @@ def horizon_state(server: Server) -> HorizonState:
         frozen_age=frozen_age,
         left_until_stop=max(_XID_HALF - _RESERVE - frozen_age, 0),
         freeze_max_age=freeze_max_age,
-        cannot_see=() if sees_all else (_hidden(role),),
+        cannot_see=() if sees_all else (hidden,),
     )
 
 
@@ -158,6 +162,9 @@ def _holder(seen: HolderSample, database: str, connection: psycopg.Connection) -
     kind = kind_of(seen)
     begin_s = begin_of(seen, kind)
     ended_by, remark = _end_of(seen, connection)
+    unused_s = None
+    if seen.object_type == ObjectType.SLOT and seen.changed_s is not None:
+        unused_s = max(seen.at_s - seen.changed_s, 0.0)
     return HorizonHolder(
         kind=kind,
         name=seen.name,
@@ -167,7 +174,7 @@ def _holder(seen: HolderSample, database: str, connection: psycopg.Connection) -
         age=seen.age,
         catalog_age=seen.catalog_age,
         held_s=None if begin_s is None else max(seen.at_s - begin_s, 0.0),
-        held_least_s=_unused_s(seen),
+        held_least_s=unused_s,
         doing=", ".join(filter(None, (seen.state, seen.application, seen.address))),
         ended_by=ended_by,
         remark=remark,
@@ -212,28 +219,11 @@ def _at_the_standby(seen: HolderSample) -> str:
     if not seen.age:
         return "It holds nothing back now: no transaction has begun since its xmin."
     in_use = "It is in use" if seen.object_type == ObjectType.SLOT else "It belongs to a standby"
-    return f"{in_use}: {_AT_THE_STANDBY}"
-
-
-def _unused_s(seen: HolderSample) -> float | None:
-    if seen.object_type != ObjectType.SLOT or seen.changed_s is None:
-        return None
-    return max(seen.at_s - seen.changed_s, 0.0)
-
-
-_AT_THE_STANDBY = (
-    "end the longest transaction on the standby (there: SELECT pid, xact_start FROM pg_stat_activity WHERE "
-    "backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC), or set hot_standby_feedback = off there."
-)
+    return (
+        f"{in_use}: end the longest transaction on the standby (there: SELECT pid, xact_start FROM pg_stat_activity "
+        "WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC), or set hot_standby_feedback = off there."
+    )
 
 
 def _literal(text: str, connection: psycopg.Connection) -> str:
     return sql.Literal(text).as_string(connection).strip()
-
-
-def _dead_rows(table: str, dead: int, live: int, size: int, vacuumed_s: float | None) -> DeadRows:
-    return DeadRows(table, dead, live, size, round(size * dead / (dead + live)), vacuumed_s)
-
-
-def _hidden(role: str) -> str:
-    return f'Role "{role}" cannot see the state and start of other roles\' sessions. Members of pg_monitor can.'

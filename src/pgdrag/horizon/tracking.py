@@ -57,6 +57,13 @@ class _Hold:
     is_end_exact: bool = False
     is_lost: bool = False
 
+    @property
+    def length_s(self) -> float:
+        """How long it has lasted at most; inf where its begin is unknown."""
+        if self.begin_s is None:
+            return math.inf
+        return (self.last.at_s if self.end_s is None else self.end_s) - self.begin_s
+
 
 @dataclass
 class _Stretch:
@@ -79,7 +86,12 @@ class HoldTracker:
 
     def add(self, at_s: float, found: Sequence[HolderSample]) -> None:
         """Add one sample of the server."""
-        is_blind = self._note_time(at_s)
+        last = self._stretches[-1] if self._stretches else None
+        is_blind = last is not None and at_s - last.last_s > _GAP_INTERVALS * self.every_s + 1
+        if last is None or is_blind:
+            self._stretches.append(_Stretch(at_s, at_s))
+        else:
+            last.last_s, last.samples = at_s, last.samples + 1
         holders = {(x.object_type, x.name): x for x in found if x.holds}
         others = {(x.object_type, x.name): x for x in found if not x.holds}
         for key, hold in list(self._held.items()):
@@ -90,8 +102,7 @@ class HoldTracker:
                 del self._held[key]
                 _end(hold, now or others.get(key), at_s, is_blind=is_blind)
                 # A busy server has thousands that are too short to count.
-                length_s = _length(hold)
-                if length_s is None or length_s > self.every_s * SHORTEST_OF_INTERVAL / 2:
+                if hold.length_s > self.every_s * SHORTEST_OF_INTERVAL / 2:
                     self._over.append(hold)
         for key, now in holders.items():
             if key not in self._held:
@@ -172,15 +183,6 @@ class HoldTracker:
         gaps = [SeenHold(max(length * scale, least_s), ended) for length, ended in found]
         return steps_of(product_limit(gaps))
 
-    def _note_time(self, at_s: float) -> bool:
-        last = self._stretches[-1] if self._stretches else None
-        is_blind = last is not None and at_s - last.last_s > _GAP_INTERVALS * self.every_s + 1
-        if last is None or is_blind:
-            self._stretches.append(_Stretch(at_s, at_s))
-        else:
-            last.last_s, last.samples = at_s, last.samples + 1
-        return is_blind
-
     def _begun(self, now: HolderSample) -> _Hold:
         kind = kind_of(now)
         begin_s = begin_of(now, kind)
@@ -194,8 +196,7 @@ class HoldTracker:
     def _counted(self) -> Iterator[_Hold]:
         """Yield the holds that are not too short to count."""
         for hold in (*self._over, *self._held.values()):
-            length_s = _length(hold)
-            if length_s is None or length_s > self.shortest_s:
+            if hold.length_s > self.shortest_s:
                 yield hold
 
     def _began_in_sight(self, hold: _Hold) -> bool:
@@ -303,43 +304,20 @@ def _end(hold: _Hold, now: HolderSample | None, at_s: float, *, is_blind: bool) 
         at_s: when this sample was taken.
         is_blind: there was a gap before this sample.
     """
-    last_s = hold.last.at_s
-    reported_s = _reported_end(hold, now)
-    if reported_s is not None:
-        hold.end_s, hold.is_end_exact = reported_s, True
-        return
+    last = hold.last
+    if now is not None and now.changed_s is not None and last.at_s < now.changed_s <= now.at_s:
+        is_same = now.statement_since_s == last.statement_since_s
+        is_idle = now.state == "idle" and (is_same or now.verb in _ENDING_VERBS)
+        if is_idle or (last.xid is None and is_same and now.is_between_statements):
+            hold.end_s, hold.is_end_exact = now.changed_s, True
+            return
     if is_blind:
         hold.is_lost = True
         return
-    latest_s = at_s
-    if now is not None:
-        # Whatever it started since, it started after the end.
-        starts = (now.since_s, now.statement_since_s, now.changed_s)
-        later = [x for x in starts if x is not None and last_s < x < at_s]
-        latest_s = min(later, default=at_s)
-    hold.end_s = latest_s
-
-
-def _reported_end(hold: _Hold, now: HolderSample | None) -> float | None:
-    if now is None or now.changed_s is None or not hold.last.at_s < now.changed_s <= now.at_s:
-        return None
-    is_same = now.statement_since_s == hold.last.statement_since_s
-    is_idle = now.state == "idle" and (is_same or now.verb in _ENDING_VERBS)
-    is_snapshot_gone = hold.last.xid is None and is_same and now.is_between_statements
-    return now.changed_s if is_idle or is_snapshot_gone else None
-
-
-def _length(hold: _Hold) -> float | None:
-    if hold.begin_s is None:
-        return None
-    end_s = hold.last.at_s if hold.end_s is None else hold.end_s
-    return max(end_s - hold.begin_s, 0.0)
+    # Whatever it started since, it started after the end.
+    starts = (now.since_s, now.statement_since_s, now.changed_s) if now is not None else ()
+    hold.end_s = min((x for x in starts if x is not None and last.at_s < x < at_s), default=at_s)
 
 
 def _rounded(number: float) -> float:
     return float(f"{max(number, 0.0):.6g}")
-
-
-def samples_of(found: Iterable[HolderSample], database: str) -> list[HolderSample]:
-    """Return those that hold back this database, and those that no longer hold anything."""
-    return [x for x in found if x.age is None or x.concerns(database)]
