@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from pgdrag.errors import UsageError
 from pgdrag.workloads.pgbench import Pgbench
 from pgdrag.workloads.scripts import (
     BUILTINS,
     Script,
-    ScriptProblem,
     any_script,
     builtin_script,
     file_script,
@@ -34,30 +34,30 @@ def test_a_weight_follows_the_last_at_sign(option: str, expected: tuple[str, int
 
 @pytest.mark.parametrize("option", ["a.sql@", "a.sql@x", "a.sql@-1", "a@b.sql", "a@2147483648"])
 def test_what_follows_the_at_sign_must_be_a_weight(option: str) -> None:
-    with pytest.raises(ScriptProblem, match="is not a whole number"):
+    with pytest.raises(UsageError, match="is not a whole number"):
         split_weight(option)
 
 
 def test_a_weight_needs_a_name() -> None:
-    with pytest.raises(ScriptProblem, match="no name"):
+    with pytest.raises(UsageError, match="no name"):
         split_weight("@3")
 
 
 def test_the_start_of_a_name_is_enough_where_it_is_of_one_script() -> None:
     assert builtin_script("se@3").name == "select-only"
-    with pytest.raises(ScriptProblem, match="several"):
+    with pytest.raises(UsageError, match="several"):
         builtin_script("s")
 
 
 @pytest.mark.parametrize("name", ["slect-only", "", "SELECT-ONLY"])
 def test_an_unknown_builtin_is_told_with_those_there_are(name: str) -> None:
-    with pytest.raises(ScriptProblem, match="no built-in script") as found:
+    with pytest.raises(UsageError, match="no built-in script") as found:
         builtin_script(name)
     assert "tpcb-like" in (found.value.hint or "")
 
 
 def test_the_nearest_builtin_is_offered() -> None:
-    with pytest.raises(ScriptProblem) as found:
+    with pytest.raises(UsageError) as found:
         builtin_script("slect-only@2")
     assert 'Did you mean "select-only"?' in (found.value.hint or "")
 
@@ -71,12 +71,12 @@ def test_a_file_is_read_relative_to_its_directory(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScriptProblem, match=r'script file ".*b.sql": no such file'):
+    with pytest.raises(UsageError, match=r'script file ".*b.sql": no such file'):
         any_script("b.sql", tmp_path)
-    with pytest.raises(ScriptProblem, match="is a directory"):
+    with pytest.raises(UsageError, match="is a directory"):
         file_script(".", tmp_path)
     (tmp_path / "latin.sql").write_bytes(b"SELECT 1;\nSELECT '\xe9';\n")
-    with pytest.raises(ScriptProblem, match=r"latin.sql:2: the text is not UTF-8"):
+    with pytest.raises(UsageError, match=r"latin.sql:2: the text is not UTF-8"):
         file_script("latin.sql", tmp_path)
 
 
@@ -86,7 +86,7 @@ def test_scripts_of_one_name_are_told_apart() -> None:
 
 
 def test_weights_that_are_all_zero_are_refused() -> None:
-    with pytest.raises(ScriptProblem, match="weight 0"):
+    with pytest.raises(UsageError, match="weight 0"):
         with_own_names([Script(name="a", text="1", weight=0)])
 
 

@@ -139,22 +139,14 @@ def scripts_of(
     Raises:
         UsageError: a script cannot be found.
     """
-    from pgdrag.workloads.scripts import (
-        ScriptProblem,
-        builtin_script,
-        file_script,
-        with_own_names,
-    )
+    from pgdrag.workloads.scripts import builtin_script, file_script, with_own_names
 
     names = [*builtins]
     names += ["select-only"] if select_only else []
     names += ["simple-update"] if skip_some_updates else []
-    try:
-        found = [builtin_script(name) for name in names]
-        found += [file_script(name, Path()) for name in files]
-        return with_own_names(found or [builtin_script("tpcb-like")])
-    except ScriptProblem as problem:
-        raise UsageError(str(problem), hint=problem.hint) from None
+    found = [builtin_script(name) for name in names]
+    found += [file_script(name, Path()) for name in files]
+    return with_own_names(found or [builtin_script("tpcb-like")])
 
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_\u0080-\uffff]+")

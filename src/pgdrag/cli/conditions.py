@@ -14,7 +14,7 @@ from pgdrag.experiment.questions import PROFILED, Conditions, conditions_from, c
 from pgdrag.model.load import LoadProfile
 from pgdrag.units import parse_seconds
 from pgdrag.workloads import all_workloads
-from pgdrag.workloads.scripts import ScriptProblem, file_script
+from pgdrag.workloads.scripts import file_script
 
 BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
 DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)
@@ -79,11 +79,7 @@ def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
         value = getattr(options, size.option, None)
         value = size.start if value is None else value
         parameters |= {} if value is None else {size.parameter: value}
-    try:
-        own = [file_script(name, Path()) for name in options.file or ()]
-    except ScriptProblem as problem:
-        raise UsageError(str(problem), hint=problem.hint) from None
-    tables = [{"name": x.name, "text": x.text, "weight": x.weight} for x in own]
+    tables = [file_script(name, Path()).model_dump() for name in options.file or ()]
     if options.builtin or tables:
         parameters["scripts"] = [*(options.builtin or ()), *tables]
     return kind, parameters

@@ -16,10 +16,10 @@ from pydantic import (
     field_validator,
 )
 
+from pgdrag.errors import UsageError
 from pgdrag.workloads import DatasetSize, Workload
 from pgdrag.workloads.scripts import (
     Script,
-    ScriptProblem,
     any_script,
     builtin_script,
     with_own_names,
@@ -43,9 +43,9 @@ def _script(value: object, info: ValidationInfo) -> object:
         return value
     try:
         return any_script(value, Path((info.context or {}).get("directory", "")))
-    except ScriptProblem as problem:
+    except UsageError as problem:
         hint = f". {problem.hint}" if problem.hint else ""
-        raise ValueError(f"{problem}{hint}") from None
+        raise ValueError(f"{problem.message}{hint}") from None
 
 
 ScriptEntry = Annotated[
@@ -131,8 +131,8 @@ class Pgbench(Workload):
             raise ValueError("at least one script is needed")
         try:
             return with_own_names(scripts)
-        except ScriptProblem as problem:
-            raise ValueError(str(problem)) from None
+        except UsageError as problem:
+            raise ValueError(problem.message) from None
 
     def dataset(self) -> Mapping[str, object]:
         """Return what makes the tables."""

@@ -12,20 +12,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pgdrag.errors import UsageError
+
 LARGEST_SCRIPT_BYTES = 1_000_000
 LARGEST_WEIGHT = 2**31 - 1
-
-
-class ScriptProblem(Exception):
-    """A script that cannot be had.
-
-    Attributes:
-        hint: what to do, or None.
-    """
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Builtin(NamedTuple):
@@ -88,17 +78,17 @@ def split_weight(option: str) -> tuple[str, int]:
     """Return `script@3` as ("script", 3); without a weight it is 1.
 
     Raises:
-        ScriptProblem: what follows the last "@" is no weight.
+        UsageError: what follows the last "@" is no weight.
     """
     name, at, digits = option.rpartition("@")
     if not at:
         return option, 1
     if not name:
-        raise ScriptProblem(f'"{option}" has a weight, but no name before the "@"')
+        raise UsageError(f'"{option}" has a weight, but no name before the "@"')
     if not digits.isascii() or not digits.isdigit() or int(digits) > LARGEST_WEIGHT:
-        raise ScriptProblem(
+        raise UsageError(
             f'weight "{digits}" of script "{name}" is not a whole number from 0 to {LARGEST_WEIGHT:,}',
-            'A file whose own name has an "@" needs a weight after it: name@2.sql@1.',
+            hint='A file whose own name has an "@" needs a weight after it: name@2.sql@1.',
         )
     return name, int(digits)
 
@@ -107,21 +97,19 @@ def builtin_script(option: str) -> Script:
     """Return the built-in script that a name, or the start of one, means, with its weight.
 
     Raises:
-        ScriptProblem: there is none such, or more than one.
+        UsageError: there is none such, or more than one.
     """
     name, weight = split_weight(option)
     found = [x for x in BUILTINS if x.startswith(name)] if name else []
     if len(found) == 1:
         return Script(name=found[0], text=BUILTINS[found[0]].text, weight=weight)
     if found:
-        raise ScriptProblem(
-            f'"{name}" is the start of several built-in scripts: {", ".join(found)}'
-        )
+        raise UsageError(f'"{name}" is the start of several built-in scripts: {", ".join(found)}')
     close = difflib.get_close_matches(name, BUILTINS, n=1)
     nearest = f'Did you mean "{close[0]}"? ' if close else ""
-    raise ScriptProblem(
+    raise UsageError(
         f'no built-in script is named "{name}"',
-        f"{nearest}There are {', '.join(BUILTINS)}; a file is named by -f, or by its path.",
+        hint=f"{nearest}There are {', '.join(BUILTINS)}; a file is named by -f, or by its path.",
     )
 
 
@@ -129,20 +117,20 @@ def file_script(option: str, directory: Path = Path()) -> Script:
     """Return the script in a file, `FILE` or `FILE@WEIGHT`, relative to `directory`.
 
     Raises:
-        ScriptProblem: it cannot be read.
+        UsageError: it cannot be read.
     """
     name, weight = split_weight(option)
     path = directory / name
     try:
         if path.stat().st_size > LARGEST_SCRIPT_BYTES:
-            raise ScriptProblem(f'script file "{path}" is larger than any script, 1 MB')
+            raise UsageError(f'script file "{path}" is larger than any script, 1 MB')
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ScriptProblem(f'could not read script file "{path}": {reason}') from None
+        raise UsageError(f'could not read script file "{path}": {reason}') from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ScriptProblem(f"{path}:{line}: the text is not UTF-8") from None
+        raise UsageError(f"{path}:{line}: the text is not UTF-8") from None
     return Script(name=path.name, text=text, weight=weight)
 
 
@@ -150,7 +138,7 @@ def any_script(option: str, directory: Path) -> Script:
     """Return what an experiment file's word means: a file if it looks like one or is there.
 
     Raises:
-        ScriptProblem: it is neither a file nor a built-in script.
+        UsageError: it is neither a file nor a built-in script.
     """
     name, _ = split_weight(option)
     if "/" in name or "." in name or (directory / name).is_file():
@@ -162,10 +150,10 @@ def with_own_names(scripts: Sequence[Script]) -> tuple[Script, ...]:
     """Return the scripts with different names: `a.sql`, `a.sql (2)`; transactions are told by them.
 
     Raises:
-        ScriptProblem: no script has a weight over 0.
+        UsageError: no script has a weight over 0.
     """
     if scripts and not any(script.weight for script in scripts):
-        raise ScriptProblem("all scripts have the weight 0: none would ever run")
+        raise UsageError("all scripts have the weight 0: none would ever run")
     taken: dict[str, int] = {}
     named = []
     for script in scripts:
