@@ -164,14 +164,22 @@ class HoldRunner:
         try:
             while not self._has_ended.is_set() and (self._waiting or self._in_force):
                 self._do_due()
-                self._find_lost()
+                for one in list(self._in_force):
+                    one.lost = one.held.lost()
+                    if one.lost:
+                        self._release(one)
                 self._has_ended.wait(min(max(self._due_in_s(), 0.0), _CHECK_EVERY_S))
         finally:
             is_all_done = not self._waiting and not self._in_force
             for one in list(self._in_force):
                 self._release(one)
         if is_all_done and self.cleanup is not None and self.made:
-            self._wait_until_free(max(one.xid for one in self.made))
+            # Until the server keeps nothing more for any of them.
+            deadline = time.monotonic() + _FREE_TIMEOUT_S
+            xid = max(one.xid for one in self.made)
+            while self.watch.is_kept_since(xid) and time.monotonic() < deadline:
+                if self._has_ended.wait(_POLL_S):
+                    break
             if not self._has_ended.is_set():
                 self.cleanup.run()
 
@@ -219,12 +227,6 @@ class HoldRunner:
         with self._lock:
             self._in_force.append(made)
 
-    def _find_lost(self) -> None:
-        for one in list(self._in_force):
-            one.lost = one.held.lost()
-            if one.lost:
-                self._release(one)
-
     def _release(self, one: MadeHold) -> None:
         # Stop claiming it before it is released.
         with self._lock:
@@ -234,13 +236,6 @@ class HoldRunner:
         except PgdragError as error:
             self.failed.append(error.message)
         one.ended_unix_s = time.time()
-
-    def _wait_until_free(self, xid: int) -> None:
-        """Wait, at most `_FREE_TIMEOUT_S`, until the server keeps nothing for a hold made at `xid`."""
-        deadline = time.monotonic() + _FREE_TIMEOUT_S
-        while self.watch.is_kept_since(xid) and time.monotonic() < deadline:
-            if self._has_ended.wait(_POLL_S):
-                return
 
 
 @dataclass(frozen=True)

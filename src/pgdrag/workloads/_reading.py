@@ -90,9 +90,18 @@ def read_figures(text: str, reading: Reading, *, asked_s: float) -> Figures:
     Raises:
         Unreadable: the text has no rate in it, or figures that cannot be.
     """
-    found = _from_json(text, reading.json_paths) if reading.json_paths else {}
+    found: dict[str, float] = {}
+    if reading.json_paths:
+        document = _document(text)
+        found = {name: _number(name, _at(document, x)) for name, x in reading.json_paths.items()}
     for pattern in reading.patterns:
-        found |= _from_pattern(text, pattern)
+        matches: dict[str, float] = {}
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            for name, value in match.groupdict().items():
+                if value is not None:
+                    before = matches.get(name, 0.0) if name in _COUNTS else 0.0
+                    matches[name] = before + _number(name, value)
+        found |= matches
     if not found:
         raise Unreadable("nothing in its output matches what was to be read")
     for name, value in found.items():
@@ -128,22 +137,6 @@ def _figures(found: Mapping[str, float], asked_s: float) -> Figures:
             if (name := f"latency_{unit}{qualifier}") in found
         },
     )
-
-
-def _from_pattern(text: str, pattern: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for match in re.finditer(pattern, text, re.MULTILINE):
-        for name, value in match.groupdict().items():
-            if value is None:
-                continue
-            number = _number(name, value)
-            found[name] = found.get(name, 0.0) + number if name in _COUNTS else number
-    return found
-
-
-def _from_json(text: str, paths: Mapping[str, JsonPath]) -> dict[str, float]:
-    document = _document(text)
-    return {name: _number(name, _at(document, path)) for name, path in paths.items()}
 
 
 def _document(text: str) -> object:

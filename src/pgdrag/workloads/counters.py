@@ -65,11 +65,6 @@ class Variant:
         before, after = around if self.lock else ("", "")
         return f"\\set {DELTA} random(-10, 10)\n{before}{self.statement};\n{after}{self.then}"
 
-    @property
-    def keeps_locks(self) -> bool:
-        """Whether a session that fails between two statements would go on with a lock."""
-        return bool(self.lock or self.then)
-
 
 _FILL = "INSERT INTO global_counters (id, cnt) SELECT i, 0 FROM generate_series(1, {rows}) AS i;"
 _PLAIN = f"CREATE TABLE global_counters (id int PRIMARY KEY, cnt bigint);\n{_FILL}\n"
@@ -235,12 +230,16 @@ class Counters(Workload):
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object: a script of pgbench's."""
         variant = self._variant
+        drawn = f"random(1, {self.rows})"
+        if (skew := _SKEW.fullmatch(self.skew)) is not None:
+            drawn = f"random_{skew[1]}(1, {self.rows}, {float(skew[2])})"
         return pgbench_job(
-            (Script(name="add", text=f"\\set b_id {self._draw}\n{variant.script}"),),
+            (Script(name="add", text=f"\\set b_id {drawn}\n{variant.script}"),),
             scale=1,
             statements=self.statements,
             sums=(DELTA,),
-            after_failure="SELECT pg_advisory_unlock_all()" if variant.keeps_locks else "",
+            # A session that fails between two statements would go on with a lock.
+            after_failure="SELECT pg_advisory_unlock_all()" if variant.lock or variant.then else "",
         )
 
     def populate(self, loading: Loading) -> None:
@@ -273,13 +272,6 @@ class Counters(Workload):
     @property
     def _schema(self) -> str:
         return self._variant.schema.format(rows=self.rows)
-
-    @property
-    def _draw(self) -> str:
-        found = _SKEW.fullmatch(self.skew)
-        if found is None:
-            return f"random(1, {self.rows})"
-        return f"random_{found[1]}(1, {self.rows}, {float(found[2])})"
 
 
 def lost_updates(deltas: Sum, total: int) -> str:

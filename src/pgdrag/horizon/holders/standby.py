@@ -232,7 +232,12 @@ def hold_on(standby: Cluster, place: HoldPlace, *, slot: str | None = None) -> H
             {"name": slot or APPLICATION_NAME, "oldest": str(int(oldest) % 2**32)},
             "the standby's feedback",
         )
-        who = f"replication slot {slot}" if slot else _walsender(place)
+        who = f"replication slot {slot}"
+        if slot is None:
+            with open_session(place, application_name=WATCHER_NAME) as watcher:
+                query = "SELECT pid FROM pg_stat_replication WHERE application_name = %s"
+                (pid,) = watcher.execute(query, [APPLICATION_NAME]).fetchone() or ("unknown",)
+            who = f"standby {pid}"
     except psycopg.Error as error:
         connection.close()
         raise ServerError(f"could not hold on the standby: {words_of(error)}") from error
@@ -240,14 +245,6 @@ def hold_on(standby: Cluster, place: HoldPlace, *, slot: str | None = None) -> H
         connection.close()
         raise
     return HeldSession(connection, who)
-
-
-def _walsender(place: HoldPlace) -> str:
-    with open_session(place, application_name=WATCHER_NAME) as connection:
-        (pid,) = connection.execute(
-            "SELECT pid FROM pg_stat_replication WHERE application_name = %s", [APPLICATION_NAME]
-        ).fetchone() or ("unknown",)
-    return f"standby {pid}"
 
 
 def _drop(place: HoldPlace, slot: str) -> None:
