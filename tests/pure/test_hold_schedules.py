@@ -111,6 +111,13 @@ def test_a_hold_for_the_window_lasts_to_the_trials_end_and_has_no_next() -> None
         assert hold == Hold(2, math.inf, "snapshot")
 
 
+@pytest.mark.parametrize("pattern", ["once", "repeated", "shifting"])
+def test_a_hold_that_would_begin_after_the_end_is_planned_and_not_left_out(pattern: str) -> None:
+    source = one_kind("snapshot", parse_length("5s"))
+    holds = schedule(source, pattern, begin_s=60, end_s=2, holders=2, seed=1)  # type: ignore[arg-type]
+    assert {x.begin_s for x in holds} == {60}
+
+
 class Captured:
     """Two kinds in turn, of one and three seconds, every two seconds."""
 

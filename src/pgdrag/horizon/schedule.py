@@ -56,7 +56,7 @@ def schedule(
     holders: int,
     seed: int,
 ) -> tuple[Hold, ...]:
-    """Return the holds that begin before `end_s`, in the order of their begins.
+    """Return the first hold of each lane, and those that begin before `end_s`, in the order of their begins.
 
     Args:
         draw: gives their kinds and lengths.
@@ -75,10 +75,9 @@ def schedule(
     share = {"once": math.inf, "repeated": 1.0, "shifting": 1 / holders}[pattern]
     holds: list[Hold] = []
     for _ in range(1 if pattern == "shifting" else holders):
-        at_s = begin_s
-        while at_s < end_s:
-            holds.append(_drawn(draw, at_s, rng))
-            at_s += share * holds[-1].length_s
+        holds.append(_drawn(draw, begin_s, rng))
+        while (next_s := holds[-1].begin_s + share * holds[-1].length_s) < end_s:
+            holds.append(_drawn(draw, next_s, rng))
     return tuple(sorted(holds, key=lambda hold: (hold.begin_s, hold.end_s)))
 
 
