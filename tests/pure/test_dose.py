@@ -19,9 +19,7 @@ from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.rung_words import change_sentence
-from pgdrag.report.sections.dose import dose_sentence
-from pgdrag.report.sections.recovery import recovery_sentence
-from pgdrag.report.sections.what_decides import deciders_words
+from pgdrag.report.sections.horizon import deciders_words, dose_sentence, recovery_sentence
 from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import findings_of, record_of
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_holds

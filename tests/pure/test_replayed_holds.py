@@ -14,7 +14,7 @@ from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.report.document import Figure, Paragraph, Tone
-from pgdrag.report.sections.replayed_holds import ReplayedHoldsSection, replay_sentence
+from pgdrag.report.sections.horizon import ReplayedHoldsSection, replay_sentence
 from pgdrag.testing.conformance_sections import went_well
 
 CAPTURE = Capture("shop", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)

@@ -11,8 +11,8 @@ from pgdrag.model import Observation, Outcome
 from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
-from pgdrag.report.sections._recording import recording_of
 from pgdrag.report.sections.row_versions import RowVersionsSection
+from pgdrag.report.sections.time_series import recording_of
 from pgdrag.testing.conformance_sections import went_well
 
 PLAN = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [{"Node Type": "Seq Scan"}]}

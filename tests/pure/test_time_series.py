@@ -32,8 +32,7 @@ from pgdrag.report.document import (
     TimeSeries,
     Trace,
 )
-from pgdrag.report.sections._recording import recording_of
-from pgdrag.report.sections.time_series import TimeSeriesSection
+from pgdrag.report.sections.time_series import TimeSeriesSection, recording_of
 from pgdrag.report.series_script import series_json, series_of
 from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import fitted, points_of_each, thinned, thinned_points

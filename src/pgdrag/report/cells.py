@@ -41,6 +41,11 @@ def answer_tone(answer: Answer) -> Tone:
     return _ANSWERS[answer][1]
 
 
+def time_cell(value_us: float | None) -> Cell:
+    """Return a time in microseconds as a duration."""
+    return NOTHING if value_us is None else Cell(format_duration(value_us / 1e6))
+
+
 def name_cell(rung: TreatmentFinding) -> Cell:
     """Return a rung's name with its title below."""
     return Cell(rung.rung.name, rung.rung.title, is_strong=True)

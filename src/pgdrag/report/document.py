@@ -112,7 +112,7 @@ def table_of(
     """
     cells = [[make(item) for make in columns.values()] for item in items]
     rows = [[Cell(x) if isinstance(x, str) else x for x in row] for row in cells]
-    kept = [at for at in range(len(columns)) if any(row[at] != NOTHING for row in rows)]
+    kept = [at for at in range(len(columns)) if any(row[at].text not in ("", "–") for row in rows)]
     titles = list(columns)
     return Table(
         caption,

@@ -6,21 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Details,
-    Figure,
-    Heading,
-    Items,
-    KeyValues,
-    Lines,
-    Note,
-    Paragraph,
-    Table,
-    TimeSeries,
-)
+from pgdrag.report import document as doc
+from pgdrag.report.document import Align, Block, Cell, Table
 from pgdrag.report.sections import sections_for
 
 _SPECIAL = re.compile(r"([\\`*\[\]|~$])|(?<!\w)(_)|(_)(?!\w)")
@@ -43,34 +30,30 @@ def render_markdown(findings: Findings) -> str:
 
 def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
     match block:
-        case Heading(text, aside):
+        case doc.Heading(text, aside):
             yield f"### {_escape(' – '.join(filter(None, (text, aside))))}"
-        case Paragraph(text, _, is_lead):
-            yield _strong(text) if is_lead else _escape_start(text)
+        case doc.Paragraph(text, _, is_lead):
+            yield f"**{_escape(text)}**" if is_lead else _escape_start(text)
         case Table():
             yield _table(block)
-        case Figure(_, caption, text) | TimeSeries(caption=caption, text=text):
-            yield from _figure(caption, text)
-        case KeyValues(pairs):
+        case doc.Figure(_, caption, text) | doc.TimeSeries(caption=caption, text=text):
+            if text:  # without one, the table beside the picture says as much
+                yield _verbatim(text)
+                yield _escape_start(caption)
+        case doc.KeyValues(pairs):
             yield "\n".join(f"- {_escape(key)}: {_cell(cell)}" for key, cell in pairs)
-        case Note(title, texts, _, source):
-            yield _strong(title)
+        case doc.Note(title, texts, _, source):
+            yield f"**{_escape(title)}**"
             yield _list(texts) + (f"\n- Source: {_cell(source)}" if source else "")
-        case Items(texts):
+        case doc.Items(texts):
             yield _list(texts)
-        case Lines(text):
+        case doc.Lines(text):
             yield _verbatim(text)
-        case Details(summary, blocks):
+        case doc.Details(summary, blocks):
             yield f"<details><summary>{_escape(summary)}</summary>"
             for inner in blocks:
                 yield from _paragraphs(inner)
             yield "</details>"
-
-
-def _figure(caption: str, text: str) -> Iterator[str]:
-    if text:  # without one, the table beside the picture says as much
-        yield _verbatim(text)
-        yield _escape_start(caption)
 
 
 def _verbatim(text: str) -> str:
@@ -100,18 +83,14 @@ def _cell(cell: Cell) -> str:
     return f"{text} ({_escape(cell.note)})" if cell.note else text
 
 
-def _strong(text: str) -> str:
-    return f"**{_escape(text)}**"
-
-
 def _escape_start(text: str) -> str:
     """Return text for the start of a line, where a number or a sign could begin a list."""
-    return _LINE_START.sub(_escaped_start, _escape(text))
 
+    def escaped(match: re.Match[str]) -> str:
+        space, sign = match.groups()
+        return f"{space}{sign}\\" if sign.isdigit() else f"{space}\\{sign}"
 
-def _escaped_start(match: re.Match[str]) -> str:
-    space, sign = match.groups()
-    return f"{space}{sign}\\" if sign.isdigit() else f"{space}\\{sign}"
+    return _LINE_START.sub(escaped, _escape(text))
 
 
 def _escape(text: str) -> str:

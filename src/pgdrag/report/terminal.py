@@ -12,22 +12,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Details,
-    Figure,
-    Heading,
-    Items,
-    KeyValues,
-    Lines,
-    Note,
-    Paragraph,
-    Table,
-    TimeSeries,
-    Tone,
-)
+from pgdrag.report import document as doc
+from pgdrag.report.document import Align, Block, Cell, Table, Tone
 from pgdrag.report.sections import sections_for
 
 _STYLES = {
@@ -64,24 +50,25 @@ def _renderables(  # noqa: C901 (an arm a kind)
     block: Block, *, is_roomy: bool
 ) -> Iterator[RenderableType]:
     match block:
-        case Heading(text, aside):
+        case doc.Heading(text, aside):
             yield Text.assemble("\n", (text, "bold"), f" {aside}" if aside else "")
-        case Paragraph(text, tone, is_lead):
+        case doc.Paragraph(text, tone, is_lead):
             yield Text(f"\n{text}" if is_lead else text, _STYLES[tone])
         case Table():
             yield _table(block, is_roomy=is_roomy)
-        case Figure(_, caption, text) | TimeSeries(caption=caption, text=text):
+        case doc.Figure(_, caption, text) | doc.TimeSeries(caption=caption, text=text):
             yield Text(f"{text}\n{caption}" if text else caption)
-        case KeyValues(pairs):
-            yield from (_indented(f"{key}: {cell.text}") for key, cell in pairs)
-        case Note(title, texts, tone, source):
+        case doc.KeyValues(pairs):
+            for key, cell in pairs:
+                yield Padding(Text(f"{key}: {cell.text}"), (0, 0, 0, 2))
+        case doc.Note(title, texts, tone, source):
             yield Text(f"\n{title}", f"bold {_STYLES[tone]}".strip())
             yield from _list([*texts, f"Source: {source.text}"] if source else texts)
-        case Items(texts):
+        case doc.Items(texts):
             yield from _list(texts)
-        case Lines(text):
+        case doc.Lines(text):
             yield Text(text)
-        case Details(summary, blocks):
+        case doc.Details(summary, blocks):
             yield Text(summary, "bold")
             for inner in blocks:
                 yield from _renderables(inner, is_roomy=is_roomy)
@@ -92,10 +79,6 @@ def _list(texts: Iterable[str]) -> Iterator[RenderableType]:
         row = RichTable.grid(padding=(0, 1))
         row.add_row(Text(" •"), Text(text))
         yield row
-
-
-def _indented(text: str) -> RenderableType:
-    return Padding(Text(text), (0, 0, 0, 2))
 
 
 def _table(block: Table, *, is_roomy: bool) -> RenderableType:

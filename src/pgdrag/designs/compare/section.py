@@ -30,7 +30,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.rows_chart import Row, RowsChart
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.sections._warnings import rung_warnings
+from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.stats.pair_logs import ORDER_PAIRS
 from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
 

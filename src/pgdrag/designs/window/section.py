@@ -24,7 +24,7 @@ from pgdrag.report.document import (
     Tone,
 )
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.sections._warnings import rung_warnings
+from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.units import format_duration, format_number, format_rate
 
 ONE_WINDOW = (

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
-from pgdrag.english import counted, listed
+from pgdrag.english import as_sentence, counted, listed
 from pgdrag.findings.claims import ClaimsFinding
-from pgdrag.findings.values import Answer, ClaimFinding, Findings
+from pgdrag.findings.decay.findings import share_words
+from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
+from pgdrag.findings.values import Answer, Findings
 from pgdrag.findings.wording import slowdown_words
-from pgdrag.model import Source
-from pgdrag.report.cells import answer_tone, answer_words
-from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone
+from pgdrag.report.cells import NOTHING, answer_tone, answer_words
+from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone, table_of
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._series_claims import series_note
-from pgdrag.report.sections._warnings import run_warnings
-from pgdrag.units import format_ratio
+from pgdrag.units import format_duration, format_number, format_ratio
 
 AGREED = 0.005  # a difference of repeats below this would read as 1.00×
 
@@ -35,12 +35,14 @@ class AnswerSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the answer, the claim and the warnings."""
+        given = findings.run.study.source
+        words = ", ".join(word for word in (given.title or given.url, given.author) if word)
+        source = Cell(words, url=given.url) if words else None
         return (
-            Paragraph(findings.answer, is_lead=True),
-            *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
-            *_claim_note(findings),
-            *series_note(findings, _source(findings.run.study.source)),
-            *run_warnings(findings),
+            *self.brief(findings),
+            *_claim_note(findings, source),
+            *_series_note(findings, source),
+            *_note("Warnings about this run", [*map(as_sentence, findings.warnings)]),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -64,40 +66,160 @@ def noise_words(findings: Findings) -> tuple[str, ...]:
     )
 
 
-def _claim_note(findings: Findings) -> list[Block]:
+def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
     """Answer the claim of all rungs together, and count the answers to the single steps."""
-    total = _last_claim(findings)
-    if total is None:
+    found = findings.by_rung(ClaimsFinding)
+    claims = [(name, one.total) for name, one in found.items() if one.total]
+    if not claims:
         return []
-    rung, claim = total
+    # That on the last rung; one with a number here goes before.
+    rung, claim = ([x for x in claims if x[1].found is not None] or claims)[-1]
     texts = [f"Up to {rung}: {claim.why}."]
     if claim.in_kind is not None:
         texts.append(
             f"By operational speed as pg_expecto defines it (trailing medians, of commits instead of calls): "
             f"{slowdown_words(claim.in_kind)}."
         )
-    claims = findings.by_rung(ClaimsFinding).values()
-    steps = Counter(one.step.answer for one in claims if one.step)
+    steps = Counter(one.step.answer for one in found.values() if one.step)
     if steps:
-        answers = [f"{steps[answer]} {answer.value}" for answer in Answer if steps[answer]]
-        texts.append(f"Of {counted(steps.total(), 'published step')}: {listed(answers)}.")
+        texts.append(f"Of {counted(steps.total(), 'published step')}: {_numbers_of(steps)}.")
     if findings.found is not None:
         texts += findings.found.claim_notes()
     if limits := findings.run.study.source.limits:
         texts.append(limits)
     title = f"Published claim: {answer_words(claim.answer)}"
-    source = _source(findings.run.study.source)
     return [Note(title, tuple(texts), answer_tone(claim.answer), source)]
 
 
-def _last_claim(findings: Findings) -> tuple[str, ClaimFinding] | None:
-    """Return the claim on the last rung that has one; one with a number here goes before."""
-    every = findings.by_rung(ClaimsFinding)
-    claims = [(name, one.total) for name, one in every.items() if one.total]
-    found = [(name, claim) for name, claim in claims if claim.found is not None]
-    return (found or claims)[-1] if claims else None
+def _numbers_of(counts: Counter[Answer]) -> str:
+    return listed([f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer]])
 
 
-def _source(source: Source) -> Cell | None:
-    words = ", ".join(word for word in (source.title or source.url, source.author) if word)
-    return Cell(words, url=source.url) if words else None
+def _series_note(findings: Findings, source: Cell | None) -> list[Block]:
+    """Return the box of the published rates over time: each variant with its answers, and their order."""
+    counts: Counter[Answer] = Counter()
+    texts = []
+    for name, claim in findings.by_rung(SeriesClaimFinding).items():
+        answers = [answer for answer in (claim.trend, claim.ratio) if answer is not None]
+        counts.update(answers)
+        words = ", ".join(dict.fromkeys(answer_words(one) for one in answers))
+        texts.append(as_sentence(f"{name}: {words}: {claim.why}"))
+    if not texts:
+        return []
+    if ordering := findings.get(OrderingFinding):
+        counts[ordering.answer] += 1
+        texts.append(ordering_words(ordering))
+    claims = counted(counts.total(), "claim")
+    title = f"Published rates over time: of {claims}, {_numbers_of(counts)}"
+    is_all = counts[Answer.REPRODUCED] == counts.total()
+    tone = Tone.GOOD if is_all else Tone.WARNING if counts[Answer.REPRODUCED] else Tone.BAD
+    return [Note(title, tuple(texts), tone, source)]
+
+
+def claims_table(findings: Findings) -> list[Block]:
+    """Return the published trend and ratio over time of each variant with their answers."""
+    claims = findings.by_rung(SeriesClaimFinding)
+
+    def published(claim: SeriesClaimFinding) -> Cell:
+        note = ""
+        if claim.published_ratio is not None and claim.from_s is not None:
+            change = f"{(claim.published_ratio - 1) * 100:+.0f} %"
+            note = f"{change} from second {claim.from_s:g} to {claim.to_s:g}"
+        return Cell(claim.published_trend or "rates over time", note)
+
+    def answer(answer: Answer | None, note: str) -> Cell:
+        return NOTHING if answer is None else Cell(answer_words(answer), note, answer_tone(answer))
+
+    def ratio(claim: SeriesClaimFinding) -> Cell:
+        found = claim.found_ratio
+        return answer(claim.ratio, "" if found is None else f"found {share_words(found)}")
+
+    table = table_of(
+        "Published rates over time",
+        claims.items(),
+        {
+            "Rung": lambda x: Cell(x[0], is_strong=True),
+            "Published": lambda x: published(x[1]),
+            "Trend": lambda x: answer(x[1].trend, x[1].found_trend or "no fit"),
+            "Ratio of rates": lambda x: ratio(x[1]),
+        },
+    )
+    return [table] if claims else []
+
+
+def ordering_words(found: OrderingFinding) -> str:
+    """Return whether the rungs stand in the published order, and which pairs do not."""
+    pairs = len(found.same) + len(found.opposite) + len(found.undecided)
+    center, low, high = (
+        format_number(x, significant=2) for x in (found.tau.center, found.tau.low, found.tau.high)
+    )
+    parts = [
+        f"Order at {format_duration(round(found.at_s))}: {answer_words(found.answer)}: of {counted(pairs, 'pair')} with "
+        f"different published rates, {len(found.same)} are in the published order here, {len(found.opposite)} in the "
+        f"opposite one, and {len(found.undecided)} do not differ significantly",
+        f"Kendall's tau {center} (95 % CI {low} to {high})",
+    ]
+    if found.opposite:
+        pair_words = listed([f"{slow} is faster than {fast}" for fast, slow in found.opposite])
+        parts.append(f"contrary to what was published, {pair_words}")
+    if found.left_out:
+        parts.append(f"left out: {listed(found.left_out)}")
+    return as_sentence("; ".join(parts))
+
+
+_MOST_BRIEF = 3
+# A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+
+
+def rung_warnings(findings: Findings) -> tuple[Note, ...]:
+    """Return the warnings about single rungs and their intervals, similar ones on one line."""
+    return _note("Warnings about rungs", _of_rungs(findings))
+
+
+def brief_warnings(findings: Findings) -> tuple[Note, ...]:
+    """Return the three most important warnings, and count the others.
+
+    Failures come first, then what concerns the whole run; what is true of every ladder comes last.
+    """
+    every = sorted(
+        (*map(as_sentence, findings.warnings), *_of_rungs(findings)),
+        key=lambda one: ("failed" not in one, "depends on the order" in one),
+    )
+    shown, rest = every[:_MOST_BRIEF], len(every) - _MOST_BRIEF
+    if rest > 0:
+        shown.append(f"{counted(rest, 'more warning')} in the HTML report.")
+    return _note("Warnings", shown)
+
+
+def _note(title: str, texts: Sequence[str]) -> tuple[Note, ...]:
+    return (Note(title, tuple(texts), Tone.WARNING),) if texts else ()
+
+
+def _of_rungs(findings: Findings) -> list[str]:
+    """Return one line for warnings that differ in numbers alone; the line gives their range."""
+    similar: dict[str, dict[str, list[str]]] = {}
+    for rung in findings.rungs:
+        intervals = [x.slowdown for x in (rung.to_baseline, rung.to_previous) if x is not None]
+        intervals += [rung.tps] if rung.tps is not None else []
+        for text in dict.fromkeys(
+            (*rung.warnings, *(x for one in intervals for x in one.warnings))
+        ):
+            by_rung = similar.setdefault(_NUMBER.sub("\0", text), {})
+            by_rung.setdefault(rung.rung.name, []).append(text)
+    lines = []
+    for by_rung in similar.values():
+        texts = [text for of_one in by_rung.values() for text in of_one]
+        lines.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
+    return lines
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers alone as one, with ranges where they differ."""
+    numbers = zip(*map(_NUMBER.findall, texts), strict=True)
+    return _NUMBER.sub(lambda _: _range(next(numbers)), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    ranked = sorted(set(numbers), key=lambda text: float(text.replace(",", "")))
+    return ranked[0] if len(ranked) == 1 else f"{ranked[0]} to {ranked[-1]}"

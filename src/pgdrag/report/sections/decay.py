@@ -8,11 +8,11 @@ from pgdrag.findings.decay.findings import DecayFinding, rounded_s, share_words,
 from pgdrag.findings.holds.levels import hold_levels
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
-from pgdrag.report.cells import NOTHING, bounds_words, course_words
-from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, header
+from pgdrag.report.cells import NOTHING, bounds_words, course_words, name_cell
+from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, table_of
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._series_claims import claims_table, ordering_words
+from pgdrag.report.sections.answer import claims_table, ordering_words
 from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
 from pgdrag.units import format_duration, format_number, format_rate
@@ -54,8 +54,10 @@ class DecaySection(Section):
             for (rung, decay), panel in zip(rungs, panels, strict=True)
         ]
         summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
+        ends_s = [x.t_s for _, decay in rungs for x in decay.points]
+        ends_s += [x.times_s[-1] for _, decay in rungs for x in decay.traces]
         figure = Figure(
-            panels_chart("decay-chart", panels, _TITLE, summary, end=_end_s(rungs)),
+            panels_chart("decay-chart", panels, _TITLE, summary, end=max(ends_s)),
             "Committed per second against seconds of the window; each panel has its own scale, from 0.",
             "\n".join(texts),
         )
@@ -83,7 +85,10 @@ def decay_sentence(found: DecayFinding) -> str:
     bound = f"±{found.steady_within * 100:.0f} %"
     if found.has_trend:
         verb = "falls" if found.direction == "falling" else "rises"
-        size = _size_words(found.slope_per_min)
+        slope = found.slope_per_min
+        sizes = sorted(abs(x) for x in (slope.low, slope.center, slope.high))
+        low, center, high = (format_number(100 * x, significant=2) for x in sizes)
+        size = f"{center} % a minute (95 % CI {low}–{high})"
         text = f"throughput {verb} by {size}, {way_words(found)} in {length}; {_half_life_words(found)}."
     elif found.direction == "steady":
         text = f"throughput is steady within {bound}: {share_words(found.change)} in {length}."
@@ -93,15 +98,6 @@ def decay_sentence(found: DecayFinding) -> str:
             "either. Measure longer or run more replicates."
         )
     return f"{text} It {found.wrong}: this is the speed of wrong results." if found.wrong else text
-
-
-def _size_words(share: Interval) -> str:
-    """Return the size of a change with its interval: `56 % a minute (95 % CI 42–60)`."""
-    bounds = sorted(abs(x) for x in (share.low, share.high))
-    low, center, high = (
-        format_number(x * 100, significant=2) for x in (bounds[0], abs(share.center), bounds[1])
-    )
-    return f"{center} % a minute (95 % CI {low}–{high})"
 
 
 def _half_life_words(found: DecayFinding) -> str:
@@ -160,35 +156,33 @@ def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> Panel:
     )
 
 
-def _end_s(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> float:
-    return max(
-        t_s
-        for _, decay in rungs
-        for times_s in (*(x.times_s for x in decay.traces), [x.t_s for x in decay.points])
-        for t_s in times_s
-    )
-
-
 def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> Table:
-    columns = header(
-        "Rung", "Throughput is", ">Begin → end", ">A minute", ">Half-life", ">After 30 s", "Curve"
-    )
-    rows = tuple(_row(rung, decay) for rung, decay in rungs)
-    return Table("Throughput within the trials of each rung", columns, rows)
+    def direction(decay: DecayFinding) -> Cell:
+        if decay.wrong:
+            return Cell(decay.wrong, decay.direction, Tone.BAD)
+        tone = Tone.MUTED if decay.direction == "inconclusive" else Tone.PLAIN
+        return Cell(decay.direction, tone=tone)
 
+    def ends(decay: DecayFinding) -> Cell:
+        both = (bounds_words(x, format_number) for x in (decay.begin_per_s, decay.end_per_s))
+        return Cell(way_words(decay), " → ".join(both))
 
-def _row(rung: TreatmentFinding, decay: DecayFinding) -> tuple[Cell, ...]:
-    ends = [bounds_words(x, format_number) for x in (decay.begin_per_s, decay.end_per_s)]
-    tone = Tone.MUTED if decay.direction == "inconclusive" else Tone.PLAIN
-    wrong = Cell(decay.wrong, decay.direction, Tone.BAD)
-    return (
-        Cell(rung.rung.name, rung.rung.title, is_strong=True),
-        wrong if decay.wrong else Cell(decay.direction, tone=tone),
-        Cell(way_words(decay), " → ".join(ends)),
-        _share_cell(share_words(decay.slope_per_min, is_share=True)),
-        _half_life_cell(decay),
-        NOTHING if decay.ratio_at_30_s is None else _share_cell(share_words(decay.ratio_at_30_s)),
-        _curve_cell(decay),
+    return table_of(
+        "Throughput within the trials of each rung",
+        rungs,
+        {
+            "Rung": lambda x: name_cell(x[0]),
+            "Throughput is": lambda x: direction(x[1]),
+            ">Begin → end": lambda x: ends(x[1]),
+            ">A minute": lambda x: _share_cell(share_words(x[1].slope_per_min, is_share=True)),
+            ">Half-life": lambda x: _half_life_cell(x[1]),
+            ">After 30 s": lambda x: (
+                NOTHING
+                if x[1].ratio_at_30_s is None
+                else _share_cell(share_words(x[1].ratio_at_30_s))
+            ),
+            "Curve": lambda x: _curve_cell(x[1]),
+        },
     )
 
 
@@ -212,3 +206,46 @@ def _curve_cell(decay: DecayFinding) -> Cell:
         return NOTHING
     strength = "strong" if decay.margin >= 6 else "moderate" if decay.margin >= 2 else "weak"
     return Cell(decay.curve, f"{strength} evidence: AICc {decay.margin:.2g} below the next")
+
+
+_OVER_TIME = "Throughput over the measured window"
+
+
+class TimelineSection(Section):
+    """A sparkline a rung."""
+
+    name = "timeline"
+    summary = "a sparkline a rung"
+    title = _OVER_TIME
+    order = 50
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a picture once a window has two samples."""
+        return any(len(rung.samples) > 1 for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the lines; a drift is said in words among the warnings about the rung."""
+        rungs = [rung for rung in findings.rungs if len(rung.samples) > 1]
+        most = points_of_each([len(one.samples) for one in rungs], most=400, least=40, in_all=1_100)
+        panels = [_timeline_panel(rung, most) for rung in rungs]
+        end_s = max(rung.samples[-1].t_s for rung in rungs)
+        description = "; ".join(f"{panel.name}: {panel.words}" for panel in panels)
+        caption = "Committed per second in the trial with the median throughput; each line has its own scale, from 0."
+        texts = (
+            f"{panel.name}  {spark([rate for _, rate in panel.lines[0].points])}  {panel.words}"
+            for panel in panels
+        )
+        drawn = panels_chart("timeline-chart", panels, _OVER_TIME, description, end=end_s, plot=32)
+        return (Figure(drawn, caption, "\n".join(texts)),)
+
+
+def _timeline_panel(rung: TreatmentFinding, most: int) -> Panel:
+    points = tuple(
+        (one.t_s - one.duration_s / 2, one.committed / one.duration_s if one.duration_s else 0.0)
+        for one in rung.samples
+    )
+    rates = [rate for _, rate in points]
+    span = f"{format_rate(min(rates))} to {format_rate(max(rates))}"
+    words = f"{span if max(rates) else 'nothing committed'} over {format_duration(rung.samples[-1].t_s)}"
+    line = Line(thinned_points(points, most), "trace")
+    return Panel(rung.rung.name, rung.rung.title, words, (line,), max(rates), "")

@@ -1,25 +1,29 @@
-"""The table: every rung with its throughput, its slowdowns and the published ones."""
+"""How fast was each rung, against the baseline and the one before, and in each step of the load?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from pgdrag.english import percent_words
 from pgdrag.findings.claims import ClaimsFinding
+from pgdrag.findings.steps import LoadSteps, StepFinding
 from pgdrag.findings.values import Findings, NamedRate, TreatmentFinding
 from pgdrag.model import Outcome
 from pgdrag.report.cells import (
     NOTHING,
     bounds_words,
+    brief_slowdown,
     claim_cell,
     name_cell,
     rate_cell,
     slowdown_cell,
 )
-from pgdrag.report.document import Align, Block, Cell, Column, Paragraph, Table, Tone
+from pgdrag.report.document import Block, Cell, Paragraph, Table, Tone, table_of
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._warnings import rung_warnings
-from pgdrag.units import format_number
+from pgdrag.report.sections.answer import rung_warnings
+from pgdrag.units import format_duration, format_number, format_rate
 
 
 class LadderSection(Section):
@@ -46,28 +50,29 @@ class LadderSection(Section):
 
 
 def _table(findings: Findings, *, has_details: bool) -> Table:
-    baseline = findings.rungs[0].rung.name
-    columns = [Column("Rung"), Column("Committed", Align.RIGHT)]
-    rows = [[name_cell(rung), rate_cell(findings, rung)] for rung in findings.rungs]
+    def claims(rung: TreatmentFinding) -> ClaimsFinding:
+        return rung.get(ClaimsFinding) or ClaimsFinding()
 
-    def add(title: str, cells: list[Cell]) -> None:
-        if any(cell != NOTHING for cell in cells):
-            columns.append(Column(title, Align.RIGHT))
-            for row, cell in zip(rows, cells, strict=True):
-                row.append(cell)
-
-    add(f"× slower than {baseline}", [slowdown_cell(one.to_baseline) for one in findings.rungs])
-    claims = [one.get(ClaimsFinding) or ClaimsFinding() for one in findings.rungs]
-    add("Published", [claim_cell(one.total) for one in claims])
-    if has_details:
-        add(_named_rate_title(findings), [_named_rate_cell(one) for one in findings.rungs])
+    columns: dict[str, Callable[[TreatmentFinding], Cell | str]] = {
+        "Rung": name_cell,
+        ">Committed": lambda rung: rate_cell(findings, rung),
+        f">× slower than {findings.rungs[0].rung.name}": lambda rung: slowdown_cell(
+            rung.to_baseline
+        ),
+        ">Published": lambda rung: claim_cell(claims(rung).total),
+    }
+    named = next(iter(findings.by_rung(NamedRate).values()), None)
+    if has_details and named is not None:
+        columns[f">{named.label}"] = _named_rate_cell
     # Outside a ladder every rung is compared with the baseline, and there is no step.
     if findings.is_cumulative:
-        add("× slower than before", [_step_cell(findings, one) for one in findings.rungs])
-        add("Published step", [claim_cell(one.step) for one in claims])
+        columns[">× slower than before"] = lambda rung: _step_cell(findings, rung)
+        columns[">Published step"] = lambda rung: claim_cell(claims(rung).step)
         if has_details:
-            add("Share", [_share_cell(one) for one in findings.rungs])
-    return Table("Throughput and slowdown of each rung", tuple(columns), tuple(map(tuple, rows)))
+            columns[">Share"] = lambda rung: (
+                NOTHING if rung.step_share is None else percent_words(rung.step_share)
+            )
+    return table_of("Throughput and slowdown of each rung", findings.rungs, columns)
 
 
 def _step_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
@@ -85,10 +90,6 @@ def _step_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
     return Cell(cell.text, "; ".join(notes), cell.tone, cell.is_strong)
 
 
-def _named_rate_title(findings: Findings) -> str:
-    return next((one.label for one in findings.by_rung(NamedRate).values()), "")
-
-
 def _named_rate_cell(rung: TreatmentFinding) -> Cell:
     orders = rung.get(NamedRate)
     if orders is None:
@@ -97,11 +98,124 @@ def _named_rate_cell(rung: TreatmentFinding) -> Cell:
     return Cell(format_number(found.center), bounds_words(found, format_number))
 
 
-def _share_cell(rung: TreatmentFinding) -> Cell:
-    return NOTHING if rung.step_share is None else Cell(percent_words(rung.step_share))
-
-
 def _reading(findings: Findings) -> str:
     confidences = {rung.tps.confidence for rung in findings.rungs if rung.tps is not None}
     shown = f"{min(confidences) * 100:.3g} % " if confidences else ""
     return f"Committed: transactions per second, with the {shown}interval below; rolled back and failed ones are counted apart."
+
+
+_TITLE = "How many times slower than the baseline"
+
+
+class StepsSection(Section):
+    """A logarithmic chart of the slowdowns with their intervals."""
+
+    name = "steps"
+    summary = "a logarithmic chart of the slowdowns with their intervals"
+    title = _TITLE
+    order = 20
+    is_folded = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There is a picture as soon as one rung has a number beside the baseline's."""
+        is_significant = any(rung.to_baseline is not None for rung in findings.rungs)
+        return findings.has_rungs and is_significant
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the chart; the table of the rungs says the same in words."""
+        rows = []
+        slowdowns = {"": 1.0}  # where the part of a step starts: of the rung before
+        for at, rung in enumerate(findings.rungs):
+            step = rung.to_baseline
+            found = step.slowdown if step else None
+            claims = rung.get(ClaimsFinding)
+            row = Row(
+                name=rung.rung.name,
+                aside=rung.rung.title,
+                before_words=rate_cell(findings, rung).text,
+                words=brief_slowdown(step.verdict, step.slowdown) if step else "",
+                found=found,
+                start=slowdowns.get(rung.previous, 1.0),
+                published=claims.total.published if claims and claims.total else None,
+                is_baseline=at == 0,
+            )
+            rows.append(row)
+            if found is not None:
+                bound = found.low if math.isinf(found.center) else found.center
+                slowdowns[rung.rung.name] = bound
+        description = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
+        caption = (
+            "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
+        )
+        if findings.is_cumulative:
+            caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
+        return (rows_figure(rows, _TITLE, description, caption, name="steps-chart"),)
+
+
+_OF_STEPS = (
+    "Committed transactions per second, with the interval below, over the intervals that lie "
+    "wholly within a step."
+)
+_OF_RATIOS = (
+    "× slower than the same step on {}; what steps differ by is in no interval, and the noise is "
+    "that of all rungs' trials together."
+)
+
+
+class LoadStepsSection(Section):
+    """Throughput by rung and step of the load."""
+
+    name = "load-steps"
+    summary = "throughput by rung and step of the load"
+    title = "Step by step of the load"
+    order = 32
+
+    def applies(self, findings: Findings) -> bool:
+        """The load changes within the window, and a window was measured."""
+        return any(len(one.steps) > 1 for one in findings.by_rung(LoadSteps).values())
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return one row a step, one column a rung; and at which load each is slower than the baseline."""
+        baseline = findings.rungs[0].rung.name
+        blocks: list[Block] = [Paragraph(_OF_STEPS, Tone.MUTED), _rates_of_steps(findings)]
+        if any(x.to_baseline for one in findings.by_rung(LoadSteps).values() for x in one.steps):
+            caption = f"Slowdown of each step against {baseline}"
+            ratios = _of_steps(findings, caption, lambda step: slowdown_cell(step.to_baseline))
+            blocks += [Paragraph(_OF_RATIOS.format(baseline), Tone.MUTED), ratios]
+        return blocks
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return the same table: in a run with steps it is the answer."""
+        return (_rates_of_steps(findings),)
+
+
+def _rates_of_steps(findings: Findings) -> Table:
+    return _of_steps(findings, "Throughput of each step", _load_step_cell)
+
+
+def _of_steps(findings: Findings, caption: str, cell: Callable[[StepFinding], Cell]) -> Table:
+    """Return a row a step and a column a rung, without the rungs that have nothing there."""
+    found = {name: one.steps for name, one in findings.by_rung(LoadSteps).items()}
+    most = max(found.values(), key=len)
+
+    def of_rung(steps: Sequence[StepFinding]) -> Callable[[int], Cell]:
+        return lambda at: cell(steps[at]) if at < len(steps) else NOTHING
+
+    return table_of(
+        caption,
+        range(len(most)),
+        {
+            "From second": lambda at: Cell(format_duration(most[at].at_s), is_strong=True),
+            ">Sessions": lambda at: str(most[at].sessions),
+            ">Offered": lambda at: format_rate(rate) if (rate := most[at].rate_per_s) else NOTHING,
+            **{f">{name}": of_rung(steps) for name, steps in found.items()},
+        },
+    )
+
+
+def _load_step_cell(step: StepFinding) -> Cell:
+    if step.tps is None:
+        return NOTHING
+    if step.tps.center == 0:
+        return Cell(f"< {format_rate(step.tps.high)}", "nothing committed", Tone.BAD)
+    return Cell(format_rate(step.tps.center), bounds_words(step.tps, format_number))

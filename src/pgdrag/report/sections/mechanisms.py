@@ -12,7 +12,9 @@ from pgdrag.findings.mechanisms.analysis import (
     SignFinding,
 )
 from pgdrag.findings.values import Findings
+from pgdrag.report import svg
 from pgdrag.report.document import (
+    NOTHING,
     Block,
     Cell,
     Details,
@@ -22,14 +24,15 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
-    header,
+    table_of,
 )
 from pgdrag.report.rung_words import share_words
 from pgdrag.report.sections import Section
-from pgdrag.report.shares import ShareRow, shares_chart, shares_text
 from pgdrag.units import format_duration
 
 _TITLE = "Mechanisms"
+_ROW, _GAP = 34, 10  # heights in the picture
+_WIDTH = 30  # of a bar, in characters
 _READING = (
     "A mechanism is named if every counter that it affects changed significantly (false discovery rate under 5 %, "
     "Benjamini–Yekutieli) and if it accounts for at least 5 % of the time that a transaction takes longer. In "
@@ -55,97 +58,99 @@ class MechanismsSection(Section):
         """Return the picture, the table of what is named, and all that was tested."""
         found = findings.by_rung(MechanismsFinding)
         named = {name: one for name, one in found.items() if one.named}
-        rows = [row for name, one in named.items() for row in _rows(name, one)]
-        blocks: list[Block] = []
-        if rows:
-            description = "; ".join(f"{row.group} {row.label} {row.words}" for row in rows)
-            caption = (
-                "Shares of the time that each transaction takes longer than on the rung before, or than on the "
-                "baseline if the step from the rung before is not significant."
-            )
-            blocks += [
-                Figure(shares_chart(rows, _TITLE, description), caption, shares_text(rows)),
-                _named_table(named),
-            ]
+        blocks: list[Block] = [_picture(named), _named_table(named)] if named else []
         steps = {rung.rung.name for rung in findings.rungs if rung.previous}
-        none = {
-            name: f"no mechanism is named: {one.why_none}."
-            for name, one in found.items()
-            if one.why_none and name in steps
-        }
-        if none:
-            blocks.append(Items(_grouped(none)))
+        why_none: dict[str, list[str]] = {}
+        for name, one in found.items():
+            if one.why_none and name in steps:
+                why_none.setdefault(one.why_none, []).append(name)
+        if why_none:
+            texts = (f"{listed(of)}: no mechanism is named: {why}." for why, of in why_none.items())
+            blocks.append(Items(tuple(texts)))
         blocks.append(Paragraph(_READING, Tone.MUTED))
         explained: set[str] = set()
-        tested = [
-            x for name, one in found.items() if one.found for x in _tested(name, one, explained)
-        ]
+        tested = [x for name, one in found.items() for x in _tested(name, one, explained)]
         return (*blocks, Details("All mechanisms tested", tuple(tested)))
 
 
-def _rows(rung: str, found: MechanismsFinding) -> list[ShareRow]:
-    rows = [ShareRow(rung, one.name, one.share or 0.0, share_words(one)) for one in found.named]
-    rest = found.unexplained or 0.0
-    if rest >= NAMED_SHARE:
-        rows.append(ShareRow(rung, "unexplained", rest, percent_words(rest), is_rest=True))
-    return rows
+def _picture(named: Mapping[str, MechanismsFinding]) -> Figure:
+    """Return a bar for each share, in SVG and in characters."""
+    rows = []
+    for rung, found in named.items():
+        parts = [(one.name, one.share or 0.0, share_words(one)) for one in found.named]
+        rest = found.unexplained or 0.0
+        if rest >= NAMED_SHARE:
+            parts.append(("unexplained", rest, percent_words(rest)))
+        rows += [(rung if not at else "", *part) for at, part in enumerate(parts)]
+    drawn, lines = [], []
+    names, labels = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+    top = -_GAP
+    for name, label, share, words in rows:
+        top += _GAP if name else 0
+        shown, is_rest = min(max(share, 0.0), 1.0), label == "unexplained"
+        title = f"\u2002{label}" if name else label
+        drawn += [
+            svg.two_texts(0, top + 14, name, title, kinds=("strong", "label")),
+            svg.text(100, top + 14, words, "muted" if is_rest else "", "end"),
+            svg.bar(0, 100, top + 20, 8, "track"),
+            svg.bar(0, 100 * shown, top + 20, 8, "earlier" if is_rest else "step"),
+        ]
+        top += _ROW
+        bar = ("▒" if is_rest else "█") * round(shown * _WIDTH)
+        lines.append(f"{name:{names}}  {label:{labels}}  {bar:·<{_WIDTH}}  {words}")
+    description = "; ".join(f"{name} {label} {words}".strip() for name, label, _, words in rows)
+    caption = (
+        "Shares of the time that each transaction takes longer than on the rung before, or than on the "
+        "baseline if the step from the rung before is not significant."
+    )
+    chart = svg.picture("shares-chart", _TITLE, description, top + _GAP, drawn)
+    return Figure(chart, caption, "\n".join(lines))
 
 
 def _named_table(named: Mapping[str, MechanismsFinding]) -> Table:
-    columns = header("Rung", "Mechanism", ">Share", ">Seconds per transaction", "Evidence")
-    rows = tuple(
-        (
-            Cell(name, f"against {found.reference}", is_strong=True),
-            Cell(one.name, _where(one), is_strong=True),
-            Cell(share_words(one)),
-            Cell(_signed(one.added_s, is_gain=found.is_gain)),
-            Cell("; ".join(sign.sentence for sign in one.signs)),
-        )
-        for name, found in named.items()
-        for one in found.named
+    def added(found: MechanismsFinding, one: MechanismFinding) -> Cell | str:
+        if one.added_s is None:
+            return NOTHING
+        return f"{'−' if found.is_gain else '+'}{format_duration(one.added_s)}"
+
+    return table_of(
+        "Mechanisms named on each rung",
+        [(name, found, one) for name, found in named.items() for one in found.named],
+        {
+            "Rung": lambda x: Cell(x[0], f"against {x[1].reference}", is_strong=True),
+            "Mechanism": lambda x: Cell(x[2].name, listed(list(x[2].places)), is_strong=True),
+            ">Share": lambda x: share_words(x[2]),
+            ">Seconds per transaction": lambda x: added(x[1], x[2]),
+            "Evidence": lambda x: "; ".join(sign.sentence for sign in x[2].signs),
+        },
     )
-    return Table("Mechanisms named on each rung", columns, rows)
 
 
-def _where(one: MechanismFinding) -> str:
-    return listed(list(one.places))
-
-
-def _signed(added_s: float | None, *, is_gain: bool) -> str:
-    if added_s is None:
-        return "–"
-    return f"{'−' if is_gain else '+'}{format_duration(added_s)}"
-
-
-def _grouped(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return each text once, behind the names of its rungs."""
-    names: dict[str, list[str]] = {}
-    for name, text in texts.items():
-        names.setdefault(text, []).append(name)
-    return tuple(f"{listed(of)}: {text}" for text, of in names.items() if text)
-
-
-def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> tuple[Block, ...]:
+def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> list[Block]:
     """Return what became of each mechanism; what one is, is said where it stands first."""
-    columns = header("Mechanism", "Signs", ">Chance", ">Share")
-    rows = tuple(
-        (
-            Cell(one.name, "" if one.name in explained else one.summary, is_strong=one.is_shown),
-            Cell("; ".join(_sign_words(sign) for sign in one.signs)),
-            Cell("–" if one.q is None else f"{one.q:.2g}"),
-            Cell("–" if one.share is None else percent_words(one.share)),
+    seen = [one for one in found.found if _has_a_sign(one)]
+    unseen = [one.name for one in found.found if one not in seen]
+    new = {one.name for one in seen} - explained
+    explained |= new
+    blocks: list[Block] = [Heading(rung, f"against {found.reference}")] if found.found else []
+    if seen:
+        table = table_of(
+            f"Mechanisms tested on {rung}",
+            seen,
+            {
+                "Mechanism": lambda one: Cell(
+                    one.name, one.summary if one.name in new else "", is_strong=one.is_shown
+                ),
+                "Signs": lambda one: "; ".join(_sign_words(sign) for sign in one.signs),
+                ">Chance": lambda one: NOTHING if one.q is None else f"{one.q:.2g}",
+                ">Share": lambda one: NOTHING if one.share is None else percent_words(one.share),
+            },
         )
-        for one in found.found
-        if _has_a_sign(one)
-    )
-    explained |= {one.name for one in found.found if _has_a_sign(one)}
-    none = [one.name for one in found.found if not _has_a_sign(one)]
-    blocks: list[Block] = [Heading(rung, f"against {found.reference}")]
-    if rows:
-        blocks.append(Table(f"Mechanisms tested on {rung}", columns, rows))
-    if none:
-        blocks.append(Paragraph(f"No sign changed as expected: {listed(none)}.", Tone.MUTED))
-    return tuple(blocks)
+        blocks.append(table)
+    if unseen:
+        text = f"No sign changed as expected: {listed(unseen)}."
+        blocks.append(Paragraph(text, Tone.MUTED))
+    return blocks
 
 
 def _has_a_sign(one: MechanismFinding) -> bool:

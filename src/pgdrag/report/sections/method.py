@@ -1,19 +1,38 @@
-"""How was it measured? Enough to judge the numbers, and to run it again."""
+"""How was it measured, what was set, and what do the words mean? Enough to judge the numbers, and to run it again."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from pgdrag.english import counted
+from pgdrag.english import counted, listed
+from pgdrag.findings.claims import ClaimsFinding
+from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.together import trial_rate_words
-from pgdrag.findings.values import Findings
-from pgdrag.model import CopyMethod, RestoreCost, Result, Study
+from pgdrag.findings.levels import LevelsFinding
+from pgdrag.findings.series_claims import SeriesClaimFinding
+from pgdrag.findings.values import Answer, Findings, InstrumentCost, Interval, TreatmentFinding
+from pgdrag.model import Applied, CopyMethod, Level, Outcome, RestoreCost, Result, RunRecord
 from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
-from pgdrag.report.document import Block, Cell, Details, Items, KeyValues, Note, Table, header
+from pgdrag.model.measurement import Measurement
+from pgdrag.report.cells import answer_words
+from pgdrag.report.document import (
+    NOTHING,
+    Block,
+    Cell,
+    Details,
+    Items,
+    KeyValues,
+    Note,
+    Paragraph,
+    Table,
+    Tone,
+    header,
+    table_of,
+)
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._warnings import brief_warnings
+from pgdrag.report.sections.answer import brief_warnings
 from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
@@ -38,13 +57,12 @@ class MethodSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the protocol, the notes of the experiment, and the trials."""
-        pairs = (*_protocol(findings), *_place(findings), *_times(findings))
+        pairs = (*_protocol(findings), *_place_and_time(findings.run))
         known = tuple((key, Cell(value)) for key, value in pairs if value)
         notes = findings.run.study.notes
         return (
             KeyValues(known),
             *([Note("Notes of the experiment", notes)] if notes else []),
-            *_intervals(findings),
             *_trials(findings.run.results),
         )
 
@@ -55,35 +73,48 @@ class MethodSection(Section):
 
 def _protocol(findings: Findings) -> list[tuple[str, str]]:
     run, study = findings.run, findings.run.study
+    load = study.load
+    given = study.design_parameters.model_dump(mode="json", exclude_defaults=True)
+    parameters = ", ".join(f"{key} = {value}" for key, value in given.items())
+    # A newer pgdrag's workload may be unknown here; its parameters are values all the same.
+    workload = all_workloads().get(study.workload.kind, Workload).words(study.workload.parameters)
+    ordered = sorted(run.results, key=lambda result: result.trial.number)
+    slowdowns = {
+        rung.rung.name: None if rung.to_baseline is None else rung.to_baseline.slowdown
+        for rung in findings.rungs
+    }
     return [
         ("Experiment", f"{study.name}, {study.scale_words}"),
-        ("Design", f"{study.design}{_parameters(study)}"),
-        ("Workload", _workload(study)),
-        ("Load", _load_words(study.load)),
-        ("Window", _window_words(study.load)),
+        ("Design", f"{study.design} ({parameters})" if parameters else study.design),
+        ("Workload", ", ".join(filter(None, (study.workload.kind, workload)))),
+        ("Load", _load_words(load)),
+        (
+            "Window",
+            f"{format_duration(load.warm_up_s)} warm-up, {format_duration(load.measure_s)} measured; "
+            f"with fewer than {load.min_commits} commits up to {format_duration(load.budget_s)}",
+        ),
         ("Replicates", str(study.replicates)),
-        ("Order", _order(run.results)),
+        ("Order", " ".join(result.trial.treatment.name for result in ordered)),
         ("Seed", str(run.seed)),
-        ("Dataset", _restore_words(findings.run.results)),
-        ("Page cache", _page_cache_words(findings.run.results)),
-        ("Consistency check", _check_words(findings)),
+        ("Dataset", _restore_words(run.results)),
+        ("Page cache", _page_cache_words(run.results)),
+        ("Consistency check", _check_words(run)),
         ("Collectors' CPU time", _use_words(run.results)),
-        ("Collectors' cost", _cost_words(findings)),
+        ("Collectors' cost", _cost_words(findings.instrument)),
+        ("Intervals of rates", _intervals({x.rung.name: x.tps for x in findings.rungs})),
+        ("Intervals of slowdowns", _intervals(slowdowns)),
         ("Published set-up", study.source.setup),
     ]
 
 
-def _parameters(study: Study) -> str:
-    values = study.design_parameters.model_dump(mode="json", exclude_defaults=True)
-    shown = ", ".join(f"{key} = {value}" for key, value in values.items())
-    return f" ({shown})" if shown else ""
-
-
-def _workload(study: Study) -> str:
-    kind, parameters = study.workload.kind, study.workload.parameters
-    # A newer pgdrag's workload may be unknown here; its parameters are values all the same.
-    workload = all_workloads().get(kind, Workload)
-    return ", ".join(filter(None, (kind, workload.words(parameters))))
+def _intervals(found: Mapping[str, Interval | None]) -> str:
+    """Say how the intervals of the rungs were made."""
+    names: dict[str, list[str]] = {}
+    for name, interval in found.items():
+        if interval is not None:
+            made = f"{interval.confidence * 100:.3g} %, {interval.method}"
+            names.setdefault(made, []).append(name)
+    return "; ".join(f"{made} ({listed(of)})" for made, of in names.items())
 
 
 def _load_words(load: LoadProfile) -> str:
@@ -126,84 +157,57 @@ def _page_cache_words(results: Sequence[Result]) -> str:
     costs_s = [x.phases_s["empty page cache"] for x in results if "empty page cache" in x.phases_s]
     if not costs_s:
         return ""
-    mean = format_duration(sum(costs_s) / len(costs_s))
+    mean = format_duration(statistics.fmean(costs_s))
     return f"flushed and dropped before the server started in every trial, {mean} each"
 
 
-def _check_words(findings: Findings) -> str:
-    if not findings.run.study.is_checked:
+def _check_words(run: RunRecord) -> str:
+    if not run.study.is_checked:
         return "switched off"
-    costs_s = [one.phases_s["check"] for one in findings.run.results if "check" in one.phases_s]
-    mean_s = sum(costs_s) / len(costs_s) if costs_s else 0.0
-    return f"after every trial, {format_duration(mean_s)} each" if costs_s else "after every trial"
+    costs_s = [one.phases_s["check"] for one in run.results if "check" in one.phases_s]
+    each = f", {format_duration(statistics.fmean(costs_s))} each" if costs_s else ""
+    return f"after every trial{each}"
 
 
 def _use_words(results: Sequence[Result]) -> str:
     """Say what looking took of the machine's processors, from the trials that were looked at."""
     shares = [
-        one.value
+        100 * one.value
         for result in results
         for one in result.evidence
         if one.name == LOOKING and one.value is not None
     ]
     if not shares:
         return "not measured"
-    most = f", at most {_share_words(max(shares))}" if len(shares) > 1 else ""
-    return (
-        f"{_share_words(statistics.median(shares))} of the machine's CPU time in the window{most}"
-    )
+    most = f", at most {max(shares):.2g} %" if len(shares) > 1 else ""
+    return f"{statistics.median(shares):.2g} % of the machine's CPU time in the window{most}"
 
 
-def _share_words(share: float) -> str:
-    return f"{share * 100:.2g} %"
-
-
-def _cost_words(findings: Findings) -> str:
-    cost = findings.instrument
+def _cost_words(cost: InstrumentCost | None) -> str:
     if cost is None:
         return "not measured on this machine; run pgdrag calibrate --collectors"
     interval = cost.slowdown
     ratio = format_interval(interval.low, interval.center, interval.high)
     other = "" if cost.is_alike else " (another workload or load)"
     return (
-        f"throughput is {ratio} as high without them ({interval.confidence * 100:.3g} % CI), from {counted(cost.blocks, 'block')} of four turns on "
-        f"{_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
+        f"throughput is {ratio} as high without them ({interval.confidence * 100:.3g} % CI), from "
+        f"{counted(cost.blocks, 'block')} of four turns on {_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
     )
 
 
-def _window_words(load: LoadProfile) -> str:
-    return (
-        f"{format_duration(load.warm_up_s)} warm-up, {format_duration(load.measure_s)} measured; "
-        f"with fewer than {load.min_commits} commits up to {format_duration(load.budget_s)}"
-    )
-
-
-def _order(results: Sequence[Result]) -> str:
-    """Return the treatments in the order that they ran in."""
-    ordered = sorted(results, key=lambda result: result.trial.number)
-    return " ".join(result.trial.treatment.name for result in ordered)
-
-
-def _place(findings: Findings) -> list[tuple[str, str]]:
-    host = findings.run.host
-    machine = f"{host.cpu_model}, {host.cpu_count} processors, {format_bytes(host.memory_bytes)}"
+def _place_and_time(run: RunRecord) -> list[tuple[str, str]]:
+    host = run.host
+    planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
+    memory = format_bytes(host.memory_bytes)
     return [
-        ("Machine", machine),
+        ("Machine", f"{host.cpu_model}, {host.cpu_count} processors, {memory}"),
         ("Kernel", host.kernel),
         ("File system", host.file_system),
-        ("PostgreSQL", findings.run.server_version),
-        ("pgdrag", findings.run.pgdrag_version),
-    ]
-
-
-def _times(findings: Findings) -> list[tuple[str, str]]:
-    run = findings.run
-    finished = "" if run.finished_unix_s is None else _utc(run.finished_unix_s)
-    planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
-    return [
+        ("PostgreSQL", run.server_version),
+        ("pgdrag", run.pgdrag_version),
         ("Run", f"{run.run_id}, {run.status}, {len(run.results)}{planned} trials"),
         ("Started", _utc(run.started_unix_s)),
-        ("Finished", finished),
+        ("Finished", "" if run.finished_unix_s is None else _utc(run.finished_unix_s)),
     ]
 
 
@@ -211,78 +215,148 @@ def _utc(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _intervals(findings: Findings) -> list[Block]:
-    """Say how each interval was made."""
-    rows = []
-    for rung in findings.rungs:
-        kinds = (
-            ("committed", rung.tps),
-            ("slowdown", rung.to_baseline.slowdown if rung.to_baseline else None),
-        )
-        for what, interval in kinds:
-            if interval is None:
-                continue
-            confidence = f"{interval.confidence * 100:.3g} %"
-            name = Cell(rung.rung.name, is_strong=True)
-            rows.append((name, Cell(what), Cell(confidence), Cell(interval.method)))
-    if not rows:
-        return []
-    columns = header("Rung", "Number", ">Confidence", "Interval made by")
-    table = Table("How the intervals are made", columns, tuple(rows))
-    return [Details(table.caption, (table,))]
-
-
 def _trials(results: Sequence[Result]) -> list[Block]:
     if not results:
         return []
-    columns = header(
-        ">Trial",
-        ">Block",
-        ">Replicate",
-        "Treatment",
-        "Outcome",
-        ">Restore",
-        ">Committed",
-        ">Window",
-        ">Rate",
-    )
     ordered = sorted(results, key=lambda result: result.trial.number)
-    rows = tuple((*_trial_cells(result), *_measured_cells(result)) for result in ordered)
+    title = "Every trial, in the order it ran"
+    table = table_of(
+        title,
+        ordered,
+        {
+            ">Trial": lambda x: str(x.trial.number),
+            ">Block": lambda x: str(x.trial.block),
+            ">Replicate": lambda x: str(x.trial.replicate),
+            "Treatment": lambda x: Cell(x.trial.treatment.name, is_strong=True),
+            "Outcome": lambda x: Cell(x.outcome.value, x.reason),
+            ">Restore": lambda x: _restore_cell(x.restored),
+            ">Committed": lambda x: _measured(x, lambda one: f"{one.total.committed:,}"),
+            ">Window": lambda x: _measured(x, _window_cell),
+            ">Rate": lambda x: _measured(x, lambda one: trial_rate_words(x, one)),
+        },
+    )
     violations = tuple(
         f"Trial {result.trial.number}: {text}." for result in ordered for text in result.violations
     )
-    blocks: list[Block] = [Table("Every trial, in the order it ran", columns, rows)]
-    if violations:
-        blocks.append(Items(violations))
-    return [Details("Every trial, in the order it ran", tuple(blocks))]
-
-
-def _trial_cells(result: Result) -> tuple[Cell, ...]:
-    trial = result.trial
-    return (
-        Cell(str(trial.number)),
-        Cell(str(trial.block)),
-        Cell(str(trial.replicate)),
-        Cell(trial.treatment.name, is_strong=True),
-        Cell(result.outcome.value, result.reason),
-        _restore_cell(result.restored),
-    )
+    return [Details(title, (table, Items(violations)) if violations else (table,))]
 
 
 def _restore_cell(cost: RestoreCost | None) -> Cell:
     if cost is None:
-        return Cell("–")
+        return NOTHING
     return Cell(format_duration(cost.seconds), f"{format_bytes(cost.bytes)} by {cost.method}")
 
 
-def _measured_cells(result: Result) -> tuple[Cell, ...]:
+def _measured(result: Result, shown: Callable[[Measurement], Cell | str]) -> Cell | str:
     measured = result.measurement
-    if measured is None or measured.elapsed_s <= 0:
-        return (Cell("–"), Cell("–"), Cell("–"))
+    return NOTHING if measured is None or measured.elapsed_s <= 0 else shown(measured)
+
+
+def _window_cell(measured: Measurement) -> Cell:
     # A window that was cut or extended is not the one that was planned.
     note = "" if measured.stopped_by == "deadline" else f"ended by {measured.stopped_by}"
-    return (
-        Cell(f"{measured.total.committed:,}"),
-        Cell(format_duration(measured.elapsed_s), note),
-        Cell(trial_rate_words(result, measured)),
-    )
+    return Cell(format_duration(measured.elapsed_s), note)
+
+
+class SettingsSection(Section):
+    """Each level that a rung adds, asked for and read back."""
+
+    name = "settings"
+    summary = "each level that a rung adds, asked for and read back"
+    title = "Settings, as set and as read back"
+    order = 80
+
+    def applies(self, findings: Findings) -> bool:
+        """Some rung sets something."""
+        return any(_levels(rung, at) for at, rung in enumerate(findings.rungs))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the table, and what was undone, impossible or without effect."""
+        rows = tuple(
+            row for at, rung in enumerate(findings.rungs) for row in _setting_rows(rung, at)
+        )
+        columns = header("Rung", "Factor", "Set to", "Read back")
+        reading = "Each rung keeps the settings of the rungs before it. Values are read back from the running server."
+        remarks = tuple(text for rung in findings.rungs for text in _setting_remarks(rung))
+        table = Table("Levels that each rung adds", columns, rows)
+        blocks: tuple[Block, ...] = (Paragraph(reading, Tone.MUTED), table)
+        return (*blocks, Items(remarks)) if remarks else blocks
+
+
+def _levels(rung: TreatmentFinding, at: int) -> tuple[Level, ...]:
+    """Return the levels that a rung adds; the baseline adds all of its own."""
+    return rung.rung.added or (rung.rung.treatment.levels if at == 0 else ())
+
+
+def _setting_rows(rung: TreatmentFinding, at: int) -> list[tuple[Cell, ...]]:
+    applied = {one.level.factor: one for one in rung.applied}
+    return [
+        (
+            Cell(rung.rung.name, is_strong=True),
+            Cell(level.name if level.kind == "setting" else f"{level.name} ({level.kind})"),
+            Cell(level.shown),
+            _read_back(applied.get(level.factor)),
+        )
+        for level in _levels(rung, at)
+    ]
+
+
+def _setting_remarks(rung: TreatmentFinding) -> list[str]:
+    levels = rung.get(LevelsFinding) or LevelsFinding()
+    overrides = [f"{text}." for text in levels.overrides]  # they name the rung themselves
+    return overrides + [f"{rung.rung.name}: {text}." for text in levels.inert]
+
+
+def _read_back(applied: Applied | None) -> Cell:
+    if applied is None:
+        return Cell("not read back", tone=Tone.MUTED)
+    if applied.effective is None:
+        return Cell("– untestable here", applied.note, Tone.WARNING)
+    note = "; ".join(filter(None, (applied.note, applied.how)))
+    return Cell(applied.effective, note, Tone.WARNING if applied.note else Tone.PLAIN)
+
+
+_NUMBERS = {
+    "× slower": "Throughput of the reference divided by that of this rung: 7× slower is one seventh of the speed.",
+    "Interval": "Confidence interval for repeating the run on this machine. It says nothing about other machines.",
+    "< and >": "A rung that committed nothing has only an upper bound for its rate, and a lower bound for its slowdown.",
+    "Not significant": "The interval includes no change. “No change” is stronger: the interval excludes any effect that "
+    "matters.",
+}
+_INERT = "Every setting of this rung reads as before, so it is the same server again: any difference is noise."
+_SHARE = (
+    "Part of the logarithm of the whole slowdown, so that all shares sum to 100 %. It depends on the order of "
+    "the rungs: a rung can look harmless because an earlier one already did the damage."
+)
+_CLAIMS = {
+    Answer.REPRODUCED: "Same direction, and the published ratio is within a factor of two of our interval (under 4×, of its logarithm).",
+    Answer.PARTLY: "Same direction, different size.",
+    Answer.NOT_REPRODUCED: "Opposite direction, or no effect although these trials can detect the published one.",
+    Answer.INCONCLUSIVE: "More or longer trials are needed.",
+    Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or one side has no number.",
+}
+_WRONG = (
+    "Its trials lose updates or leave a dataset that fails its check, so its speed means nothing."
+)
+
+
+class HowToReadSection(Section):
+    """The words, explained."""
+
+    name = "how-to-read"
+    summary = "the words, explained"
+    title = "How to read this report"
+    order = 100
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return each word that this report uses with its meaning."""
+        meanings = dict(_NUMBERS)
+        if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
+            meanings["Inert"] = _INERT
+        if findings.is_cumulative:
+            meanings["Share"] = _SHARE
+        if any(findings.by_rung(kind) for kind in (ClaimsFinding, SeriesClaimFinding)):
+            meanings |= {answer_words(answer): meaning for answer, meaning in _CLAIMS.items()}
+        if any(one.wrong for one in findings.by_rung(DecayFinding).values()):
+            meanings[answer_words(Answer.WRONG)] = _WRONG
+        return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in meanings.items())),)

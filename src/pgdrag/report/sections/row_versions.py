@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from pgdrag.english import in_sentence
+from pgdrag.english import counted, in_sentence
 from pgdrag.findings.values import Findings
-from pgdrag.model.recordings import Series
+from pgdrag.model import Observation, Outcome
+from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import (
     Block,
@@ -15,15 +18,16 @@ from pgdrag.report.document import (
     Figure,
     Heading,
     Items,
+    Lines,
     Paragraph,
     Table,
     Tone,
-    header,
+    table_of,
 )
 from pgdrag.report.page_picture import page_picture, pages_text
+from pgdrag.report.plan_text import plan_text
 from pgdrag.report.sections import Section
-from pgdrag.report.sections._looked_at import LookedAt, looked_at, reasons
-from pgdrag.report.sections._updates import HOW_UPDATES_ARE_SEEN, update_blocks
+from pgdrag.report.sections.statements import statement_words
 from pgdrag.report.series_words import value_words
 from pgdrag.units import format_duration
 
@@ -54,6 +58,11 @@ _HOW_TO_SEE = (
     "read, evenly spread. A column shows its pages' line pointers by state, from below in the legend's order; the band "
     "below it is as high as the share of free space."
 )
+_COLLECTORS = ("row_versions", "update_cost")
+_HOW_UPDATES_ARE_SEEN = (
+    "EXPLAIN (ANALYZE, BUFFERS) of an update of one row, run and rolled back. Buffers counts every access to a block "
+    "of a table or an index: to find the row, and to add its new version and index entries."
+)
 
 
 class RowVersionsSection(Section):
@@ -66,77 +75,161 @@ class RowVersionsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """Some trial's pages were sampled, or could not be."""
-        return bool(looked_at(findings, tuple(_COLUMNS)) or reasons(findings))
+        return bool(_looked_at(findings) or _reasons(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table, then each rung's pages and updates, then what could not be sampled."""
-        rungs = looked_at(findings, tuple(_COLUMNS))
-        pictures = max(1, sum(len(seen.tables) for seen in rungs))
-        updates = max(1, sum(len(seen.updates) for seen in rungs))
+        rungs = _looked_at(findings)
+        pictures = sum(len(seen.by_table) for seen in rungs)
+        updates = sum(len(seen.by_update) for seen in rungs)
         body: list[Block] = []
         if rungs:
-            body += [Paragraph(_HOW_TO_READ, Tone.MUTED), _table(rungs)]
-            # Once, not below each rung's pictures and tables.
-            if any(seen.tables for seen in rungs):
-                body.append(Paragraph(_HOW_TO_SEE, Tone.MUTED))
-            if any(seen.updates for seen in rungs):
-                body.append(Paragraph(HOW_UPDATES_ARE_SEEN, Tone.MUTED))
-        first = next((seen for seen in rungs if seen.tables), None)
-        for at, seen in enumerate(rungs):
-            name, room_bytes = f"pages-{at}", _ALL_PICTURES_BYTES / pictures
-            body += _pages(seen, name, room_bytes, is_first=seen is first)
-            body += update_blocks(seen, _ALL_PLANS_BYTES / updates)
-        why = reasons(findings)
-        return (*body, Items(tuple(why))) if why else body
+            body += [Paragraph(_HOW_TO_READ, Tone.MUTED), _versions_table(rungs)]
+        # Once, not below each rung's pictures and tables.
+        if pictures:
+            body.append(Paragraph(_HOW_TO_SEE, Tone.MUTED))
+        if updates:
+            body.append(Paragraph(_HOW_UPDATES_ARE_SEEN, Tone.MUTED))
+        drawn = 0
+        for seen in rungs:
+            for relation, strips in seen.by_table.items():
+                title = f"The pages of {relation} on {seen.name}"
+                picture = page_picture(
+                    strips,
+                    name=f"pages-{drawn}",
+                    title=title,
+                    room_bytes=_ALL_PICTURES_BYTES / pictures,
+                    has_legend=not drawn,
+                )
+                caption = seen.detail("dead_versions_per_row")
+                body.append(Details(title, (Figure(picture, caption, pages_text(strips)),)))
+                drawn += 1
+            words = seen.detail("buffers_per_update")
+            how = (Paragraph(words, Tone.MUTED),) if words else ()
+            for query, looks in seen.by_update.items():
+                blocks = (*how, _updates_table(looks), *_plans(looks, _ALL_PLANS_BYTES / updates))
+                title = f"Update on {seen.name}: {statement_words(query)}"
+                body.append(Details(title, blocks))
+        why = _reasons(findings)
+        return (*body, Items(why)) if why else body
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        texts = tuple(_sentence(seen) for seen in looked_at(findings, tuple(_COLUMNS)))
+        texts = tuple(_sentence(seen) for seen in _looked_at(findings))
         return (Heading(self.title), Items(texts)) if texts else ()
 
 
-def _table(rungs: Sequence[LookedAt]) -> Table:
-    shown = [
-        (name, title)
-        for name, title in _COLUMNS.items()
-        if any(seen.series(name) for seen in rungs)
-    ]
-    columns = header("Rung", *(f">{title}" for _, title in shown), ">Futile vacuums")
-    rows = tuple(
-        (_name(seen), *(_cell(seen, name) for name, _ in shown), _vacuums(seen)) for seen in rungs
+@dataclass(frozen=True)
+class _LookedAt:
+    """What was seen of a rung's rows.
+
+    Attributes:
+        problem: why it has no number though it was measured, or "".
+    """
+
+    name: str
+    title: str
+    recordings: Recordings
+    evidence: Sequence[Observation]
+    problem: str = ""
+
+    def series(self, name: str) -> Series | None:
+        """Return a series that has values; None where there is none."""
+        return next((x for x in self.recordings.series if x.name == name and x.values), None)
+
+    @property
+    def by_table(self) -> dict[str, list[PageStrip]]:
+        """The moments of each table's pages."""
+        found: dict[str, list[PageStrip]] = {}
+        for strip in self.recordings.of(PageStrip):
+            found.setdefault(strip.relation, []).append(strip)
+        return found
+
+    @property
+    def by_update(self) -> dict[str, list[UpdateLook]]:
+        """The looks at each update, by its text."""
+        found: dict[str, list[UpdateLook]] = {}
+        for look in self.recordings.of(UpdateLook):
+            found.setdefault(look.query, []).append(look)
+        return found
+
+    def detail(self, observation: str) -> str:
+        """Return what stands behind an observation, or ""."""
+        return next((x.detail for x in self.evidence if x.name == observation), "")
+
+
+def _looked_at(findings: Findings) -> list[_LookedAt]:
+    """Return the rungs of which there is any series, in their order.
+
+    A variant that loses updates has no number and no trial in the middle; the pages of one whose results were wrong
+    are telling all the same.
+    """
+    found = []
+    for rung in findings.rungs:
+        wrong = (
+            ("results were wrong", result.recordings, result.evidence)
+            for result in findings.run.results
+            if result.trial.treatment == rung.rung.treatment
+            and result.outcome is Outcome.INVALID
+            and result.measurement is not None
+            and result.violations
+        )
+        for problem, recordings, evidence in (("", rung.recordings, rung.evidence), *wrong):
+            if any(one.name in _COLUMNS for one in recordings.series):
+                name, title = rung.rung.name, rung.rung.title
+                found.append(_LookedAt(name, title, recordings, evidence, problem))
+                break
+    return found
+
+
+def _reasons(findings: Findings) -> tuple[str, ...]:
+    """Say of each rung why it was not looked at, where it was asked for."""
+    return tuple(
+        f"{rung.rung.name}: no {name.replace('_', ' ')}: {rung.recordings.missing[name]}."
+        for rung in findings.rungs
+        for name in _COLLECTORS
+        if name in rung.recordings.missing
     )
-    return Table("Row versions in the first and the last sample", columns, rows)
 
 
-def _name(seen: LookedAt) -> Cell:
-    if seen.problem:
-        return Cell(seen.name, seen.problem, Tone.BAD, is_strong=True)
-    return Cell(seen.name, seen.title, is_strong=True)
+def _versions_table(rungs: Sequence[_LookedAt]) -> Table:
+    def name(seen: _LookedAt) -> Cell:
+        tone = Tone.BAD if seen.problem else Tone.PLAIN
+        return Cell(seen.name, seen.problem or seen.title, tone, is_strong=True)
+
+    def of_series(name: str) -> Callable[[_LookedAt], Cell]:
+        return lambda seen: _cell(seen, name)
+
+    return table_of(
+        "Row versions in the first and the last sample",
+        rungs,
+        {
+            "Rung": name,
+            **{f">{title}": of_series(name) for name, title in _COLUMNS.items()},
+            ">Futile vacuums": _vacuums,
+        },
+    )
 
 
-def _cell(seen: LookedAt, name: str) -> Cell:
+def _cell(seen: _LookedAt, name: str) -> Cell:
     series = seen.series(name)
     if series is None:
         return NOTHING
-    longest = seen.series(f"{name}_max")
-    note = f"longest {value_words(max(longest.values), longest.unit)}" if longest else ""
-    return Cell(_from_to(series), note or _each(seen, name))
+    note = ""
+    if longest := seen.series(f"{name}_max"):
+        note = f"longest {value_words(max(longest.values), longest.unit)}"
+    elif name == "index_bytes":
+        ends = (
+            (one.values[-1], one.label.partition(": ")[2].removeprefix("public."))
+            for one in seen.recordings.series
+            if one.name.startswith(f"{name}_of_") and one.values
+        )
+        largest = sorted(ends, reverse=True)[:_NAMED_INDEXES]
+        note = ", ".join(f"{index} {value_words(size, 'bytes')}" for size, index in largest)
+    return Cell(_from_to(series), note)
 
 
-def _each(seen: LookedAt, name: str) -> str:
-    """Return the sizes of the largest indexes."""
-    if name != "index_bytes":
-        return ""
-    ends = [
-        (one.values[-1], one.label.partition(": ")[2].removeprefix("public."))
-        for one in seen.recordings.series
-        if one.name.startswith(f"{name}_of_") and one.values
-    ]
-    largest = sorted(ends, reverse=True)[:_NAMED_INDEXES]
-    return ", ".join(f"{relation} {value_words(size, 'bytes')}" for size, relation in largest)
-
-
-def _vacuums(seen: LookedAt) -> Cell:
+def _vacuums(seen: _LookedAt) -> Cell:
     """Return how many vacuums were futile, with their cost."""
     values = {one.name: one.value for one in seen.evidence}
     count, took_s, pages = (values.get(f"futile_vacuum{what}") for what in ("s", "_s", "_pages"))
@@ -152,7 +245,7 @@ def _from_to(series: Series) -> str:
     return f"{first} → {last}" if first != last else last
 
 
-def _sentence(seen: LookedAt) -> str:
+def _sentence(seen: _LookedAt) -> str:
     parts = [
         f"{in_sentence(_COLUMNS[name])} {_from_to(series)}"
         for name in _BRIEF
@@ -162,15 +255,39 @@ def _sentence(seen: LookedAt) -> str:
     return f"{seen.name}{problem}: {'; '.join(parts) or 'no rows'}."
 
 
-def _pages(seen: LookedAt, name: str, room_bytes: float, *, is_first: bool) -> Iterator[Block]:
-    caption = seen.detail("dead_versions_per_row")
-    for at, (relation, strips) in enumerate(seen.tables.items()):
-        title = f"The pages of {relation} on {seen.name}"
-        picture = page_picture(
-            strips,
-            name=f"{name}-{at}",
-            title=title,
-            room_bytes=room_bytes,
-            has_legend=is_first and at == 0,
-        )
-        yield Details(title, (Figure(picture, caption, pages_text(strips)),))
+def _updates_table(looks: Sequence[UpdateLook]) -> Table:
+    before = {look.at_s: earlier.way for earlier, look in pairwise(looks)}
+
+    def way(look: UpdateLook) -> Cell:
+        is_same = before.get(look.at_s) == look.way
+        return Cell("the same", tone=Tone.MUTED) if is_same else Cell(look.way)
+
+    return table_of(
+        "Cost of the update through the window",
+        looks,
+        {
+            ">At": lambda look: format_duration(look.at_s),
+            ">Buffers": lambda look: Cell(f"{look.buffers:,}", is_strong=True),
+            ">Read": lambda look: f"{look.buffers_read:,}",
+            ">Rows": lambda look: f"{look.rows:,.0f}",
+            ">Time": lambda look: format_duration(look.took_s),
+            "Rows found by": way,
+        },
+    )
+
+
+def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
+    """Yield the first plan and the last, and those in between that find rows another way."""
+    plans = [(look, plan_text(look.plan)) for look in looks if look.plan is not None]
+    left = room_bytes
+    # What it came to first, then how it began.
+    kept = []
+    for look, text in (*plans[-1:], *plans[:-1]):
+        left -= len(text.encode())
+        if left >= 0:
+            kept.append((look, text))
+    for look, text in sorted(kept, key=lambda each: each[0].at_s):
+        yield Paragraph(f"At {format_duration(look.at_s)}:")
+        yield Lines(text)
+    if (rest := len(plans) - len(kept)) > 0:
+        yield Paragraph(f"{counted(rest, 'more plan')} in the JSON report.", Tone.MUTED)

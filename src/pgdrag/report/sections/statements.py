@@ -1,90 +1,312 @@
-"""Which statements take the time? For each transaction, before and after, what added most time first."""
+"""What did the server do for each transaction: which statements and plans, which processes' I/O, which waits?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
+from pgdrag.english import capital, percent_words
+from pgdrag.findings.plan_diff import PlanChanges
+from pgdrag.findings.plan_nodes import misestimate
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
 from pgdrag.findings.values import Findings, TreatmentFinding
-from pgdrag.model.recordings import StatementUse
+from pgdrag.model.recordings import ProcessIoUse, Recording, StatementPlan, StatementUse, WaitTime
 from pgdrag.report.cells import NOTHING, committed_in_middle
 from pgdrag.report.document import (
     Block,
     Cell,
+    Details,
     Heading,
+    Items,
+    Lines,
     Paragraph,
-    Table,
     Tone,
-    header,
+    table_of,
 )
+from pgdrag.report.plan_text import plan_text
 from pgdrag.report.sections import Section
-from pgdrag.report.sections.plans import statement_words
-from pgdrag.units import format_bytes, format_duration, format_number
+from pgdrag.units import format_bytes, format_duration, format_number, format_ratio
 
-MOST_SHOWN = 15
+MOST_PLANS = 6  # statements of a rung with both plans
+MOST_MISESTIMATES = 10
+TELLING_FACTOR = 10.0
+_STATEMENT_LENGTH = 160
+MOST_STATEMENTS = 15
+_LEAST_SHARE = 0.005  # of all that a type of process did, for a line of its own
+_MOST_LINES = 20
 
 
-class StatementsSection(Section):
+class PlansSection(Section):
+    """What changed in the statements' plans, rung by rung, with the plans themselves."""
+
+    name = "plans"
+    summary = "statements whose plan changed, and wrong row estimates"
+    title = "Plans"
+    order = 44
+
+    def applies(self, findings: Findings) -> bool:
+        """Some statement was explained."""
+        return any(rung.recordings.of(StatementPlan) for rung in findings.rungs)
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the rungs with other plans, then estimates, then what could not be explained."""
+        by_name = {rung.rung.name: rung for rung in findings.rungs}
+        changed = [rung for rung in findings.rungs if rung.get(PlanChanges)]
+        body = [x for rung in changed for x in _changed_plans(rung, by_name[rung.previous])]
+        if not changed:
+            body.append(Paragraph("No plan changed on any rung."))
+        intro = Paragraph(
+            "Each statement was explained after the window of the trial of median throughput, under that trial's "
+            "settings. A different cost alone is not a different plan.",
+            Tone.MUTED,
+        )
+        return (intro, *body, *_estimates(findings), *_unexplained(findings))
+
+
+def statement_words(query: str) -> str:
+    """Return a statement on one line, cut where it is long."""
+    line = " ".join(query.split())
+    return line if len(line) <= _STATEMENT_LENGTH else f"{line[: _STATEMENT_LENGTH - 1]}…"
+
+
+def _changed_plans(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator[Block]:
+    changes = (rung.get(PlanChanges) or PlanChanges()).changes
+    yield Heading(rung.rung.heading, f"against {rung.previous}")
+    yield table_of(
+        f"Statements with another plan than on {rung.previous}",
+        changes,
+        {
+            "Statement": lambda x: Cell(statement_words(x.query), x.transaction),
+            "Plan": lambda x: x.kind,
+            "Change": lambda x: x.words,
+        },
+    )
+    for change in changes[:MOST_PLANS]:
+        # A statement's plans on both rungs, as they ran where they were run.
+        blocks: list[Block] = []
+        for side in (previous, rung):
+            plan = next(x for x in side.recordings.of(StatementPlan) if x.query == change.query)
+            shown = plan.generic if change.kind == "generic" else plan.analyzed or plan.custom
+            if shown is not None:
+                blocks += [Paragraph(f"On {side.rung.name}:"), Lines(plan_text(shown))]
+        yield Details(f"Both plans of: {statement_words(change.query)}", tuple(blocks))
+    if (rest := len(changes) - MOST_PLANS) > 0:
+        yield Paragraph(f"{rest} more plans are in the JSON report.", Tone.MUTED)
+
+
+def _estimates(findings: Findings) -> tuple[Block, ...]:
+    """Return where far more or fewer rows came than the server expected, the worst first."""
+    found = [
+        (worst, rung.rung.name, plan)
+        for rung in findings.rungs
+        for plan in rung.recordings.of(StatementPlan)
+        if plan.analyzed is not None
+        and (worst := misestimate(plan.analyzed)) is not None
+        and worst.factor >= TELLING_FACTOR
+    ]
+    if not found:
+        return ()
+    table = table_of(
+        "Estimated and actual rows",
+        sorted(found, key=lambda each: -each[0].factor)[:MOST_MISESTIMATES],
+        {
+            "Rung": lambda x: Cell(x[1], is_strong=True),
+            "Statement": lambda x: Cell(statement_words(x[2].query), x[2].transaction),
+            "Where": lambda x: x[0].node,
+            ">Estimated": lambda x: f"{x[0].estimated:,.0f}",
+            ">Actual": lambda x: f"{x[0].actual:,.0f}",
+            ">Factor": lambda x: format_ratio(x[0].factor),
+        },
+    )
+    return (Heading("Wrong estimates"), table)
+
+
+def _unexplained(findings: Findings) -> tuple[Block, ...]:
+    reasons = set()
+    for rung in findings.rungs:
+        name = rung.rung.name
+        for plan in rung.recordings.of(StatementPlan):
+            if plan.missing:
+                reasons.add(f"{name}: {statement_words(plan.query)}: {plan.missing}")
+        if why := rung.recordings.missing.get("plans"):
+            reasons.add(f"{name}: {why}")
+    if not reasons:
+        return ()
+    return (Details("What could not be explained", (Items(tuple(sorted(reasons))),)),)
+
+
+# Recordings of one kind, and how many transactions committed meanwhile.
+Account = tuple[Sequence[Any], int]
+
+
+class _PerTransactionSection(Section):
+    """A base: a table a rung, of recordings of one kind, for each committed transaction.
+
+    Class attributes:
+        kind: of the recordings.
+        reading: how to read the tables.
+    """
+
+    kind: ClassVar[type[Recording]]
+    reading: ClassVar[str]
+
+    @abstractmethod
+    def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
+        """Yield a rung's table; before is empty where the rung before has no such recordings."""
+
+    def applies(self, findings: Findings) -> bool:
+        """Some trial that committed anything has such recordings."""
+        return bool(self._accounts(findings))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return a table a rung."""
+        accounts = self._accounts(findings)
+        blocks: list[Block] = [Paragraph(self.reading, Tone.MUTED)]
+        for rung in findings.rungs:
+            if after := accounts.get(rung.rung.name):
+                before = accounts.get(rung.previous, ((), 0))
+                against = f"against {rung.previous}" if before[1] else ""
+                blocks += [
+                    Heading(rung.rung.heading, against),
+                    *self.of_rung(rung, before, after),
+                ]
+        return blocks
+
+    def _accounts(self, findings: Findings) -> dict[str, Account]:
+        found = {
+            rung.rung.name: (rung.recordings.of(self.kind), committed_in_middle(findings, rung))
+            for rung in findings.rungs
+        }
+        return {name: one for name, one in found.items() if all(one)}
+
+
+class StatementsSection(_PerTransactionSection):
     """pg_stat_statements, as differences between rungs."""
 
     name = "statements"
     summary = "time, blocks and WAL of each statement per transaction, against before"
     title = "Statements"
     order = 46
+    kind = StatementUse
+    reading = (
+        "Per committed transaction, in the trial of median throughput; before → after where the rung before has "
+        "the statement. Time is execution time, plus planning time where that is tracked."
+    )
+
+    def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
+        """Yield the statements that added most time."""
+        changes = statement_changes(*before, *after)
+        has_before = before[1] > 0
+
+        def both(form: Callable[[StatementShare], str]) -> Callable[[StatementChange], str]:
+            def cell(change: StatementChange) -> str:
+                sides = (change.before, change.after) if has_before else (change.after,)
+                return " → ".join("–" if share is None else form(share) for share in sides)
+
+            return cell
+
+        def added(change: StatementChange) -> Cell | str:
+            sign = "−" if change.added_s < 0 else "+"
+            return f"{sign}{format_duration(abs(change.added_s))}" if has_before else NOTHING
+
+        yield table_of(
+            f"Statements on {rung.rung.name}, per transaction",
+            changes[:MOST_STATEMENTS],
+            {
+                "Statement": lambda change: statement_words(change.query),
+                ">Time": both(lambda share: format_duration(share.time_s)),
+                ">Added": added,
+                ">Calls": both(lambda share: format_number(share.calls)),
+                ">Blocks": both(lambda share: format_number(share.blocks)),
+                ">Blocks read": both(lambda share: format_number(share.blocks_read)),
+                ">WAL": both(lambda share: format_bytes(share.wal_bytes)),
+            },
+        )
+        if (more := len(changes) - MOST_STATEMENTS) > 0:
+            verb = "added" if has_before else "took"
+            yield Paragraph(f"{more} more statements {verb} less.", Tone.MUTED)
+
+
+class ProcessIoSection(_PerTransactionSection):
+    """The kernel's account of the server's processes, by their kind."""
+
+    name = "process-io"
+    summary = "read and write calls and bytes of each kind of process, against before"
+    title = "Reads and writes by process"
+    order = 47
+    kind = ProcessIoUse
+    reading = (
+        "System calls and bytes per committed transaction, in the trial of median throughput; before → after "
+        "where the rung before has them. The kernel's page cache answers most reads. The last quarter of a "
+        "second of each process is not attributed."
+    )
+
+    def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
+        """Yield a row a kind of process."""
+        sides = [
+            ({use.kind: use for use in uses}, committed)
+            for uses, committed in (before, after)
+            if committed
+        ]
+
+        def each(field: str, form: Callable[[float], str]) -> Callable[[str], str]:
+            # A kind that did nothing is not in the account.
+            return lambda kind: " → ".join(
+                form(getattr(uses.get(kind), field, 0) / committed) for uses, committed in sides
+            )
+
+        yield table_of(
+            f"Reads and writes on {rung.rung.name}, per transaction",
+            dict.fromkeys(kind for uses, _ in reversed(sides) for kind in uses),
+            {
+                "Processes": capital,
+                ">Read calls": each("read_calls", format_number),
+                ">Read": each("read_bytes", format_bytes),
+                ">Write calls": each("write_calls", format_number),
+                ">Written": each("written_bytes", format_bytes),
+            },
+        )
+
+
+class WaitsSection(_PerTransactionSection):
+    """A table a rung of waits by type of process, beside the rung before."""
+
+    name = "waits"
+    summary = "wait events of each rung by type of process, per transaction"
+    title = "Wait events"
+    order = 52
+    kind = WaitTime
+    reading = (
+        "In the trial of median throughput, sampled 20 times a second: seconds per committed transaction, over all "
+        "processes of a type. “On CPU” includes waiting for a CPU. Background processes waiting for work are left out."
+    )
 
     def applies(self, findings: Findings) -> bool:
-        """pg_stat_statements was loaded somewhere."""
-        return any(rung.recordings.of(StatementUse) for rung in findings.rungs)
+        """Waits were sampled on some rung."""
+        return findings.has_rungs and super().applies(findings)
 
-    def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return a table a rung."""
-        by_name = {rung.rung.name: rung for rung in findings.rungs}
-        intro = Paragraph(
-            "Per committed transaction, in the trial of median throughput; before → after where the rung before has "
-            "the statement. Time is execution time, plus planning time where that is tracked.",
-            Tone.MUTED,
+    def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
+        """Yield a row a wait, the longest first."""
+        was, now = (
+            {(one.backend_type, one.wait): one.time_s / committed for one in waits}
+            for waits, committed in (before, after)
         )
-        rungs = [rung for rung in findings.rungs if rung.recordings.of(StatementUse)]
-        tables = [x for rung in rungs for x in _rung(findings, rung, by_name.get(rung.previous))]
-        return (intro, *tables)
-
-
-def _rung(
-    findings: Findings, rung: TreatmentFinding, previous: TreatmentFinding | None
-) -> Iterator[Block]:
-    has_before = previous is not None and bool(previous.recordings.of(StatementUse))
-    changes = statement_changes(
-        previous.recordings.of(StatementUse) if previous is not None else (),
-        committed_in_middle(findings, previous) if previous is not None else 0,
-        rung.recordings.of(StatementUse),
-        committed_in_middle(findings, rung),
-    )
-    against = f"against {rung.previous}" if has_before else ""
-    yield Heading(rung.rung.heading, against)
-    titles = ("Time", "Added", "Calls", "Blocks", "Blocks read", "WAL")
-    columns = header("Statement", *(f">{title}" for title in titles))
-    rows = tuple(_row(change, has_before=has_before) for change in changes[:MOST_SHOWN])
-    yield Table(f"Statements on {rung.rung.name}, per transaction", columns, rows)
-    if len(changes) > MOST_SHOWN:
-        verb = "added" if has_before else "took"
-        yield Paragraph(f"{len(changes) - MOST_SHOWN} more statements {verb} less.", Tone.MUTED)
-
-
-def _row(change: StatementChange, *, has_before: bool) -> tuple[Cell, ...]:
-    def both(of: str) -> Cell:
-        pair = [change.before, change.after] if has_before else [change.after]
-        return Cell(" → ".join(_value(share, of) for share in pair))
-
-    sign = "−" if change.added_s < 0 else "+"
-    added = Cell(f"{sign}{format_duration(abs(change.added_s))}") if has_before else NOTHING
-    values = (both(of) for of in ("calls", "blocks", "blocks_read", "wal_bytes"))
-    return (Cell(statement_words(change.query)), both("time_s"), added, *values)
-
-
-def _value(share: StatementShare | None, of: str) -> str:
-    if share is None:
-        return "–"
-    value = getattr(share, of)
-    if of == "time_s":
-        return format_duration(value)
-    return format_bytes(value) if of == "wal_bytes" else format_number(value)
+        whole: Counter[str] = Counter()
+        for (backend, _), time_s in now.items():
+            whole[backend] += time_s
+        named = [key for key, time_s in now.items() if time_s >= _LEAST_SHARE * whole[key[0]]]
+        yield table_of(
+            f"Wait events on {rung.rung.name}",
+            sorted(named, key=lambda key: -now[key])[:_MOST_LINES],
+            {
+                "Process": lambda key: key[0],
+                "Wait": lambda key: key[1] or "on CPU",
+                f">{rung.previous or 'before'}": lambda key: (
+                    format_duration(was[key]) if key in was else NOTHING
+                ),
+                f">{rung.rung.name}": lambda key: format_duration(now[key]),
+                ">Of its type's time": lambda key: percent_words(now[key] / whole[key[0]]),
+            },
+        )
