@@ -2,8 +2,9 @@
 
 A folder such as `collectors/` defines one base class; each module in it that defines a concrete
 subclass has thereby registered it under the subclass's `name`. A class without a `name` is a base
-for others. A package from outside registers what it has through one entry point in the group
-`pgdrag`, which names the package: whatever subclasses its modules define are found as ours are.
+for others. What is a value and no class, such as an analysis, is registered by a module that has it.
+A package from outside registers what it has through one entry point in the group `pgdrag`, which
+names the package: whatever its modules define is found as ours is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -38,24 +39,39 @@ def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, typ
     Raises:
         PluginError: a package from outside cannot be imported, or takes a name that is taken.
     """
-    found: dict[str, type[T]] = {}
-    for each in (*_modules(folder, module), *_plugin_modules()):
-        for value in vars(each).values():
-            if (
-                inspect.isclass(value)
-                and issubclass(value, base)
-                and not inspect.isabstract(value)
-                and value.__module__ == each.__name__
-                and hasattr(value, "name")
-            ):
-                name: str = value.name  # type: ignore[attr-defined]
-                other = found.setdefault(name, value)
-                if other is not value:
-                    raise PluginError(
-                        f'two plug-ins of one kind are named "{name}"',
-                        detail=f"{other.__module__} has one and {each.__name__} the other.",
-                    )
-    return dict(sorted(found.items()))
+    return _by_name(
+        (each, value)
+        for each in (*_modules(folder, module), *_plugin_modules())
+        for value in vars(each).values()
+        if inspect.isclass(value)
+        and issubclass(value, base)
+        and not inspect.isabstract(value)
+        and value.__module__ == each.__name__
+        and hasattr(value, "name")
+    )
+
+
+def registered_values(folder: str, kind: type[T], *, module: str = "") -> dict[str, T]:
+    """Return what is of a class in the modules of a folder and in plug-ins, by `name`; else as `registered`."""
+    return _by_name(
+        (each, value)
+        for each in (*_modules(folder, module), *_plugin_modules())
+        for value in vars(each).values()
+        if isinstance(value, kind)
+    )
+
+
+def _by_name(found: Iterable[tuple[ModuleType, T]]) -> dict[str, T]:
+    by_name: dict[str, tuple[ModuleType, T]] = {}
+    for module, value in found:
+        name: str = value.name  # type: ignore[attr-defined]
+        where, other = by_name.setdefault(name, (module, value))
+        if other is not value:
+            raise PluginError(
+                f'two plug-ins of one kind are named "{name}"',
+                detail=f"{where.__name__} has one and {module.__name__} the other.",
+            )
+    return {name: by_name[name][1] for name in sorted(by_name)}
 
 
 def shipped(found: dict[str, T]) -> dict[str, T]:

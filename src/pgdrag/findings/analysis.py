@@ -8,8 +8,9 @@ names the class that it prints.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pgdrag import registry
 
@@ -19,53 +20,48 @@ if TYPE_CHECKING:  # a workload that has an analysis of its own is read before n
 F = TypeVar("F")
 
 
-class TreatmentAnalysis(ABC, Generic[F]):
+@dataclass(frozen=True)
+class TreatmentAnalysis(Generic[F]):
     """A question asked of each treatment of a run.
 
-    Class attributes:
+    Attributes:
         name: the key of what it finds, in the report as JSON.
         finds: the class of what it finds, which is its key among the findings.
+        find: returns what was found of one of the run's treatments; None where there is nothing to say.
+        warnings: returns what a finding adds to the treatment's warnings.
     """
 
-    name: ClassVar[str]
-    finds: ClassVar[type[Any]]
-
-    @abstractmethod
-    def find(self, one: Compared, treatments: Treatments) -> F | None:
-        """Return what was found of one of the run's treatments; None where there is nothing to say."""
-
-    def warnings(self, found: F) -> tuple[str, ...]:
-        """Return what a finding adds to the treatment's warnings; by default nothing."""
-        return ()
+    name: str
+    finds: type[F]
+    find: Callable[[Compared, Treatments], F | None]
+    warnings: Callable[[F], tuple[str, ...]] = lambda found: ()
 
 
-class RunAnalysis(ABC, Generic[F]):
-    """A question asked of all treatments of a run together; class attributes as of `TreatmentAnalysis`."""
+@dataclass(frozen=True)
+class RunAnalysis(Generic[F]):
+    """A question asked of all treatments of a run together; attributes as of `TreatmentAnalysis`."""
 
-    name: ClassVar[str]
-    finds: ClassVar[type[Any]]
-
-    @abstractmethod
-    def find(self, treatments: Treatments) -> F | None:
-        """Return what was found; None where there is nothing to say."""
+    name: str
+    finds: type[F]
+    find: Callable[[Treatments], F | None]
 
 
-def treatment_analyses() -> dict[str, type[TreatmentAnalysis[Any]]]:
+def treatment_analyses() -> dict[str, TreatmentAnalysis[Any]]:
     """Return every analysis of single treatments, by name."""
-    return _registered(TreatmentAnalysis)  # type: ignore[type-abstract]
+    return _registered(TreatmentAnalysis)
 
 
-def run_analyses() -> dict[str, type[RunAnalysis[Any]]]:
+def run_analyses() -> dict[str, RunAnalysis[Any]]:
     """Return every analysis of all treatments together, by name."""
-    return _registered(RunAnalysis)  # type: ignore[type-abstract]
+    return _registered(RunAnalysis)
 
 
 A = TypeVar("A")
 
 
-def _registered(base: type[A]) -> dict[str, type[A]]:
+def _registered(kind: type[A]) -> dict[str, A]:
     return {
-        **registry.registered("pgdrag.findings", base),
-        **registry.registered("pgdrag.findings", base, module="analysis"),
-        **registry.registered("pgdrag.workloads", base),
+        **registry.registered_values("pgdrag.findings", kind),
+        **registry.registered_values("pgdrag.findings", kind, module="analysis"),
+        **registry.registered_values("pgdrag.workloads", kind),
     }

@@ -148,21 +148,17 @@ class ClaimsFinding:
     step: ClaimFinding | None = None
 
 
-class ClaimsAnalysis(TreatmentAnalysis[ClaimsFinding]):
-    """Whether the published slowdowns hold here."""
+def _claims(one: Compared, treatments: Treatments) -> ClaimsFinding | None:
+    if one.is_baseline:
+        return None
+    total, step = _total_claim(one), _step_claim(treatments.trials, one)
+    if total is not None and one.trials.rung.claim.of == OPERATIONAL_SPEED:
+        found = _operational_speeds(treatments).slowdown(one.baseline.rung.name, one.name)
+        total = replace(total, in_kind=None if found is None else found.interval())
+    return None if total is None and step is None else ClaimsFinding(total, step)
 
-    name = "claims"
-    finds = ClaimsFinding
 
-    def find(self, one: Compared, treatments: Treatments) -> ClaimsFinding | None:
-        """Answer the claims of a rung but the baseline that has some."""
-        if one.is_baseline:
-            return None
-        total, step = _total_claim(one), _step_claim(treatments.trials, one)
-        if total is not None and one.trials.rung.claim.of == OPERATIONAL_SPEED:
-            found = _operational_speeds(treatments).slowdown(one.baseline.rung.name, one.name)
-            total = replace(total, in_kind=None if found is None else found.interval())
-        return None if total is None and step is None else ClaimsFinding(total, step)
+CLAIMS = TreatmentAnalysis("claims", ClaimsFinding, _claims)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pgdrag.english import counted, percent_words
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.model import Result
 from pgdrag.model.measurement import DriverCost, Latency, Measurement
 from pgdrag.units import format_duration
@@ -148,16 +147,9 @@ def _us(value_us: float) -> str:
     return format_duration(value_us / 1e6)
 
 
-class DriverAnalysis(TreatmentAnalysis[DriverFinding]):
-    """Whether the load driver was the bottleneck."""
-
-    name = "driver"
-    finds = DriverFinding
-
-    def find(self, one: Compared, treatments: Treatments) -> DriverFinding | None:
-        """Return what the driver used on a treatment with a number."""
-        return driver_finding(one.trials.numbered)
-
-    def warnings(self, found: DriverFinding) -> tuple[str, ...]:
-        """Return why the driver may have been the bottleneck."""
-        return found.warnings
+DRIVER = TreatmentAnalysis(
+    "driver",
+    DriverFinding,
+    lambda one, _: driver_finding(one.trials.numbered),
+    warnings=lambda found: found.warnings,
+)

@@ -45,7 +45,7 @@ def find(run: RunRecord) -> Findings:
         has_noise=treatments.noise is not None,
         needs_replicates=found is None or found.needs_replicates,
     )
-    analyses = {kind.finds: kind().find(treatments) for kind in run_analyses().values()}
+    of_run = {one.finds: one.find(treatments) for one in run_analyses().values()}
     return Findings(
         run=run,
         rungs=tuple(rungs),
@@ -53,7 +53,7 @@ def find(run: RunRecord) -> Findings:
         noise_floor=_noise_floor(treatments.trials[0]) if rungs else None,
         warnings=(*(found.warnings if found is not None else ()), *warnings),
         found=found,
-        of_run={kind: one for kind, one in analyses.items() if one is not None},
+        of_run={kind: one for kind, one in of_run.items() if one is not None},
     )
 
 
@@ -96,11 +96,10 @@ def _finding(one: Compared, treatments: Treatments) -> TreatmentFinding:
         outcome = Outcome.INERT
     found: dict[type, object] = {}
     warnings = list(here.warnings)
-    for kind in treatment_analyses().values():
-        analysis = kind()
+    for analysis in treatment_analyses().values():
         what = analysis.find(one, treatments)
         if what is not None:
-            found[kind.finds] = what
+            found[analysis.finds] = what
             warnings += analysis.warnings(what)
     return TreatmentFinding(
         rung=here.rung,

@@ -105,17 +105,13 @@ class LevelsFinding:
     inert: tuple[str, ...] = ()
 
 
-class LevelsAnalysis(TreatmentAnalysis[LevelsFinding]):
-    """Which levels had no effect, could not be set, or were undone."""
+def _levels(one: Compared, treatments: Treatments) -> LevelsFinding:
+    study, added, applied = treatments.run.study, one.trials.rung.added, one.trials.applied
+    return LevelsFinding(
+        untested(added, applied),
+        overrides(study.rungs, treatments.all.index(one)) if study.is_cumulative else (),
+        () if one.is_baseline else inert(added, applied, one.applied_before),
+    )
 
-    name = "levels"
-    finds = LevelsFinding
 
-    def find(self, one: Compared, treatments: Treatments) -> LevelsFinding:
-        """Return what became of the levels of a rung."""
-        study, added, applied = treatments.run.study, one.trials.rung.added, one.trials.applied
-        return LevelsFinding(
-            untested(added, applied),
-            overrides(study.rungs, treatments.all.index(one)) if study.is_cumulative else (),
-            () if one.is_baseline else inert(added, applied, one.applied_before),
-        )
+LEVELS = TreatmentAnalysis("levels", LevelsFinding, _levels)

@@ -118,27 +118,23 @@ class Movements:
     moves: tuple[Movement, ...] = ()
 
 
-class MovementAnalysis(TreatmentAnalysis[Movements]):
-    """What moved from the rung before, claimed or not."""
+def _movements(one: Compared, treatments: Treatments) -> Movements | None:
+    """Return the movements, each with the rate of false discoveries among all of them, either way."""
+    if one.is_baseline:
+        return None
+    trials = observed(treatments)
+    before = one.reference
+    moves = movements(before.evidence, one.trials.evidence, one.trials.rung.expects)
+    chances = {}
+    for move in moves:
+        tests = [
+            trials.test(Sign(move.name, way), before.rung.name, one.name) for way in ("up", "down")
+        ]
+        known = [test.p for test in tests if test.p is not None]
+        if known:
+            chances[move.name] = min(2 * min(known), 1.0)
+    rates = adjusted(chances)
+    return Movements(tuple(replace(move, chance=rates.get(move.name)) for move in moves))
 
-    name = "movements"
-    finds = Movements
 
-    def find(self, one: Compared, treatments: Treatments) -> Movements | None:
-        """Return the movements, each with the rate of false discoveries among all of them, either way."""
-        if one.is_baseline:
-            return None
-        trials = observed(treatments)
-        before = one.reference
-        moves = movements(before.evidence, one.trials.evidence, one.trials.rung.expects)
-        chances = {}
-        for move in moves:
-            tests = [
-                trials.test(Sign(move.name, way), before.rung.name, one.name)
-                for way in ("up", "down")
-            ]
-            known = [test.p for test in tests if test.p is not None]
-            if known:
-                chances[move.name] = min(2 * min(known), 1.0)
-        rates = adjusted(chances)
-        return Movements(tuple(replace(move, chance=rates.get(move.name)) for move in moves))
+MOVEMENTS = TreatmentAnalysis("movements", Movements, _movements)

@@ -68,19 +68,6 @@ class PlanChanges:
     changes: tuple[PlanChange, ...] = ()
 
 
-class PlanAnalysis(TreatmentAnalysis[PlanChanges]):
-    """Which statements are planned in another way."""
-
-    name = "plan_changes"
-    finds = PlanChanges
-
-    def find(self, one: Compared, treatments: Treatments) -> PlanChanges | None:
-        """Return the changes of a treatment that has some."""
-        before, after = (x.recordings.of(StatementPlan) for x in (one.reference, one.trials))
-        changes = plan_changes(before, after) if one.previous else ()
-        return PlanChanges(changes) if changes else None
-
-
 def plan_changes(
     before: Sequence[StatementPlan], after: Sequence[StatementPlan]
 ) -> tuple[PlanChange, ...]:
@@ -175,3 +162,12 @@ def _join_words(node: Plan) -> str:
 def _cost(plan: Plan) -> str:
     cost = number_of(plan, "Total Cost")
     return f"{cost:,.0f}" if cost >= 100 else f"{cost:.3g}"
+
+
+def _plans(one: Compared, _: Treatments) -> PlanChanges | None:
+    before, after = (x.recordings.of(StatementPlan) for x in (one.reference, one.trials))
+    changes = plan_changes(before, after) if one.previous else ()
+    return PlanChanges(changes) if changes else None
+
+
+PLANS = TreatmentAnalysis("plan_changes", PlanChanges, _plans)

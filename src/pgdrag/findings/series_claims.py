@@ -87,30 +87,6 @@ class OrderingFinding:
     left_out: tuple[str, ...]
 
 
-class SeriesClaimAnalysis(TreatmentAnalysis[SeriesClaimFinding]):
-    """Whether a published trend, or rates over time, hold here."""
-
-    name = "series_claim"
-    finds = SeriesClaimFinding
-
-    def find(self, one: Compared, treatments: Treatments) -> SeriesClaimFinding | None:
-        """Answer the published rates of a treatment that was run."""
-        if not one.trials.results:
-            return None
-        return answer_series(one.trials.rung.claim, treatments.decays.get(one.name))
-
-
-class OrderingAnalysis(RunAnalysis[OrderingFinding]):
-    """Whether the rungs stand in the published order of their rates."""
-
-    name = "ordering"
-    finds = OrderingFinding
-
-    def find(self, treatments: Treatments) -> OrderingFinding | None:
-        """Compare the orders; None where fewer than two rungs have both a published and a fitted rate."""
-        return answer_ordering([one.rung for one in treatments.trials], treatments.decays)
-
-
 def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding | None:
     """Answer a published trend, and the ratio of its rates within 30 s; None without either."""
     if claim.trend is None and len(claim.series) < 2:
@@ -286,3 +262,17 @@ def _compared(logs: Estimate) -> Comparison:
     elif slowdown.low > 1 or slowdown.high < 1:
         verdict = Verdict.SLOWER if slowdown.low > 1 else Verdict.FASTER
     return Comparison(verdict, slowdown, math.exp(2 * logs.half))
+
+
+def _series_claim(one: Compared, treatments: Treatments) -> SeriesClaimFinding | None:
+    if not one.trials.results:
+        return None
+    return answer_series(one.trials.rung.claim, treatments.decays.get(one.name))
+
+
+SERIES_CLAIM = TreatmentAnalysis("series_claim", SeriesClaimFinding, _series_claim)
+ORDERING = RunAnalysis(
+    "ordering",
+    OrderingFinding,
+    lambda treatments: answer_ordering([x.rung for x in treatments.trials], treatments.decays),
+)

@@ -91,18 +91,14 @@ class SessionTime:
     parts: tuple[SpentTime, ...] = ()
 
 
-class SessionTimeAnalysis(TreatmentAnalysis[SessionTime]):
-    """Where sessions spent their time, against the rung before."""
+def _session_time(one: Compared, _: Treatments) -> SessionTime | None:
+    step = one.to_previous
+    parts = spent_time(
+        () if one.is_baseline else one.reference.evidence,
+        one.trials.evidence,
+        is_noise=step is None or not step.is_significant,
+    )
+    return SessionTime(parts) if parts else None
 
-    name = "spent"
-    finds = SessionTime
 
-    def find(self, one: Compared, treatments: Treatments) -> SessionTime | None:
-        """Return the parts of a treatment whose sessions were watched."""
-        step = one.to_previous
-        parts = spent_time(
-            () if one.is_baseline else one.reference.evidence,
-            one.trials.evidence,
-            is_noise=step is None or not step.is_significant,
-        )
-        return SessionTime(parts) if parts else None
+SESSION_TIME = TreatmentAnalysis("spent", SessionTime, _session_time)

@@ -47,26 +47,6 @@ class LoadSteps:
     steps: tuple[StepFinding, ...]
 
 
-class LoadStepsAnalysis(TreatmentAnalysis[LoadSteps]):
-    """Throughput step by step, each against the same step on the baseline."""
-
-    name = "steps"
-    finds = LoadSteps
-
-    def find(self, one: Compared, treatments: Treatments) -> LoadSteps | None:
-        """Return the steps of a treatment whose load has any."""
-        steps = step_findings(one.trials.numbered)
-        if not steps:
-            return None
-        slowdowns = [x.slowdown(one.baseline.rung.name, one.name) for x in _fits(treatments)]
-        return LoadSteps(
-            tuple(
-                replace(step, to_baseline=None if found is None else comparison_of(found))
-                for step, found in zip(steps, slowdowns, strict=False)
-            )
-        )
-
-
 def step_findings(trials: Numbered) -> tuple[StepFinding, ...]:
     """Return the throughput of each step, over all trials; () where the load is the same throughout.
 
@@ -112,3 +92,19 @@ def _rates(trials: Numbered, begin_s: float, end_s: float) -> list[TrialRate]:
             committed = sum(one.committed for one in within)
             rates.append(TrialRate(result.trial.block, committed, length_s, within))
     return rates
+
+
+def _load_steps(one: Compared, treatments: Treatments) -> LoadSteps | None:
+    steps = step_findings(one.trials.numbered)
+    if not steps:
+        return None
+    slowdowns = [x.slowdown(one.baseline.rung.name, one.name) for x in _fits(treatments)]
+    return LoadSteps(
+        tuple(
+            replace(step, to_baseline=None if found is None else comparison_of(found))
+            for step, found in zip(steps, slowdowns, strict=False)
+        )
+    )
+
+
+LOAD_STEPS = TreatmentAnalysis("steps", LoadSteps, _load_steps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.values import NamedRate
@@ -12,9 +11,6 @@ from pgdrag.model import Result, WorkloadSpec
 from pgdrag.model.measurement import Counts, Measurement
 from pgdrag.stats.interval import Interval
 from pgdrag.workloads.tpcc import Tpcc
-
-if TYPE_CHECKING:
-    from pgdrag.findings.compared import Compared, Treatments
 
 TPMC = "tpmC"
 PLAIN = "new orders/min"
@@ -54,12 +50,8 @@ def new_order_label(workload: WorkloadSpec) -> str:
     return TPMC if is_by_rule else PLAIN
 
 
-class NewOrdersAnalysis(TreatmentAnalysis[NamedRate]):
-    """New-Orders per minute of TPC-C."""
-
-    name = "new_orders"
-    finds = NamedRate
-
-    def find(self, one: Compared, treatments: Treatments) -> NamedRate | None:
-        """Return the rate of a treatment that committed some."""
-        return new_orders(treatments.run.study.workload, one.tps, one.trials.numbered)
+NEW_ORDERS = TreatmentAnalysis(
+    "new_orders",
+    NamedRate,
+    lambda one, treatments: new_orders(treatments.run.study.workload, one.tps, one.trials.numbered),
+)

@@ -18,7 +18,6 @@ import scipy
 
 from pgdrag.findings.analysis import RunAnalysis
 from pgdrag.findings.combine import RungTrials
-from pgdrag.findings.compared import Treatments
 from pgdrag.findings.decay.findings import STEADY_WITHIN
 from pgdrag.findings.decay.together import RungDecay, as_ratio, averaged
 from pgdrag.findings.dose.deciders import deciders
@@ -40,17 +39,6 @@ _SAME = 0.02  # lengths closer than this are one dose
 # Of 1 / half_dose, in inverses of the longest hold: from a slight rise to a fall to a hundredth.
 _COSTS = np.concatenate([np.linspace(-0.6, 3, 721)[:-1], np.geomspace(3, 100, 280)])
 _CURVE_POINTS = 30
-
-
-class HorizonAnalysis(RunAnalysis[HorizonFinding]):
-    """Doses, recoveries and what decides."""
-
-    name = "horizon"
-    finds = HorizonFinding
-
-    def find(self, treatments: Treatments) -> HorizonFinding | None:
-        """Return what holds show; None where none held the horizon."""
-        return horizon_finding(treatments.trials, treatments.decays)
 
 
 def horizon_finding(
@@ -138,3 +126,10 @@ def _fitted(curve: DoseCurve, logs: Sequence[Estimate]) -> DoseCurve:
         monotone=None if math.isnan(tau) else tau,
         curve=tuple(zip((shares * longest_s).tolist(), rates.tolist(), strict=True)),
     )
+
+
+HORIZON = RunAnalysis(
+    "horizon",
+    HorizonFinding,
+    lambda treatments: horizon_finding(treatments.trials, treatments.decays),
+)

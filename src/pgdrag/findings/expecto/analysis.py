@@ -17,7 +17,6 @@ from dataclasses import replace
 import numpy as np
 
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.expecto.findings import (
     WAIT_SERIES,
     Correlation,
@@ -47,17 +46,6 @@ _ALWAYS_THERE = WAIT_SERIES["IO"]
 CONFIDENCE = 0.95
 _LAGS_SHARE = 5  # autocorrelations are used up to a fifth of the length
 _MOST_R = 1 - 1e-12  # Fisher's transformation of 1 is infinite
-
-
-class ExpectoAnalysis(TreatmentAnalysis[ExpectoFinding]):
-    """pg_expecto's view of the trial with the median throughput."""
-
-    name = "expecto"
-    finds = ExpectoFinding
-
-    def find(self, one: Compared, treatments: Treatments) -> ExpectoFinding | None:
-        """Return the view of a treatment whose waits were sampled over time."""
-        return expecto_finding(one.trials.samples, one.trials.recordings)
 
 
 def expecto_finding(
@@ -175,3 +163,10 @@ def _autocorrelations(values: Values, kept: Values) -> Values:
     n, centred = len(values), values - values.mean()
     sums = np.correlate(centred, centred, "full")[n - 1 :]
     return np.asarray(sums[1 : len(kept) + 1] / sums[0] * n / kept)
+
+
+EXPECTO = TreatmentAnalysis(
+    "expecto",
+    ExpectoFinding,
+    lambda one, _: expecto_finding(one.trials.samples, one.trials.recordings),
+)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pgdrag.english import counted
 from pgdrag.errors import HoldsError
 from pgdrag.findings.analysis import TreatmentAnalysis
-from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.holds.distribution import HoldDistribution, from_level
 from pgdrag.findings.holds.levels import REPLAY, hold_levels
 from pgdrag.model import Result, Treatment
@@ -61,17 +60,6 @@ class ReplayFinding:
     kinds: tuple[ReplayedKind, ...]
     cut_off: int
     warnings: tuple[str, ...]
-
-
-class ReplayAnalysis(TreatmentAnalysis[ReplayFinding]):
-    """How the holds of a treatment compare with the captured ones that it replays."""
-
-    name = "replay"
-    finds = ReplayFinding
-
-    def find(self, one: Compared, treatments: Treatments) -> ReplayFinding | None:
-        """Compare the holds of a treatment that replays some."""
-        return replay_finding(one.trials.rung.treatment, one.trials.numbered)
 
 
 def replay_finding(
@@ -150,3 +138,10 @@ def _warnings(
             f"The capture did not see the end of up to {open_share:.0%} of a kind's holds: they are replayed with "
             "the longest length that was seen."
         )
+
+
+REPLAY_OF_HOLDS = TreatmentAnalysis(
+    "replay",
+    ReplayFinding,
+    lambda one, _: replay_finding(one.trials.rung.treatment, one.trials.numbered),
+)

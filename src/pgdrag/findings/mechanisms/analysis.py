@@ -104,20 +104,17 @@ class MechanismsFinding:
         )
 
 
-class MechanismsAnalysis(TreatmentAnalysis[MechanismsFinding]):
-    """Which mechanisms a step is made of."""
+def _mechanisms(one: Compared, treatments: Treatments) -> MechanismsFinding:
+    """Explain the last step; where only the whole way from the baseline is significant, that."""
+    trials = observed(treatments)
+    step, whole = one.to_previous, one.to_baseline
+    is_noise = step is not None and step.verdict is Verdict.INCONCLUSIVE
+    if is_noise and whole is not None and whole.verdict is not Verdict.INCONCLUSIVE:
+        return _of_step(trials, one.baseline.rung.name, one.name, whole)
+    return _of_step(trials, one.reference.rung.name, one.name, step)
 
-    name = "mechanisms"
-    finds = MechanismsFinding
 
-    def find(self, one: Compared, treatments: Treatments) -> MechanismsFinding:
-        """Explain the last step; where only the whole way from the baseline is significant, that."""
-        trials = observed(treatments)
-        step, whole = one.to_previous, one.to_baseline
-        is_noise = step is not None and step.verdict is Verdict.INCONCLUSIVE
-        if is_noise and whole is not None and whole.verdict is not Verdict.INCONCLUSIVE:
-            return _of_step(trials, one.baseline.rung.name, one.name, whole)
-        return _of_step(trials, one.reference.rung.name, one.name, step)
+MECHANISMS = TreatmentAnalysis("mechanisms", MechanismsFinding, _mechanisms)
 
 
 @dataclass(frozen=True)
