@@ -23,18 +23,18 @@ from pgdrag.designs.compare.rules import (
     pairs_needed,
 )
 from pgdrag.findings.values import Verdict
+from pgdrag.stats.interval import EQUIVALENCE
 from pgdrag.stats.multiple_testing import holm
-from pgdrag.stats.pair_logs import PairedLogs
 from pgdrag.stats.paired import (
     BOOTSTRAP_PAIRS,
     LogInterval,
+    PairedLogs,
     bootstrap,
     interval,
     p_value,
     smallest_effect,
     t_p_value,
 )
-from pgdrag.stats.ratios import EQUIVALENCE
 from pgdrag.stats.sequential import interim_confidence, planned_interims
 from simulations.rows import Row, share_row, value_row
 

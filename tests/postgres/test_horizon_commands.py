@@ -28,8 +28,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
-from pgdrag.stats.distance import distance
-from pgdrag.stats.product_limit import SeenHold
+from pgdrag.stats.hold_lengths import SeenHold, distance
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 HOLDERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdrag horizon hold until %'"

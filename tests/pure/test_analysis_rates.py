@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analysis_runs import measurement
 from pgdrag.model.measurement import Sample
-from pgdrag.stats.counts import overdispersion, poisson_rate
+from pgdrag.stats.counts import Tally, exact_rate, overdispersion
 from pgdrag.stats.rates import (
     TrialRate,
     combined_rate,
@@ -44,7 +44,7 @@ def test_nothing_committed_is_a_bound_and_not_a_zero():
 
 def test_even_seconds_are_never_surer_than_the_counting_of_commits():
     found = rate_interval(TrialRate(1, 6000, 60.0, samples_of([100] * 60)))
-    exact = poisson_rate(6000, 60.0, 0.95)
+    exact = exact_rate(Tally(6000, 60.0), 0.95)
     assert (found.low, found.high) == (exact.low, exact.high)
 
 
@@ -52,7 +52,7 @@ def test_uneven_seconds_widen_the_interval_beyond_counting():
     # Ten seconds fast, ten seconds slow: checkpoints do that.
     counts = ([150] * 10 + [50] * 10) * 3
     found = rate_interval(TrialRate(1, sum(counts), 60.0, samples_of(counts)))
-    exact = poisson_rate(sum(counts), 60.0, 0.95)
+    exact = exact_rate(Tally(sum(counts), 60.0), 0.95)
     assert found.high - found.low > 5 * (exact.high - exact.low)
 
 
@@ -122,9 +122,9 @@ def test_trials_that_each_ended_with_their_last_commit_are_pooled_as_one_such():
 
 
 def test_counts_that_disagree_beyond_chance_are_overdispersed():
-    assert overdispersion([10, 12, 9], [1.0, 1.0, 1.0]) == 1.0
+    assert overdispersion([Tally(x, 1.0) for x in (10, 12, 9)]) == 1.0
     # Mean 50: (50² + 50²) / 50 over one degree of freedom.
-    assert overdispersion([0, 100], [1.0, 1.0]) == pytest.approx(100.0)
+    assert overdispersion([Tally(0, 1.0), Tally(100, 1.0)]) == pytest.approx(100.0)
 
 
 def test_pooled_trials_that_disagree_beyond_chance_widen_the_interval():
@@ -158,7 +158,7 @@ def in_steps(counts: list[int], *changes_s: float) -> TrialRate:
 def test_what_steps_of_a_load_differ_by_is_no_doubt_about_their_mean():
     counts = [100] * 20 + [900] * 20
     found = rate_interval(in_steps(counts, 20))
-    exact = poisson_rate(sum(counts), 40.0, 0.95)
+    exact = exact_rate(Tally(sum(counts), 40.0), 0.95)
     assert (found.low, found.center, found.high) == (exact.low, 500, exact.high)
     assert found.method == "batch means, 6 batches within 2 steps"
     assert rate_interval(in_steps(counts)).high > 2 * found.high
@@ -177,7 +177,7 @@ def test_each_step_of_a_load_counts_with_its_length():
 def test_a_second_in_which_the_load_changed_is_no_unsteadiness():
     counts = [1000] * 10 + [5000] + [9000] * 9
     found = rate_interval(in_steps(counts, 10.5))
-    exact = poisson_rate(sum(counts), 20.0, 0.95)
+    exact = exact_rate(Tally(sum(counts), 20.0), 0.95)
     assert (found.low, found.high) == (exact.low, exact.high)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 
 from pgdrag.bench import window_findings
-from pgdrag.designs.window.section import load_words
+from pgdrag.designs.window import load_words
 from pgdrag.findings.values import Findings
 from pgdrag.model import (
     Arrivals,

@@ -10,13 +10,13 @@ import pytest
 
 from analysis_runs import measurement, result, run_of, rung, setting
 from pgdrag.designs.compare import Compare
-from pgdrag.designs.compare.findings import CompareFinding
-from pgdrag.designs.compare.pairs import Pairing, pairing
-from pgdrag.designs.compare.quantities import Direction
+from pgdrag.designs.compare.findings import CompareFinding, Direction
 from pgdrag.designs.compare.rules import (
     CompareParameters,
     End,
     Gate,
+    Pairing,
+    pairing,
     pairs_needed,
     progress,
 )
@@ -25,7 +25,7 @@ from pgdrag.findings.values import Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.model.measurement import Latency
-from pgdrag.stats.pair_logs import PairedLogs
+from pgdrag.stats.paired import PairedLogs
 
 LEVEL = setting("jit", "on")
 RUNGS = (rung("A"), rung("B", added=[LEVEL]))

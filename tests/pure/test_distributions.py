@@ -42,17 +42,6 @@ def test_fishers(probability, ratio, above, below):
     assert of.f_beyond(ratio, above, below) == close(stats.f.sf(ratio, above, below))
 
 
-@given(PROBABILITIES, st.floats(0, 1e4), DOFS)
-def test_chi_squared(probability, at, dof):
-    assert of.chi_squared_quantile(probability, dof) == close(stats.chi2.ppf(probability, dof))
-    assert of.chi_squared_beyond(at, dof) == close(stats.chi2.sf(at, dof))
-
-
-@given(PROBABILITIES, st.floats(1, 1e5), st.floats(1, 1e5))
-def test_the_beta_one(probability, a, b):
-    assert of.beta_quantile(probability, a, b) == close(stats.beta.ppf(probability, a, b))
-
-
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0.01, 0.99))
 def test_the_binomial_one(count, others, share):
     tries = count + others

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.designs.grid import MOST_TREATMENTS, Grid, GridParameters
-from pgdrag.designs.one_at_a_time import OneAtATime, OneAtATimeParameters
+from pgdrag.designs.rungs import OneAtATime, OneAtATimeParameters
 from pgdrag.designs.screen import Screen, ScreenParameters
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.testing.simulated import simulated_ladder

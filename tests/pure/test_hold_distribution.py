@@ -30,8 +30,13 @@ from pgdrag.horizon.distribution_file import (
 )
 from pgdrag.horizon.schedule import replay
 from pgdrag.model import Level
-from pgdrag.stats.distance import TOLERANCE, log_wasserstein
-from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
+from pgdrag.stats.hold_lengths import (
+    TOLERANCE,
+    LengthCurve,
+    SeenHold,
+    log_wasserstein,
+    product_limit,
+)
 
 CAPTURE = Capture("the server", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
 FOUND = HoldDistribution(

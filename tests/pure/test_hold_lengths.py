@@ -10,14 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis.strategies import floats, integers, lists
 
-from pgdrag.stats.distance import (
+from pgdrag.stats.hold_lengths import (
     TOLERANCE,
+    BoundedHold,
+    LengthCurve,
+    SeenHold,
     distance,
+    estimate_lengths,
     kolmogorov_smirnov,
     log_wasserstein,
+    product_limit,
 )
-from pgdrag.stats.interval_censored import BoundedHold, estimate_lengths
-from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
 
 LENGTHS = lists(floats(0.01, 1e5), min_size=1, max_size=40)
 

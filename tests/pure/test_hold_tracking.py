@@ -12,8 +12,7 @@ from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.sampling import HolderSample, ObjectType
 from pgdrag.horizon.tracking import HoldTracker
-from pgdrag.stats.distance import TOLERANCE, log_wasserstein
-from pgdrag.stats.product_limit import SeenHold, product_limit
+from pgdrag.stats.hold_lengths import TOLERANCE, SeenHold, log_wasserstein, product_limit
 
 WRITER = HolderSample(
     0.0, ObjectType.SESSION, "7", state="idle in transaction", xid="900", age=5, since_s=0.5

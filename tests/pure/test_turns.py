@@ -9,9 +9,7 @@ import pytest
 from analysis_runs import result, run_of, rung
 from pgdrag.collectors import BLOCK_S, Turns
 from pgdrag.designs.turns import Turns as TurnsDesign
-from pgdrag.designs.turns import TurnsParameters
-from pgdrag.designs.turns.measure import TurnsFinding, blocks_of
-from pgdrag.designs.turns.section import TurnsSection
+from pgdrag.designs.turns import TurnsFinding, TurnsParameters, TurnsSection, blocks_of
 from pgdrag.findings.find import find, find_of_design
 from pgdrag.model import Outcome, Result
 from pgdrag.model.recordings import LOOKING

@@ -12,7 +12,6 @@ import pytest
 
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.rates import TrialRate
-from pgdrag.stats.ratios import comparison_of
 
 RUNS = 1200
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / RUNS)  # 1.3 %
@@ -84,7 +83,7 @@ def test_no_change_is_called_one_in_one_of_twenty() -> None:
     for _ in range(RUNS):
         found = run(rng, blocks=2, sd=0.05).slowdown("R1", "R2")
         assert found is not None
-        interval = comparison_of(found).slowdown
+        interval = found.comparison().slowdown
         is_called = not interval.low <= 1 <= interval.high
         assert is_called == (found.p_value < 0.05)
         called += is_called

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.designs.grid.findings import GridFinding
+from pgdrag.designs.grid import GridFinding
 from pgdrag.findings.find import find, find_of_design
 from pgdrag.lab import expand, make_design
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from pgdrag.designs.ablate.labels import Label
-from pgdrag.designs.ladder.findings import LadderFinding
+from pgdrag.designs.ladder import LadderFinding
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer, Findings

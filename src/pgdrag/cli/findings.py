@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pgdrag.designs.turns.measure import TurnsFinding
+from pgdrag.designs.turns import TurnsFinding
 from pgdrag.experiment.questions import OVERHEAD
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, InstrumentCost

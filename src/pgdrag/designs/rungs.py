@@ -1,4 +1,4 @@
-"""Every rung once a block: what a ladder and a one-at-a-time study ask for alike."""
+"""What does each rung do by itself, upon the baseline alone? And what a ladder asks for alike: every rung once a block."""
 
 from __future__ import annotations
 
@@ -28,3 +28,19 @@ class EveryRung(OneBlock):
         """Return every rung's treatment, the baseline's further repeats first."""
         treatments = [rung.treatment for rung in self.rungs]
         return Block((*[treatments[0]] * (self.parameters.baseline_repeats - 1), *treatments))
+
+
+class OneAtATimeParameters(RungsParameters):
+    """Parameters of a one-at-a-time study."""
+
+
+class OneAtATime(EveryRung):
+    """The baseline and every rung once a block; the laboratory adds replicates.
+
+    It sees what suffices by itself. What only counts together with another rung it cannot see: that is
+    what `ablate` is for.
+    """
+
+    name = "one-at-a-time"
+    summary = "each rung by itself upon the baseline"
+    Parameters = OneAtATimeParameters

@@ -19,7 +19,7 @@ from pgdrag.findings.spent_time import PLACES
 from pgdrag.findings.values import FALSE_DISCOVERIES
 from pgdrag.findings.wording import value_words
 from pgdrag.model import Observation
-from pgdrag.stats.estimate import bounded_exp
+from pgdrag.stats.interval import bounded_exp
 from pgdrag.units import format_ratio
 
 

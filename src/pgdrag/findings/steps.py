@@ -16,7 +16,6 @@ from pgdrag.model.measurement import Measurement
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.rates import TrialRate, combined_rate
-from pgdrag.stats.ratios import comparison_of
 
 Numbered = Sequence[tuple[Result, Measurement]]
 
@@ -98,12 +97,9 @@ def _load_steps(one: Compared, treatments: Treatments) -> LoadSteps | None:
     steps = step_findings(one.trials.numbered)
     if not steps:
         return None
-    slowdowns = [x.slowdown(one.baseline.rung.name, one.name) for x in _fits(treatments)]
+    ratios = [x.compare(one.baseline.rung.name, one.name) for x in _fits(treatments)]
     return LoadSteps(
-        tuple(
-            replace(step, to_baseline=None if found is None else comparison_of(found))
-            for step, found in zip(steps, slowdowns, strict=False)
-        )
+        tuple(replace(step, to_baseline=found) for step, found in zip(steps, ratios, strict=False))
     )
 
 

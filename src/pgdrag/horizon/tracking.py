@@ -22,8 +22,13 @@ from pgdrag.findings.holds.distribution import (
 )
 from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.sampling import HolderSample, ObjectType
-from pgdrag.stats.interval_censored import BoundedHold, LengthEstimate, estimate_lengths
-from pgdrag.stats.product_limit import SeenHold, product_limit
+from pgdrag.stats.hold_lengths import (
+    BoundedHold,
+    LengthEstimate,
+    SeenHold,
+    estimate_lengths,
+    product_limit,
+)
 
 # Shorter holds are left out: fewer than one in ten of them is sampled.
 SHORTEST_OF_INTERVAL = 0.1

@@ -45,21 +45,6 @@ class Spread:
     source: str
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One part of a window under one load: its length, mean rate and the variance of that.
-
-    Attributes:
-        variance: None where its samples are too few to tell.
-        batches: that the variance was estimated from.
-    """
-
-    length_s: float
-    rate: float
-    variance: float | None
-    batches: int
-
-
 def samples_within(samples: Sequence[Sample], begin_s: float, end_s: float) -> tuple[Sample, ...]:
     """Return the samples that lie wholly between two moments of the window."""
     return tuple(
@@ -103,23 +88,14 @@ def spread_of_mean(samples: Sequence[Sample], changes_s: Sequence[float] = ()) -
     return Spread(log_se, len(rates) - 1, f"{len(rates)} batches")
 
 
-@dataclass(frozen=True)
-class Memory:
-    """How far samples resemble their neighbours, where batches of them do, too.
-
-    Attributes:
-        correlation: of a sample with the next.
-        enough_s: a window so long has batches that are nearly independent.
-    """
-
-    correlation: float
-    enough_s: float
-
-
-def long_memory(samples: Sequence[Sample]) -> Memory | None:
-    """Return how far the samples resemble each other where their batches are too short for that; else None.
+def long_memory(samples: Sequence[Sample]) -> tuple[float, float] | None:
+    """Return how far samples resemble their neighbours, where batches of them do, too; else None.
 
     `spread_of_mean` is then too small. It assumes that they go on as they do from one sample to the next.
+
+    Returns:
+        The correlation of a sample with the next, and the length in seconds of a window whose batches are
+        nearly independent.
 
     Source: the bias of batch means of a first-order autoregression, to first order; Kendall 1954 for that
     of the correlation of few samples.
@@ -139,60 +115,49 @@ def long_memory(samples: Sequence[Sample]) -> Memory | None:
     if shared * count / len(samples) <= _UNSEEN_MATTERS:
         return None
     mean_s = sum(sample.duration_s for sample in samples) / len(samples)
-    return Memory(correlation, _BATCHES_MAX * shared / (_UNSEEN_MATTERS / 2) * mean_s)
+    return correlation, _BATCHES_MAX * shared / (_UNSEEN_MATTERS / 2) * mean_s
 
 
 def _stratified(samples: Sequence[Sample], changes_s: Sequence[float]) -> Spread | None:
     last_s = max((one.t_s for one in samples), default=0.0)
     # A window that was cut short may not have come to its last step.
     ends = [0.0, *(at_s for at_s in changes_s if at_s < last_s), last_s]
-    parts = [
-        (end_s - begin_s, samples_within(samples, begin_s, end_s))
+    steps = [
+        (end_s - begin_s, *_step(within))
         for begin_s, end_s in pairwise(ends)
+        if (within := samples_within(samples, begin_s, end_s))
     ]
-    steps = [_step(length_s, within) for length_s, within in parts if within]
-    whole_s = sum(step.length_s for step in steps)
-    known = [step for step in steps if step.variance is not None]
-    mean = sum(step.rate * step.length_s for step in steps) / whole_s if steps else 0.0
-    if not known or mean <= 0:
+    if not steps:
         return None
-    unsteadiness = _unsteadiness(known)
-    sure = [_weighted(step, whole_s, unsteadiness) for step in known]
-    all_of_them = sum(_weighted(step, whole_s, unsteadiness) for step in steps)
+    lengths_s, rates, variances, batches = np.array(steps).T
+    parts = lengths_s / lengths_s.sum()
+    mean, is_known = float(parts @ rates), ~np.isnan(variances)
+    if not is_known.any() or mean <= 0:
+        return None
+    # The variance of a mean over one second relative to its square, over the steps that tell.
+    busy = is_known & (rates > 0)
+    relative = variances[busy] * lengths_s[busy] / rates[busy] ** 2
+    unsteadiness = relative.mean() if busy.any() else 0.0
+    added = np.where(is_known, variances, unsteadiness * rates**2 / lengths_s) * parts**2
     # What is only taken to be like the others knows no more than they do.
-    spread = sum(part**2 / (step.batches - 1) for part, step in zip(sure, known, strict=True))
-    dof = sum(sure) ** 2 / spread if spread else math.inf
-    batches = sum(step.batches for step in known)
-    return Spread(
-        math.sqrt(all_of_them) / mean, dof, f"{batches} batches within {len(steps)} steps"
-    )
+    sure = added[is_known]
+    spread = float((sure**2 / (batches[is_known] - 1)).sum())
+    dof = float(sure.sum()) ** 2 / spread if spread else math.inf
+    source = f"{int(batches.sum())} batches within {len(steps)} steps"
+    return Spread(math.sqrt(added.sum()) / mean, dof, source)
 
 
-def _step(length_s: float, samples: Sequence[Sample]) -> _Step:
+def _step(samples: Sequence[Sample]) -> tuple[float, float, int]:
+    """Return a step's mean rate, the variance of that (NaN: too few samples to tell), and its batches."""
     lasted_s = sum(one.duration_s for one in samples)
     rate = sum(one.committed for one in samples) / lasted_s if lasted_s else 0.0
     least = _BATCHES_MIN if len(samples) >= _STEP_SAMPLES_FOR_THREE else _STEP_BATCHES_MIN
     count = max(len(samples) // _SAMPLES_PER_BATCH, least)
     found = _means(samples, count) if len(samples) >= _STEP_SAMPLES_MIN else None
     if found is None:
-        return _Step(length_s, rate, None, 0)
+        return rate, math.nan, 0
     _, rates = found
-    return _Step(length_s, rate, float(rates.var(ddof=1)) / len(rates), len(rates))
-
-
-def _weighted(step: _Step, whole_s: float, unsteadiness: float) -> float:
-    """Return what a step's mean adds to the variance of the whole."""
-    variance = step.variance
-    if variance is None:
-        variance = unsteadiness * step.rate**2 / step.length_s
-    return variance * (step.length_s / whole_s) ** 2
-
-
-def _unsteadiness(known: Sequence[_Step]) -> float:
-    """Return the variance of a mean over one second relative to its square, over these steps."""
-    busy = [step for step in known if step.rate > 0]
-    squares = [(step.variance or 0.0) * step.length_s / step.rate**2 for step in busy]
-    return sum(squares) / len(squares) if squares else 0.0
+    return rate, float(rates.var(ddof=1)) / len(rates), len(rates)
 
 
 def _means(

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 
 from pgdrag.english import counted
-from pgdrag.stats.distributions import (
-    POWER,
-    beta_quantile,
-    chi_squared_beyond,
-    chi_squared_quantile,
-    f_quantile,
-    normal_quantile,
-)
+from pgdrag.stats.distributions import POWER, f_quantile, normal_quantile
 from pgdrag.stats.interval import Interval
 
 FEW_COMMITS = 30  # DESIGN, numbers rule 4: below this a rate gets its exact interval
@@ -48,83 +42,62 @@ class Tally:
 def exact_rate(tally: Tally, confidence: float) -> Interval:
     """Estimate a rate from a count, exactly; arguments and censoring as `rates.rate_interval`.
 
-    Under the driver's own rule (a fixed time; with fewer commits than wanted on until they are
-    there, or until the budget is used up) the two kinds of tally together have the exact interval
-    of that rule: each bound is the rate at which an outcome as far out, or further, is as likely as
-    the tail allows, where the outcomes are ordered by how fast they look.
+    In a fixed time the interval and the one-sided bound each cover what they promise. Because the count
+    itself decides between them, the two taken together can fall to 92.5 % where about 3 commits are to be
+    expected, and nowhere else. Under the driver's own rule (a fixed time; with fewer commits than wanted on
+    until they are there, or until the budget is used up) the two kinds of tally together have the exact
+    interval of that rule: each bound is the rate at which an outcome as far out, or further, is as likely
+    as the tail allows, where the outcomes are ordered by how fast they look.
 
-    Source: for the time of the n-th event, 2 * rate * time is chi-squared with 2n degrees of freedom.
+    Source: Garwood 1936; on deciding by the count, Feldman and Cousins 1998.
     """
-    if not tally.is_inverse_sampled:
-        return poisson_rate(tally.committed, tally.elapsed_s, confidence)
+    committed = tally.committed
+    if committed == 0:
+        # All of alpha stands on one side: P(no commit | rate = high) = 1 - confidence.
+        high = -math.log(1 - confidence) / tally.elapsed_s
+        warning = "nothing committed: the rate is known only to lie below the bound"
+        return Interval(0.0, 0.0, high, confidence, "exact Poisson, one-sided bound", (warning,))
     low, high = _rate_bounds(tally, (1 - confidence) / 2)
+    warning = f"only {counted(committed, 'commit')}; a longer budget would narrow the interval"
     return Interval(
         low,
         tally.per_s,
         high,
         confidence,
-        "exact gamma, window ended by its last commit",
-        _few_commits(tally.committed),
-    )
-
-
-def poisson_rate(committed: int, elapsed_s: float, confidence: float) -> Interval:
-    """Estimate a rate from a count, exactly; arguments and censoring as `rates.rate_interval`.
-
-    The interval and the one-sided bound each cover what they promise. Because the count itself
-    decides between them, the two taken together can fall to 92.5 % where about 3 commits are to be
-    expected, and nowhere else.
-
-    Source: Garwood 1936; on deciding by the count, Feldman and Cousins 1998.
-    """
-    if committed == 0:
-        # All of alpha stands on one side: P(no commit | rate = high) = 1 - confidence.
-        high = -math.log(1 - confidence) / elapsed_s
-        return Interval(
-            0.0,
-            0.0,
-            high,
-            confidence,
-            "exact Poisson, one-sided bound",
-            ("nothing committed: the rate is known only to lie below the bound",),
-        )
-    low, high = _rate_bounds(Tally(committed, elapsed_s), (1 - confidence) / 2)
-    return Interval(
-        low, committed / elapsed_s, high, confidence, "exact Poisson", _few_commits(committed)
+        "exact gamma, window ended by its last commit"
+        if tally.is_inverse_sampled
+        else "exact Poisson",
+        (warning,) if committed < FEW_COMMITS else (),
     )
 
 
 def _rate_bounds(tally: Tally, tail: float) -> tuple[float, float]:
-    """Return the bounds of a rate, each exceeded with a probability of `tail` at most."""
-    twice = 2 * tally.committed
-    low = chi_squared_quantile(tail, twice) if tally.committed else 0.0
+    """Return the bounds of a rate, each exceeded with a probability of `tail` at most.
+
+    Source: for the time of the n-th event, rate * time has a gamma distribution of shape n.
+    """
+    low = float(scipy.special.gammaincinv(tally.committed, tail)) if tally.committed else 0.0
     # In a fixed time one more commit might have been about to come; not where the last one ended it.
-    high = chi_squared_quantile(1 - tail, twice if tally.is_inverse_sampled else twice + 2)
-    return low / 2 / tally.elapsed_s, high / 2 / tally.elapsed_s
+    shape = tally.committed + (not tally.is_inverse_sampled)
+    high = float(scipy.special.gammaincinv(shape, 1 - tail))
+    return low / tally.elapsed_s, high / tally.elapsed_s
 
 
-def _few_commits(committed: int) -> tuple[str, ...]:
-    if committed >= FEW_COMMITS:
-        return ()
-    return (f"only {counted(committed, 'commit')}; a longer budget would narrow the interval",)
-
-
-def overdispersion(counts: Sequence[int], times: Sequence[float]) -> float:
+def overdispersion(trials: Sequence[Tally]) -> float:
     """Return how many times more the counts of repeated trials vary than Poisson counts would.
 
     1 where chance explains it (tested at 1 %), or where nothing was repeated or committed.
 
     Source: Pearson's chi-squared over its degrees of freedom, as in quasi-Poisson regression.
     """
-    rate = sum(counts) / sum(times)
-    dof = len(counts) - 1
+    rate = sum(x.committed for x in trials) / sum(x.elapsed_s for x in trials)
+    dof = len(trials) - 1
     if rate == 0 or dof == 0:
         return 1.0
-    expected = [rate * time for time in times]
-    chi_squared = sum((n - mean) ** 2 / mean for n, mean in zip(counts, expected, strict=True))
-    if chi_squared_beyond(chi_squared, dof) > 0.01:
-        return 1.0
-    return max(chi_squared / dof, 1.0)
+    expected = [(x.committed, rate * x.elapsed_s) for x in trials]
+    chi_squared = sum((count - mean) ** 2 / mean for count, mean in expected)
+    is_chance = scipy.special.chdtrc(dof, chi_squared) > 0.01
+    return 1.0 if is_chance else max(chi_squared / dof, 1.0)
 
 
 def widened(interval: Interval, dispersion: float) -> Interval:
@@ -132,125 +105,85 @@ def widened(interval: Interval, dispersion: float) -> Interval:
     if dispersion <= 1 or not 0 < interval.center < math.inf:
         return interval
     power = math.sqrt(dispersion)
+    try:
+        high = interval.center * (interval.high / interval.center) ** power
+    except OverflowError:  # a bound too far away for a float is as good as none
+        high = math.inf
+    low = interval.center * (interval.low / interval.center) ** power
     warning = (
         f"trials of the same treatment differ {power:.1f} times more than chance in counting "
         "explains; the interval is widened by that, roughly; find what differs between them"
     )
-    return replace(
-        interval,
-        low=interval.center * (interval.low / interval.center) ** power,
-        high=_power(interval.high / interval.center, power) * interval.center,
-        warnings=(*interval.warnings, warning) if power >= 1.1 else interval.warnings,
-    )
+    warnings = (*interval.warnings, warning) if power >= 1.1 else interval.warnings
+    return replace(interval, low=low, high=high, warnings=warnings)
 
 
-def _power(base: float, power: float) -> float:
-    try:
-        return float(base**power)
-    except OverflowError:  # a bound too far away for a float is as good as none
-        return math.inf
+def count_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
+    """Estimate rate(before) / rate(after) from two tallies, each of its own kind.
 
+    The confidence covers the chance in counting, and is never below the one asked for.
 
-def conditional_ratio(before: int, after: int, exposure: float, confidence: float) -> Interval:
-    """Estimate rate(before) / rate(after) from two Poisson counts.
-
-    Given their sum, the share of `before` is binomial with a probability that depends on the ratio
-    of the rates alone, so its exact bounds are exact bounds for the ratio. The confidence covers
-    the chance in counting, and is never below the one asked for.
-
-    Args:
-        before: commits of the reference.
-        after: commits of the treatment.
-        exposure: time that `after` was counted in, divided by that of `before`.
-        confidence: coverage wanted, in (0, 1).
+    Two of a fixed time: given their sum, the share of `before` is binomial with a probability that depends
+    on the ratio of the rates alone, so its exact bounds are exact bounds for the ratio. Two that ended with
+    their last commit: exact, as the ratio of two gamma variables is an F variable. One of each: no exact
+    interval is known; the bounds of the two rates are divided, the error shared out beforehand, one tenth
+    to the side of the fixed time (Bonferroni): at least as sure as asked for, and wider than it must be.
 
     Returns:
         With no commit on one side a one-sided bound at `confidence`; the other end is 0 or infinite.
 
     Source: Przyborowski and Wilenski 1940; bounds of Clopper and Pearson 1934.
     """
-    if before == 0 and after == 0:
-        return Interval(
-            0.0,
-            1.0,
-            math.inf,
-            confidence,
-            "nothing to compare",
-            ("nothing committed on either side; a longer budget might tell",),
-        )
-    is_censored = before == 0 or after == 0
-    tail = 1 - confidence if is_censored else (1 - confidence) / 2
-    # Clopper-Pearson for the share p of `before`; the rate ratio is p / (1 - p) * exposure.
-    low = beta_quantile(tail, before, after + 1) if before else 0.0
-    high = beta_quantile(1 - tail, before + 1, after) if after else 1.0
-    center = math.inf if after == 0 else before / after * exposure
-    method = "exact conditional" + (", one-sided bound" if is_censored else "")
-    warnings = _one_side_empty(before) if is_censored else _counting_only(min(before, after))
-    return Interval(
-        _odds(low) * exposure, center, _odds(high) * exposure, confidence, method, warnings
-    )
-
-
-def count_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
-    """Estimate rate(before) / rate(after) from two tallies, each of its own kind.
-
-    Two of a fixed time: `conditional_ratio`. Two that ended with their last commit: exact, as the
-    ratio of two gamma variables is an F variable. One of each: no exact interval is known; the
-    bounds of the two rates are divided, the error shared out beforehand, one tenth to the side of
-    the fixed time (Bonferroni): at least as sure as asked for, and wider than it must be.
-    """
-    if before.is_inverse_sampled and after.is_inverse_sampled:
-        return _gamma_ratio(before, after, confidence)
-    if before.is_inverse_sampled or after.is_inverse_sampled:
-        return _unlike_ratio(before, after, confidence)
+    sides = (before, after)
+    few = min(side.committed for side in sides)
+    if not any(side.committed for side in sides):
+        warning = "nothing committed on either side; a longer budget might tell"
+        return Interval(0.0, 1.0, math.inf, confidence, "nothing to compare", (warning,))
+    tail = (1 - confidence) / (2 if few else 1)
     exposure = after.elapsed_s / before.elapsed_s
-    return conditional_ratio(before.committed, after.committed, exposure, confidence)
+    match sum(side.is_inverse_sampled for side in sides):
+        case 0:
+            method = "exact conditional"
+            low, high = _conditional_bounds(before.committed, after.committed, exposure, tail)
+        case 1:
+            method = "exact bounds of both rates, divided"
+            (slow_before, fast_before), (slow_after, fast_after) = (
+                _rate_bounds(
+                    side, tail * (1 - _FIXED_PART if side.is_inverse_sampled else _FIXED_PART)
+                )
+                for side in sides
+            )
+            low = slow_before / fast_after
+            high = fast_before / slow_after if after.committed else math.inf
+        case _:
+            method = "exact F, both windows ended by their last commit"
+            # rate * time / commits is a mean square: that of one side over that of the other is F.
+            scale = before.committed * after.elapsed_s / (after.committed * before.elapsed_s)
+            low, high = (
+                scale * f_quantile(at, 2 * before.committed, 2 * after.committed)
+                for at in (tail, 1 - tail)
+            )
+    center = before.per_s / after.per_s if after.committed else math.inf
+    if few:
+        warning = (
+            f"{counted(few, 'commit')} on one side: the interval holds the chance in counting, not "
+            "what differs from trial to trial"
+        )
+        return Interval(low, center, high, confidence, method, (warning,))
+    side = "treatment" if before.committed else "reference"
+    warning = f"the {side} committed nothing: the slowdown is only bounded"
+    return Interval(low, center, high, confidence, f"{method}, one-sided bound", (warning,))
 
 
-def _gamma_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
-    # rate * time / commits is a mean square: that of one side over that of the other is F.
-    scale = before.committed * after.elapsed_s / (after.committed * before.elapsed_s)
-    low, high = (
-        scale * f_quantile(at, 2 * before.committed, 2 * after.committed) for at in (tail, 1 - tail)
-    )
-    warnings = _counting_only(min(before.committed, after.committed))
-    method = "exact F, both windows ended by their last commit"
-    return Interval(low, before.per_s / after.per_s, high, confidence, method, warnings)
-
-
-def _unlike_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
-    is_censored = not (before.committed and after.committed)
-    tail = (1 - confidence) / (1 if is_censored else 2)
-    (slow_before, fast_before), (slow_after, fast_after) = (
-        _rate_bounds(side, tail * (1 - _FIXED_PART if side.is_inverse_sampled else _FIXED_PART))
-        for side in (before, after)
-    )
-    method = "exact bounds of both rates, divided"
-    warnings = _counting_only(min(before.committed, after.committed))
-    if is_censored:
-        method += ", one-sided bound"
-        warnings = _one_side_empty(before.committed)
-    return Interval(
-        slow_before / fast_after,
-        before.per_s / after.per_s if after.committed else math.inf,
-        fast_before / slow_after if after.committed else math.inf,
-        confidence,
-        method,
-        warnings,
-    )
-
-
-def _counting_only(few: int) -> tuple[str, ...]:
-    return (
-        f"{counted(few, 'commit')} on one side: the interval holds the chance in counting, not "
-        "what differs from trial to trial",
-    )
-
-
-def _one_side_empty(before: int) -> tuple[str, ...]:
-    side = "reference" if before == 0 else "treatment"
-    return (f"the {side} committed nothing: the slowdown is only bounded",)
+def _conditional_bounds(
+    before: int, after: int, exposure: float, tail: float
+) -> tuple[float, float]:
+    """Return the bounds of a ratio of two Poisson rates by Clopper and Pearson's for the share of `before`."""
+    low = scipy.special.betaincinv(before, after + 1, tail) if before else 0.0
+    high = scipy.special.betaincinv(before + 1, after, 1 - tail) if after else 1.0
+    # The share is p of the ratio p / (1 - p) * exposure.
+    below, above = (math.inf if p >= 1 else float(p / (1 - p)) * exposure for p in (low, high))
+    return below, above
 
 
 def detectable_ratio(before: int, exposure: float, confidence: float) -> float:
@@ -259,21 +192,12 @@ def detectable_ratio(before: int, exposure: float, confidence: float) -> float:
     Shown means significant with a probability of `POWER`, by the normal approximation: a slowdown r
     leaves before * exposure / r commits, and must exceed its own error. Infinite where even a treatment without a single commit would not have been significant.
     """
-    if before == 0 or conditional_ratio(before, 0, exposure, confidence).low <= 1:
+    if before == 0 or _conditional_bounds(before, 0, exposure, 1 - confidence)[0] <= 1:
         return math.inf
     quantiles = normal_quantile((1 + confidence) / 2) + normal_quantile(POWER)
 
-    def missing(log_r: float) -> float:
-        after = before * exposure * math.exp(-log_r)
-        return log_r - quantiles * math.sqrt(1 / before + 1 / after)
-
-    grid = np.linspace(1e-6, math.log(before * exposure + 1) + 1, 400)
-    for log_r in grid:
-        if missing(float(log_r)) >= 0:
-            return math.exp(float(log_r))
-    # The normal approximation sees nothing; no commit at all would have been significant.
-    return math.exp(float(grid[-1]))
-
-
-def _odds(share: float) -> float:
-    return math.inf if share >= 1 else share / (1 - share)
+    log_r = np.linspace(1e-6, math.log(before * exposure + 1) + 1, 400)
+    after = before * exposure * np.exp(-log_r)
+    is_seen = log_r >= quantiles * np.sqrt(1 / before + 1 / after)
+    # Where the normal approximation sees nothing, no commit at all would have been significant.
+    return math.exp(log_r[is_seen.argmax() if is_seen.any() else -1])

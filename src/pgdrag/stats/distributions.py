@@ -80,21 +80,6 @@ def f_beyond(ratio: float, dof_above: float, dof_below: float) -> float:
     return float(scipy.special.fdtrc(dof_above, dof_below, ratio))
 
 
-def chi_squared_quantile(probability: float, dof: float) -> float:
-    """Return what a chi-squared variable stays below."""
-    return 2 * float(scipy.special.gammaincinv(dof / 2, probability))
-
-
-def chi_squared_beyond(at: float, dof: float) -> float:
-    """Return the probability that a chi-squared variable is above `at`."""
-    return float(scipy.special.chdtrc(dof, at))
-
-
-def beta_quantile(probability: float, a: float, b: float) -> float:
-    """Return what a beta variable stays below."""
-    return float(scipy.special.betaincinv(a, b, probability))
-
-
 def binomial_from(count: int, tries: int, share: float) -> float:
     """Return the probability of `count` or more in so many tries, each of which is one with `share`."""
     if count <= 0:

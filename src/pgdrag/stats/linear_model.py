@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pgdrag.english import counted
 from pgdrag.stats.distributions import t_multiplier
-from pgdrag.stats.estimate import LogEstimate
-from pgdrag.stats.interval import Interval
+from pgdrag.stats.interval import Comparison, Interval, LogEstimate
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import TrialRate, mean_rate, within_spread
 
@@ -29,49 +28,21 @@ Weights = Mapping[str, float]
 _ESTIMABLE = 1e-8
 
 
-@dataclass(frozen=True)
-class LeastSquares:
-    """Log throughput as a linear model with noise of one size; see `least_squares`.
+def least_squares(model: ArrayLike, logs: ArrayLike) -> tuple[NDArray[np.float64], int]:
+    """Fit logarithms of throughput by a linear model, also one whose columns depend on each other.
 
-    Attributes:
+    Args:
         model: one row a trial, one column a coefficient.
-        solution: from the observed logarithms to the coefficients, one row a coefficient.
-        logs: observed.
-        dof: trials beyond those that the coefficients take up; 0: nothing was repeated.
+
+    Returns:
+        The matrix that leads from the logarithms to the coefficients, one row a coefficient; and how many
+        trials there are beyond those that the coefficients take up, 0 where nothing was repeated.
     """
-
-    model: NDArray[np.float64]
-    solution: NDArray[np.float64]
-    logs: NDArray[np.float64]
-    dof: int
-
-    @property
-    def coefficients(self) -> NDArray[np.float64]:
-        """The estimates, one a column of the model."""
-        return np.asarray(self.solution @ self.logs, dtype=np.float64)
-
-    @property
-    def noise(self) -> Noise | None:
-        """Trial-to-trial noise, from the residuals; None where nothing was repeated."""
-        if not self.dof:
-            return None
-        residuals = self.logs - self.model @ self.coefficients
-        return Noise(math.sqrt(float(residuals @ residuals) / self.dof), self.dof)
-
-    def weights_on_trials(self, wanted: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return what each trial's logarithm counts in a sum of coefficients; None where it cannot be estimated."""
-        on_trials: NDArray[np.float64] = wanted @ self.solution
-        is_estimable = np.abs(on_trials @ self.model - wanted).max() < _ESTIMABLE
-        return on_trials if is_estimable else None
-
-
-def least_squares(model: ArrayLike, logs: ArrayLike) -> LeastSquares:
-    """Fit logarithms of throughput by a linear model, also one whose columns depend on each other."""
-    rows, observed = np.asarray(model, dtype=np.float64), np.asarray(logs, dtype=np.float64)
-    if not len(observed):
-        return LeastSquares(rows, rows.T, observed, 0)
-    dof = len(observed) - int(np.linalg.matrix_rank(rows))
-    return LeastSquares(rows, np.asarray(np.linalg.pinv(rows), dtype=np.float64), observed, dof)
+    rows, count = np.asarray(model, dtype=np.float64), len(np.asarray(logs))
+    if not count:
+        return rows.T, 0
+    dof = count - int(np.linalg.matrix_rank(rows))
+    return np.asarray(np.linalg.pinv(rows), dtype=np.float64), dof
 
 
 @dataclass(frozen=True)
@@ -81,24 +52,20 @@ class Fit:
     Attributes:
         trials: of each treatment, in the order of the first columns of `model`; then come the blocks but for
             the first.
+        model, solution, dof: see `least_squares`.
+        logs: the logarithm of each trial's throughput.
         within: standard error of each logarithm from within its trial.
-        noise: from trial to trial of one treatment in one block; None where nothing was repeated.
+        noise: from trial to trial of one treatment in one block, from the residuals; None where nothing was
+            repeated.
     """
 
     trials: Mapping[str, Sequence[TrialRate]]
-    model: LeastSquares
+    model: NDArray[np.float64]
+    solution: NDArray[np.float64]
+    logs: NDArray[np.float64]
     within: NDArray[np.float64]
+    dof: int
     noise: Noise | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the treatments."""
-        return tuple(self.trials)
-
-    @property
-    def dof(self) -> int:
-        """Degrees of freedom of the noise; 0: nothing was repeated."""
-        return self.model.dof
 
     def __contains__(self, name: str) -> bool:
         return name in self.trials
@@ -110,12 +77,13 @@ class Fit:
             weights: by treatment; their sum is 0, so that blocks cancel.
 
         Returns:
-            None where a treatment has no trial that counts, or none in a block that ties it to the others.
+            None without weights, and where a treatment has no trial that counts, or none in a block that ties
+            it to the others.
         """
         on_trials = self._on_trials(weights)
         if on_trials is None:
             return None
-        center = float(on_trials @ self.model.logs)
+        center = float(on_trials @ self.logs)
         within = math.sqrt(float(on_trials**2 @ self.within**2))
         if self.noise is None:
             warning = (
@@ -144,6 +112,11 @@ class Fit:
         """Estimate how many times slower one treatment is than another."""
         return self.contrast({reference: 1.0, treatment: -1.0}) if reference != treatment else None
 
+    def compare(self, reference: str, treatment: str) -> Comparison | None:
+        """Return the verdict on that; None where there is no estimate."""
+        found = self.slowdown(reference, treatment)
+        return None if found is None else found.comparison()
+
     def part(self, part: Weights, whole: Weights, *, confidence: float = 0.95) -> Interval | None:
         """Estimate which part one contrast is of another; None where the other could be 0.
 
@@ -152,8 +125,7 @@ class Fit:
         one, other = self.contrast(part), self.contrast(whole)
         if one is None or other is None or other.half_width(confidence) >= abs(other.center):
             return None
-        rows = [self._on_trials(weights) for weights in (part, whole)]
-        errors = np.array([row for row in rows if row is not None])
+        errors = np.array([self._on_trials(weights) for weights in (part, whole)])
         within = errors @ np.diag(self.within**2) @ errors.T
         between = self.noise.log_sd**2 * errors @ errors.T if self.noise else within
         # Whichever error of the two says less, as for each of them alone.
@@ -170,17 +142,19 @@ class Fit:
 
     @property
     def _source(self) -> str:
-        return f"noise of {counted(len(self.names), 'treatment')} together"
+        return f"noise of {counted(len(self.trials), 'treatment')} together"
 
     def _on_trials(self, weights: Weights) -> NDArray[np.float64] | None:
         """Return what each trial's logarithm counts in a contrast; None where it cannot be estimated."""
         assert abs(sum(weights.values())) < _ESTIMABLE, weights
-        if not weights.keys() <= self.trials.keys():
+        if not weights or not weights.keys() <= self.trials.keys():
             return None
-        wanted = np.zeros(self.model.model.shape[1])
-        for name, weight in weights.items():
-            wanted[self.names.index(name)] = weight
-        return self.model.weights_on_trials(wanted)
+        wanted = np.zeros(self.model.shape[1])
+        for at, name in enumerate(self.trials):
+            wanted[at] = weights.get(name, 0.0)
+        on_trials: NDArray[np.float64] = wanted @ self.solution
+        is_estimable = np.abs(on_trials @ self.model - wanted).max() < _ESTIMABLE
+        return on_trials if is_estimable else None
 
 
 def fit(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
@@ -195,14 +169,16 @@ def fit(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
         for name, rates in trials.items()
         if rates and not any(rate.has_few_commits for rate in rates)
     }
-    names = tuple(known)
-    observed = [(at, rate) for at, name in enumerate(names) for rate in known[name]]
+    observed = [(at, rate) for at, rates in enumerate(known.values()) for rate in rates]
     blocks = sorted({rate.block for _, rate in observed})
-    model = np.zeros((len(observed), len(names) + max(len(blocks) - 1, 0)))
+    model = np.zeros((len(observed), len(known) + max(len(blocks) - 1, 0)))
     for row, (at, rate) in enumerate(observed):
         model[row, at] = 1.0
         if rate.block != blocks[0]:
-            model[row, len(names) + blocks.index(rate.block) - 1] = 1.0
-    found = least_squares(model, [math.log(rate.per_s) for _, rate in observed])
+            model[row, len(known) + blocks.index(rate.block) - 1] = 1.0
+    logs = np.array([math.log(rate.per_s) for _, rate in observed])
     within = np.array([within_spread(rate).log_se for _, rate in observed])
-    return Fit(known, found, within, found.noise)
+    solution, dof = least_squares(model, logs)
+    residuals = logs - model @ (solution @ logs)
+    noise = Noise(math.sqrt(float(residuals @ residuals) / dof), dof) if dof else None
+    return Fit(known, model, solution, logs, within, dof, noise)

@@ -5,12 +5,16 @@ alone decides the sign of the pair's log ratio, however the machine drifts and h
 its trials are: flipping signs at random shows what chance makes of these very numbers, and needs no
 other assumption. With few pairs there are too few flips for any significance, and Student's t is used
 instead, guarded as `_few_pairs` says.
+
+What the second trial of a pair differs by from the first, whichever treatment it ran, is an order effect
+and not one of the treatment. It is estimated by least squares, and subtracted.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
@@ -20,24 +24,113 @@ from pgdrag.stats.distributions import (
     POWER,
     noncentral_student_beyond,
     noncentrality,
+    student_beyond,
     t_multiplier,
 )
-from pgdrag.stats.estimate import LOG_MAX, bounded_exp
-from pgdrag.stats.interval import Interval
-from pgdrag.stats.pair_logs import (
-    ALL_SIGNS,
-    ORDER_PAIRS,
-    SAMPLED_SIGNS,
-    PairedLogs,
-    subsets,
-    t_p_of,
-)
+from pgdrag.stats.interval import LOG_MAX, Interval, bounded_exp
 
+ORDER_PAIRS = 4  # from which on the order effect can be separated from the treatment's
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer give too coarse a distribution
-# How much larger an effect must be where two intervals have to exclude 0; see simulations/compare.py.
-TWO_INTERVALS = 1.05
 BOOTSTRAP_PAIRS = 20  # from which on BCa covers what it promises; see simulations/compare.py
+_ADJUSTED_PAIRS = 6  # from which on the order effect is always subtracted
+_ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
+_ALL_SIGNS = 14  # up to this many pairs every combination of signs is tried, beyond that a sample
+_SAMPLED_SIGNS = 2**14 - 1
+# How much larger an effect must be where two intervals have to exclude 0; see simulations/compare.py.
+_TWO_INTERVALS = 1.05
 _BOOTSTRAPS = 4999
+
+
+@dataclass(frozen=True)
+class OrderFit:
+    """log = center - order * sign, by least squares.
+
+    Attributes:
+        order: log of the ratio of a pair's second trial to its first; negative: the second was slower.
+        se: standard error of both.
+        p: of a t test that there is no order effect.
+    """
+
+    center: float
+    order: float
+    se: float
+    p: float
+
+
+@dataclass(frozen=True)
+class PairedLogs:
+    """Log ratios, one a pair, in the order run.
+
+    Attributes:
+        logs: log of the ratio, reference and treatment always the same way round.
+        signs: 1 where the reference ran first, else -1.
+        floor_se: standard error of their mean from within the trials: no interval is narrower.
+    """
+
+    logs: tuple[float, ...]
+    signs: tuple[int, ...]
+    floor_se: float = 0.0
+
+    def __post_init__(self) -> None:
+        assert len(self.logs) == len(self.signs), f"{len(self.logs)} logs, {len(self.signs)} signs"
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The logs as an array."""
+        return np.array(self.logs)
+
+    @cached_property
+    def fit(self) -> OrderFit | None:
+        """The mean and the order effect; None with too few pairs, or with pairs of one order only."""
+        if len(self) < ORDER_PAIRS or len(set(self.signs)) < 2:
+            return None
+        signs = np.array(self.signs, dtype=float)
+        design = np.column_stack([np.ones(len(self)), signs])
+        (center, slope), *_ = np.linalg.lstsq(design, self.values, rcond=None)
+        rest = self.values - design @ (center, slope)
+        variance = float(rest @ rest) / (len(self) - 2)
+        se = math.sqrt(variance / (len(self) * (1 - float(signs.mean()) ** 2)))
+        return OrderFit(float(center), -float(slope), se, _t_p(slope, se, len(self) - 2))
+
+    @property
+    def is_order_subtracted(self) -> bool:
+        """Tell whether the order effect is to be subtracted from an estimate.
+
+        With few pairs only where it is significant: it costs much precision then.
+        """
+        is_enough = len(self) >= _ADJUSTED_PAIRS
+        return self.fit is not None and (is_enough or self.fit.p < _ORDER_LEVEL)
+
+    @cached_property
+    def judged(self) -> NDArray[np.float64]:
+        """The logs, with the order effect subtracted where `is_order_subtracted`."""
+        fit = self.fit
+        if fit is None or not self.is_order_subtracted:
+            return self.values
+        signs = np.array(self.signs)
+        rest = self.values + fit.order * signs - fit.center
+        # Rescaled for the degree of freedom that the order effect took.
+        lost = (len(self) - 1) / (len(self) - 2) / (1 - float(signs.mean()) ** 2)
+        return np.asarray(fit.center + rest * math.sqrt(lost))
+
+    @property
+    def sd(self) -> float:
+        """Their standard deviation, without the order effect."""
+        if self.fit is None or not self.is_order_subtracted:
+            return float(self.values.std(ddof=1))
+        return self.fit.se * math.sqrt(len(self) * (1 - float(np.mean(self.signs)) ** 2))
+
+    @cached_property
+    def typical_values(self) -> NDArray[np.float64]:
+        """The means of all subsets, sorted (Hartigan's typical values), without the order effect.
+
+        Flipping a subset around a supposed mean takes the sum at least as far out exactly where the
+        subset's own mean lies on the other side of it.
+        """
+        return np.sort(_subsets(len(self)) @ self.judged)
 
 
 @dataclass(frozen=True)
@@ -85,11 +178,10 @@ def interval(pairs: PairedLogs, *, confidence: float, is_guarded: bool = True) -
     of the means of all subsets).
     """
     assert len(pairs) >= 2, f"{len(pairs)} pairs"
-    found = (
-        _flipped(pairs, confidence)
-        if len(pairs) >= EXACT_PAIRS
-        else _few_pairs(pairs, confidence, is_guarded=is_guarded)
-    )
+    if len(pairs) >= EXACT_PAIRS:
+        found = _flipped(pairs, confidence)
+    else:
+        found = _few_pairs(pairs, confidence, is_guarded=is_guarded)
     half = t_multiplier(confidence, math.inf) * pairs.floor_se
     return replace(
         found,
@@ -102,7 +194,7 @@ def interval(pairs: PairedLogs, *, confidence: float, is_guarded: bool = True) -
 def detectable(pairs: PairedLogs, *, confidence: float) -> float:
     """Return the smallest ratio (over 1) that these pairs would have detected with a power of 80 %."""
     found = interval(pairs, confidence=confidence)
-    both = TWO_INTERVALS if len(pairs) < EXACT_PAIRS else 1.0
+    both = _TWO_INTERVALS if len(pairs) < EXACT_PAIRS else 1.0
     log = both * noncentrality(found.dof, confidence) * found.se
     return math.exp(log) if log < LOG_MAX else math.inf
 
@@ -118,13 +210,13 @@ def t_p_value(pairs: PairedLogs) -> float:
     Unlike that of sign flips it can be small enough where many quantities are compared at once.
     With few pairs the larger of two: with the order effect subtracted, and without (see `_few_pairs`).
     """
-    plain = t_p_of(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)
+    plain = _t_p(float(pairs.values.mean()), _mean_se(pairs.values), len(pairs) - 1)
     if len(pairs) < ORDER_PAIRS:
         return plain
     fit = pairs.fit
     if fit is None:
         return 1.0
-    adjusted = t_p_of(fit.center, fit.se, len(pairs) - 2)
+    adjusted = _t_p(fit.center, fit.se, len(pairs) - 2)
     return adjusted if len(pairs) >= EXACT_PAIRS else max(plain, adjusted)
 
 
@@ -151,10 +243,9 @@ def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
         method="BCa",
         random_state=np.random.default_rng(len(values)),
     ).confidence_interval
-    method = f"BCa bootstrap on {count} pairs"
+    center, se, method = float(values.mean()), _mean_se(values), f"BCa bootstrap on {count} pairs"
     low, high = float(found.low), float(found.high)
-    se = _mean_se(values)
-    return LogInterval(low, float(values.mean()), high, se, count - 1, confidence, method)
+    return LogInterval(low, center, high, se, count - 1, confidence, method)
 
 
 def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
@@ -188,7 +279,7 @@ def _chance_of_both_orders(pairs: int) -> float:
 
 def _effective_se(log_sd: float, pairs: int) -> float:
     """Return the standard error that an effect is held against, before the pairs are run."""
-    both = TWO_INTERVALS if pairs < EXACT_PAIRS else 1.0
+    both = _TWO_INTERVALS if pairs < EXACT_PAIRS else 1.0
     # The two orders are not equally frequent, which costs what one pair in `pairs` would bring.
     return both * log_sd * math.sqrt((1 + 1 / pairs) / pairs)
 
@@ -234,7 +325,7 @@ def _flipped(pairs: PairedLogs, confidence: float) -> LogInterval:
         if skipped >= 0
         else (-math.inf, math.inf)
     )
-    how = "all" if count <= ALL_SIGNS else f"{SAMPLED_SIGNS:,} random"
+    how = "all" if count <= _ALL_SIGNS else f"{_SAMPLED_SIGNS:,} random"
     order = ", order effect subtracted" if pairs.is_order_subtracted else ""
     method = f"{how} sign flips of {count} pairs{order}"
     values = pairs.judged
@@ -252,7 +343,7 @@ def _flip_p(pairs: PairedLogs) -> float:
     first_less_second = pairs.values * signs
     centred = (first_less_second - first_less_second.mean()) * signs
     # The sum of a subset against half of the whole: flipping it takes the sum as far, or further.
-    chosen = subsets(len(pairs)) @ centred
+    chosen = _subsets(len(pairs)) @ centred
     below, above = int((chosen <= 0).sum()), int((chosen >= 0).sum())
     return min(1.0, 2 * (min(below, above) + 1) / (len(chosen) + 1))
 
@@ -266,3 +357,22 @@ def _t_interval(
 
 def _mean_se(values: NDArray[np.float64]) -> float:
     return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def _t_p(center: float, se: float, dof: float) -> float:
+    """Return the two-sided p-value of an estimate, by Student's t."""
+    if se == 0:
+        return 1.0 if center == 0 else 0.0
+    return 2 * student_beyond(abs(center) / se, dof)
+
+
+@lru_cache(maxsize=8)
+def _subsets(count: int) -> NDArray[np.float64]:
+    """Return one row a subset, each element weighing one by their number; the empty one left out."""
+    if count <= _ALL_SIGNS:
+        rows = np.arange(1, 2**count)
+        chosen = (rows[:, None] >> np.arange(count)) & 1
+    else:
+        chosen = np.random.default_rng(count).integers(0, 2, (_SAMPLED_SIGNS, count))
+        chosen[chosen.sum(axis=1) == 0, 0] = 1
+    return np.asarray(chosen / chosen.sum(axis=1, keepdims=True))

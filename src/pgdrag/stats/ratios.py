@@ -20,19 +20,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgdrag.stats.counts import FEW_COMMITS, count_ratio, detectable_ratio, widened
-from pgdrag.stats.estimate import LogEstimate
-from pgdrag.stats.interval import Comparison, Interval, Verdict
+from pgdrag.stats.counts import FEW_COMMITS, count_ratio, detectable_ratio, overdispersion, widened
+from pgdrag.stats.interval import Comparison, LogEstimate, Verdict, verdict_of
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import (
     TrialRate,
     pooled,
     repeat_noise,
-    trial_dispersion,
     within_spread,
 )
-
-EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none
 
 
 def slowdown(
@@ -41,7 +37,6 @@ def slowdown(
     *,
     noise: Noise | None = None,
     confidence: float = 0.95,
-    equivalence: float = EQUIVALENCE,
 ) -> Comparison:
     """Estimate how many times slower the treatment is than the reference.
 
@@ -53,7 +48,6 @@ def slowdown(
             not repeated itself.
         confidence: coverage of the interval. The verdict *equivalent* rests on two one-sided tests
             at that confidence, which is the interval at `2 * confidence - 1` (0.90 for 0.95).
-        equivalence: slowdowns within 1/(1 + equivalence) … 1 + equivalence count as equal.
 
     Returns:
         *slower* or *faster* where the interval excludes 1; *equivalent* where the 90 % interval
@@ -70,51 +64,19 @@ def slowdown(
     if any(sum(trial.committed for trial in side) < FEW_COMMITS for side in sides) or any(
         trial.committed == 0 for side in sides for trial in side
     ):
-        return _compare_counts(reference, treatment, confidence, equivalence)
-    by_logs = _compare_logs(reference, treatment, noise, confidence, equivalence)
+        return _compare_counts(reference, treatment, confidence)
+    ratio = _paired(reference, treatment)
+    if ratio is None and min(map(len, sides)) > 1:
+        ratio = _welch(reference, treatment)
+    by_logs = (ratio or _unrepeated(reference, treatment, noise)).comparison(confidence)
     if min(map(len, sides)) > 1 or not any(pooled(side).is_inverse_sampled for side in sides):
         return by_logs
     # The window of an unrepeated trial ended with its last commit: exact bounds, or those from the
     # noise of repeats, whichever knows less.
-    by_counts = _compare_counts(reference, treatment, confidence, equivalence)
+    by_counts = _compare_counts(reference, treatment, confidence)
     if by_counts.verdict is Verdict.EQUIVALENT:  # which counts alone, without repeats, cannot show
         by_counts = replace(by_counts, verdict=by_logs.verdict)
     return max(by_counts, by_logs, key=_log_width)
-
-
-def _compare_logs(
-    reference: Sequence[TrialRate],
-    treatment: Sequence[TrialRate],
-    noise: Noise | None,
-    confidence: float,
-    equivalence: float,
-) -> Comparison:
-    ratio = _log_ratio(reference, treatment, noise)
-    return comparison_of(ratio, confidence=confidence, equivalence=equivalence)
-
-
-def comparison_of(
-    ratio: LogEstimate, *, confidence: float = 0.95, equivalence: float = EQUIVALENCE
-) -> Comparison:
-    """Return the verdict on an estimate, with its interval; arguments as in `slowdown`."""
-    interval = ratio.interval(confidence)
-    narrow = ratio.interval(2 * confidence - 1)
-    return Comparison(
-        _verdict(interval, narrow if ratio.has_between else None, equivalence),
-        interval,
-        ratio.detectable(confidence),
-    )
-
-
-def _log_ratio(
-    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], noise: Noise | None
-) -> LogEstimate:
-    paired = _paired(reference, treatment)
-    if paired is not None:
-        return paired
-    if len(reference) >= 2 and len(treatment) >= 2:
-        return _welch(reference, treatment)
-    return _unrepeated(reference, treatment, noise)
 
 
 def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> LogEstimate | None:
@@ -161,84 +123,57 @@ def _unrepeated(
 ) -> LogEstimate:
     sides = (reference, treatment)
     center = _mean_log(reference) - _mean_log(treatment)
-    within = [within_spread(trial) for side in sides for trial in side]
-    weights = [1 / len(side) ** 2 for side in sides for _ in side]
-    variances = [spread.log_se**2 * weight for spread, weight in zip(within, weights, strict=True)]
-    dof = _satterthwaite(variances, [spread.dof for spread in within])
-    inside = LogEstimate(
-        center,
-        math.sqrt(sum(variances)),
-        dof,
-        0.0,
-        "delta method within single trials",
-        (
-            "one trial each: what differs from trial to trial is not in the interval; "
-            "run 3 or more replicates",
-        ),
-        has_between=False,
-    )
+    within = [(within_spread(trial), len(side)) for side in sides for trial in side]
+    variances = [spread.log_se**2 / count**2 for spread, count in within]
+    dof = _satterthwaite(variances, [spread.dof for spread, _ in within])
+    inside = math.sqrt(sum(variances))
     # A side that was repeated tells the noise of the side that was not.
     noise = noise or repeat_noise([reference]) or repeat_noise([treatment])
     if noise is None:
-        return inside
+        warning = (
+            "one trial each: what differs from trial to trial is not in the interval; "
+            "run 3 or more replicates"
+        )
+        method = "delta method within single trials"
+        return LogEstimate(center, inside, dof, 0.0, method, (warning,), has_between=False)
     between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
     warning = (
         f"one trial: what differs from trial to trial is taken from {noise.dof + 1} repeats of "
         "another treatment; run 3 or more replicates"
     )
-    if between <= inside.se:
-        return LogEstimate(
-            center, inside.se, dof, 0.0, "delta method, repeats differ less", (warning,)
-        )
-    return LogEstimate(
-        center,
-        between,
-        noise.dof,
-        inside.se,
-        f"t interval with the noise of {noise.dof + 1} repeats",
-        (warning,),
-    )
-
-
-def _verdict(interval: Interval, narrow: Interval | None, equivalence: float) -> Verdict:
-    if interval.low > 1:
-        return Verdict.SLOWER
-    if interval.high < 1:
-        return Verdict.FASTER
-    if narrow is not None and 1 / (1 + equivalence) < narrow.low <= narrow.high < 1 + equivalence:
-        return Verdict.EQUIVALENT
-    return Verdict.INCONCLUSIVE
+    if between <= inside:
+        method = "delta method, repeats differ less"
+        return LogEstimate(center, inside, dof, 0.0, method, (warning,))
+    method = f"t interval with the noise of {noise.dof + 1} repeats"
+    return LogEstimate(center, between, noise.dof, inside, method, (warning,))
 
 
 def _compare_counts(
-    reference: Sequence[TrialRate],
-    treatment: Sequence[TrialRate],
-    confidence: float,
-    equivalence: float,
+    reference: Sequence[TrialRate], treatment: Sequence[TrialRate], confidence: float
 ) -> Comparison:
     """Compare pooled counts by the chance in counting alone."""
     before, after = pooled(reference), pooled(treatment)
-    dispersion = _count_dispersion((reference, before.committed), (treatment, after.committed))
+    # Each side's overdispersion counts by its part in the variance of the log ratio, 1/commits.
+    parts = [
+        (overdispersion([x.tally for x in trials]), 1 / tally.committed)
+        for trials, tally in ((reference, before), (treatment, after))
+        if tally.committed
+    ]
+    total = sum(variance for _, variance in parts)
+    dispersion = sum(x * variance for x, variance in parts) / total if parts else 1.0
     interval, narrow = (
         widened(count_ratio(before, after, level), dispersion)
         for level in (confidence, 2 * confidence - 1)
     )
     exposure = after.elapsed_s / before.elapsed_s
     detectable = detectable_ratio(before.committed, exposure, confidence)
-    return Comparison(_verdict(interval, narrow, equivalence), interval, detectable)
+    return Comparison(verdict_of(interval, narrow), interval, detectable)
 
 
 def _log_width(comparison: Comparison) -> float:
     found = comparison.slowdown
     # A bound that is too small for a float is as good as none.
     return math.log(found.high) - math.log(found.low) if found.low else math.inf
-
-
-def _count_dispersion(*sides: tuple[Sequence[TrialRate], int]) -> float:
-    """Weigh the overdispersion of each side by its part in the variance of the log ratio, 1/commits."""
-    counted = [(trial_dispersion(trials), 1 / commits) for trials, commits in sides if commits]
-    total = sum(variance for _, variance in counted)
-    return sum(times * variance for times, variance in counted) / total if counted else 1.0
 
 
 def _mean_log(trials: Sequence[TrialRate]) -> float:

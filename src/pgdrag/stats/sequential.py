@@ -88,61 +88,39 @@ def interim_levels(counts: Sequence[int], max_pairs: int, error: float) -> tuple
         max_pairs: at which the whole error is released.
         error: of all analyses together, two-sided.
     """
-    times = [min(count / max_pairs, 1.0) for count in counts]
     levels: list[float] = []
-    spent = 0.0
-    walk: _Walk | None = None
-    for time, count in zip(times, counts, strict=True):
+    spent = before = 0.0
+    # A normal random walk that no analysis has stopped yet: places within the last bounds, and the density
+    # there times the width of each.
+    at, weights = np.zeros(1), np.ones(1)
+    for count in counts:
+        time = min(count / max_pairs, 1.0)
         share = max(released(count, max_pairs, error) - spent, 1e-12)
-        bound = _bound(walk, time, share)
+        step = math.sqrt(time - before)
+        if not levels:
+            bound = -normal_quantile(share / 2) * step
+        else:
+            walk, farthest = (at, weights, step, share), _FARTHEST * math.sqrt(time)
+            bound = float(scipy.optimize.brentq(_missing, 0.0, farthest, args=walk, xtol=1e-9))
         levels.append(2 * normal_beyond(bound / math.sqrt(time)))
-        walk = _Walk.onward(walk, time, bound)
-        spent += share
+        spent, before = spent + share, time
+        earlier, at = at, np.linspace(-bound, bound, _GRID)
+        widths = np.full(_GRID, at[1] - at[0])
+        widths[[0, -1]] /= 2
+        # The normal density, as `scipy.stats.norm.pdf` has it in several times as long.
+        apart = (at[:, None] - earlier) / step
+        density = np.exp(-apart * apart / 2) / (step * math.sqrt(2 * math.pi))
+        weights = density @ weights * widths
     return tuple(levels)
 
 
-class _Walk:
-    """A normal random walk that no analysis has stopped yet: its density within the last bounds."""
-
-    def __init__(self, time: float, at: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-        self.time = time
-        self.at = at
-        self.weights = weights  # density times the width of each point of the grid
-
-    @classmethod
-    def onward(cls, before: _Walk | None, time: float, bound: float) -> _Walk:
-        """Return the walk at a later time, where it has stayed within the bound."""
-        at = np.linspace(-bound, bound, _GRID)
-        widths = np.full(_GRID, at[1] - at[0])
-        widths[[0, -1]] /= 2
-        if before is None:
-            return cls(time, at, _density(at, math.sqrt(time)) * widths)
-        step = math.sqrt(time - before.time)
-        density = _density(at[:, None] - before.at[None, :], step) @ before.weights
-        return cls(time, at, density * widths)
-
-    def leaving(self, time: float, bound: float) -> float:
-        """Return the probability of being beyond the bound at a later time, on either side."""
-        step = math.sqrt(time - self.time)
-        above, below = (self.at - bound) / step, (-bound - self.at) / step
-        beyond = scipy.special.ndtr(above) + scipy.special.ndtr(below)
-        return float(beyond @ self.weights)
-
-
-def _density(at: NDArray[np.float64], sd: float) -> NDArray[np.float64]:
-    # The normal density around 0, as `scipy.stats.norm.pdf` has it in several times as long.
-    scaled = at / sd
-    density: NDArray[np.float64] = np.exp(-scaled * scaled / 2) / (sd * math.sqrt(2 * math.pi))
-    return density
-
-
-def _bound(walk: _Walk | None, time: float, share: float) -> float:
-    """Return the bound that the walk crosses at `time`, and not before, with a probability `share`."""
-    if walk is None:
-        return -normal_quantile(share / 2) * math.sqrt(time)
-    before = walk
-
-    def missing(bound: float) -> float:
-        return before.leaving(time, bound) - share
-
-    return float(scipy.optimize.brentq(missing, 0.0, _FARTHEST * math.sqrt(time), xtol=1e-9))
+def _missing(
+    bound: float,
+    at: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    step: float,
+    share: float,
+) -> float:
+    """Return the probability that a walk is beyond the bound, on either side, after one more step, less `share`."""
+    beyond = scipy.special.ndtr((at - bound) / step) + scipy.special.ndtr((-bound - at) / step)
+    return float(beyond @ weights) - share

@@ -24,7 +24,7 @@ from pgdrag.designs.ablate.shapley import Share, Shares
 from pgdrag.errors import UsageError
 from pgdrag.findings.values import Interval
 from pgdrag.model import Forecast, Result, Rung, RunRecord
-from pgdrag.stats.estimate import bounded_exp
+from pgdrag.stats.interval import bounded_exp
 
 _CONFIDENCE = 0.95
 

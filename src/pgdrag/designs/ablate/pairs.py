@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
+from typing import NamedTuple
 
 from pgdrag.designs._subsets import Changes
 from pgdrag.designs.ablate.history import REFERENCE, TrialNoise, Value
 from pgdrag.designs.ablate.labels import Effect, contrast
-from pgdrag.stats.factorial import Factorial, two_by_two
 
 _SMALL = 0.25  # a part of what both do that counts as little
 _SUSPICION = 2.0  # standard errors by which a change's two comparisons must differ
@@ -37,6 +37,15 @@ class Together(StrEnum):
     UNDECIDED = "undecided"
 
 
+class Factorial(NamedTuple):
+    """Log slowdowns of a 2×2 factorial; the interaction is `both` less the sum of `first` and `second`."""
+
+    first: Effect
+    second: Effect
+    both: Effect
+    interaction: Effect
+
+
 @dataclass(frozen=True)
 class Crossed:
     """What two changes do alone and together.
@@ -45,7 +54,7 @@ class Crossed:
         is_bounded: a corner committed nothing, and counts with the upper bound of its throughput.
     """
 
-    effects: Factorial[Effect]
+    effects: Factorial
     together: Together
     is_bounded: bool
 
@@ -63,7 +72,8 @@ def cross(corners: Sequence[Value], noise: TrialNoise, *, matters: float) -> Cro
         corners: log throughput of neither, the first, the second, both.
         matters: the largest interaction that still counts as none, a natural logarithm above 0.
     """
-    effects = two_by_two(lambda signs: contrast(corners, signs, noise))
+    signs = ((1, -1, 0, 0), (1, 0, -1, 0), (1, 0, 0, -1), (-1, 1, 1, -1))
+    effects = Factorial(*(contrast(corners, each, noise) for each in signs))
     is_bounded = any(one.is_bound for one in corners)
     together = Together.UNDECIDED if is_bounded else _together(effects, matters)
     return Crossed(effects, together, is_bounded)
@@ -126,7 +136,7 @@ def suspected_pairs(
     return [*found, *sorted(unresolved, key=lambda pair: -min(sizes[x] for x in pair))]
 
 
-def _together(found: Factorial[Effect], matters: float) -> Together:
+def _together(found: Factorial, matters: float) -> Together:
     alone, both, interaction = (found.first, found.second), found.both, found.interaction
     if not interaction.is_significant:
         is_small = -matters < interaction.low <= interaction.high < matters

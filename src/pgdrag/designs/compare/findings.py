@@ -1,14 +1,62 @@
-"""What a comparison of two treatments found: the values that its report is made of."""
+"""What a comparison of two treatments found: the values that its report is made of.
+
+Latency and the processor time of a transaction are compared like throughput, on the log ratios of the
+pairs. Among many quantities some differ by chance: the p-values of all of them are adjusted together.
+
+Source: Holm 1979.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import geometric_mean
 from typing import ClassVar
 
-from pgdrag.designs.compare.quantities import Quantity
-from pgdrag.designs.compare.rules import End, Gate, Interim, NoiseFloor
+from pgdrag.designs.compare.rules import End, Gate, Interim, NoiseFloor, Pair
+from pgdrag.findings.driver_limits import cpu_us_per_transaction
 from pgdrag.findings.values import Comparison, DesignFinding, Interval, Verdict
-from pgdrag.model import Outcome
+from pgdrag.model import Outcome, Result
+from pgdrag.stats.multiple_testing import holm
+from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, t_p_value
+
+_SERVER_CPU = "server_cpu_s_per_transaction"  # as collectors/cpu.py names it
+_PERCENTILES = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
+_BEYOND = 3  # transactions that must lie beyond a percentile: else it is one slow transaction
+
+
+class Direction(StrEnum):
+    """Which way a quantity differs on the treatment."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NOT_SIGNIFICANT = "not significant"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One quantity on both sides.
+
+    Attributes:
+        name: "latency_p99_us payment", "driver_cpu_s_per_transaction".
+        label: for people.
+        reference, treatment: geometric means over the pairs, in seconds.
+        ratio: treatment divided by reference, at a confidence of its own, not adjusted for their number.
+        p: p-value; `p_adjusted`: for all quantities of the comparison together.
+        pairs: that have it on both sides.
+    """
+
+    name: str
+    label: str
+    reference: float
+    treatment: float
+    ratio: Interval
+    p: float
+    p_adjusted: float
+    direction: Direction
+    pairs: int
 
 
 @dataclass(frozen=True)
@@ -145,3 +193,52 @@ class CompareFinding(DesignFinding):
         if rung != self.treatment or self.slowdown is None:
             return None
         return Comparison(self.verdict, self.slowdown, self.detectable)
+
+
+def quantities(pairs: Sequence[Pair], *, confidence: float) -> tuple[Quantity, ...]:
+    """Compare every quantity that enough pairs have; those of latency first.
+
+    Args:
+        pairs: those that the comparison of throughput stopped at.
+        confidence: of all quantities together, and of each interval. That throughput, which correlates
+            with some of them, decided when to stop costs no more: see simulations/compare.py.
+    """
+    values = [(_values(pair.reference), _values(pair.treatment), pair.sign) for pair in pairs]
+    names = dict.fromkeys(name for *both, _ in values for one in both for name in one)
+    found = []
+    for name, label in sorted(names, key=lambda x: not x[0].startswith("latency")):
+        both = [(x.get((name, label)), y.get((name, label)), sign) for x, y, sign in values]
+        shown = [(before, after, sign) for before, after, sign in both if before and after]
+        if len(shown) < ORDER_PAIRS:
+            continue
+        before, after, signs = zip(*shown, strict=True)
+        logs = PairedLogs(tuple(math.log(y / x) for x, y, _ in shown), signs)
+        ratio, p = interval(logs, confidence=confidence).ratio, t_p_value(logs)
+        means = (geometric_mean(before), geometric_mean(after))
+        none = Direction.NOT_SIGNIFICANT
+        found.append(Quantity(name, label, *means, ratio, p, 1.0, none, len(shown)))
+    for at, p in enumerate(holm([one.p for one in found])):
+        one = replace(found[at], p_adjusted=p)
+        if p <= 1 - confidence:
+            way = Direction.HIGHER if one.ratio.center > 1 else Direction.LOWER
+            one = replace(one, direction=way)
+        found[at] = one
+    return tuple(found)
+
+
+def _values(result: Result) -> dict[tuple[str, str], float | None]:
+    """Return a trial's quantities by name and label, in seconds; None: not known, or of too few transactions."""
+    measured = result.measurement
+    assert measured is not None, f"trial {result.trial.number} has no number"
+    found: dict[tuple[str, str], float | None] = {}
+    for kind, latency in measured.latency.items():
+        for percentile, share in _PERCENTILES:
+            us = float(getattr(latency, f"{percentile}_us"))
+            name = (f"latency_{percentile}_us {kind}", f"latency {percentile}, {kind}")
+            found[name] = us / 1e6 if latency.count * (1 - share) >= _BEYOND else None
+    name = ("driver_cpu_s_per_transaction", "driver's processor time per transaction")
+    driver_us = cpu_us_per_transaction(measured)
+    found[name] = None if driver_us is None else driver_us / 1e6
+    server = (one.value for one in result.evidence if one.name == _SERVER_CPU)
+    found[_SERVER_CPU, "server's processor time per transaction"] = next(server, None)
+    return found

@@ -1,12 +1,14 @@
-"""Do the pairs so far decide a comparison, and what is the verdict?
+"""Which trials of a comparison are pairs, do the pairs so far decide it, and what is the verdict?
 
-The design asks this after each pair, and the report at the end: both get the same answer.
+A pair is a block with one trial of the reference and one of the treatment, run next to each other in random
+order. The design asks after each pair, and the report at the end: both get the same answer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -15,15 +17,15 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from pgdrag.designs import DesignParameters
-from pgdrag.designs.compare.pairs import Pairing
+from pgdrag.findings.readings import rate_if_numbered
 from pgdrag.findings.values import Interval, Verdict
-from pgdrag.model import Outcome
+from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.stats.counts import FEW_COMMITS
 from pgdrag.stats.distributions import POWER, normal_quantile, t_multiplier
-from pgdrag.stats.estimate import bounded_exp
-from pgdrag.stats.pair_logs import ORDER_PAIRS, PairedLogs
-from pgdrag.stats.paired import interval, power, smallest_effect
-from pgdrag.stats.ratios import EQUIVALENCE, slowdown
+from pgdrag.stats.interval import EQUIVALENCE, bounded_exp
+from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, power, smallest_effect
+from pgdrag.stats.rates import TrialRate, within_spread
+from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence, planned_interims
 
 MOST_FAILURES = 2  # of one side that has no number at all: what failed once is tried once more
@@ -94,6 +96,110 @@ class CompareParameters(DesignParameters):
 
 
 @dataclass(frozen=True)
+class Pair:
+    """One trial of each side, the reference's first, both with a number."""
+
+    reference: Result
+    treatment: Result
+    rates: tuple[TrialRate, TrialRate]
+
+    @property
+    def is_reference_first(self) -> bool:
+        """The reference's trial ran before that of the treatment."""
+        return self.reference.trial.number < self.treatment.trial.number
+
+    @property
+    def sign(self) -> int:
+        """1 where the reference ran first, else -1."""
+        return 1 if self.is_reference_first else -1
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """All results of a comparison, sorted.
+
+    Attributes:
+        pairs: in the order run.
+        failed: blocks in which a side has no number, in the order run, each with the results of the
+            sides that have none: of the reference, of the treatment (None: that side has one).
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    failed: tuple[tuple[Result | None, Result | None], ...] = ()
+
+    def failures(self, side: int) -> tuple[Result, ...]:
+        """Return the results without a number of the reference (0) or the treatment (1)."""
+        return tuple(found for block in self.failed if (found := block[side]) is not None)
+
+    def first(self, pairs: int) -> Pairing:
+        """Return the same with the first few pairs only."""
+        return Pairing(self.pairs[:pairs], self.failed)
+
+    @property
+    def rates(self) -> tuple[list[TrialRate], list[TrialRate]]:
+        """Throughput of all trials of the reference, and of the treatment."""
+        before, after = ([pair.rates[side] for pair in self.pairs] for side in (0, 1))
+        return before, after
+
+    @property
+    def committed(self) -> int:
+        """Transactions committed on both sides together."""
+        return sum(rate.committed for side in self.rates for rate in side)
+
+    @property
+    def logs(self) -> PairedLogs:
+        """The log slowdown of each pair; every trial committed something."""
+        rates = [pair.rates for pair in self.pairs]
+        within = sum(within_spread(rate).log_se ** 2 for both in rates for rate in both)
+        return PairedLogs(
+            tuple(math.log(before.per_s) - math.log(after.per_s) for before, after in rates),
+            tuple(pair.sign for pair in self.pairs),
+            math.sqrt(within) / len(rates) if rates else 0.0,
+        )
+
+
+def pairing(results: Iterable[Result], reference: Treatment, treatment: Treatment) -> Pairing:
+    """Sort the results of a comparison into pairs, by their blocks; short trials are in none.
+
+    Where both sides are the same treatment (a comparison of a thing with itself) the names tell them
+    apart, and where these are the same too, the block's own seed does.
+    """
+    blocks: dict[int, list[Result]] = {}
+    for result in results:
+        if not result.trial.is_brief:
+            blocks.setdefault(result.trial.block, []).append(result)
+    pairs: list[Pair] = []
+    failed: list[tuple[Result | None, Result | None]] = []
+    for block in blocks.values():
+        before, after = _sides(block, reference, treatment)
+        if before is None or after is None:
+            continue
+        one, other = rate_if_numbered(before), rate_if_numbered(after)
+        if one is not None and other is not None:
+            pairs.append(Pair(before, after, (one, other)))
+        else:
+            failed.append((None if one else before, None if other else after))
+    return Pairing(tuple(pairs), tuple(failed))
+
+
+def _sides(
+    block: Sequence[Result], reference: Treatment, treatment: Treatment
+) -> tuple[Result | None, Result | None]:
+    """Return a block's trial of the reference and of the treatment; None where one has not run."""
+    by_identity = {one.trial.treatment.identity: one for one in reversed(block)}
+    if reference.identity != treatment.identity:
+        return by_identity.get(reference.identity), by_identity.get(treatment.identity)
+    if reference.name != treatment.name:
+        by_name = {one.trial.treatment.name: one for one in reversed(block)}
+        return by_name.get(reference.name), by_name.get(treatment.name)
+    same = [one for one in block if one.trial.treatment.identity == reference.identity][:2]
+    if len(same) < 2:
+        return None, None
+    first, second = same
+    return (second, first) if first.trial.seed % 2 else (first, second)
+
+
+@dataclass(frozen=True)
 class Interim:
     """One interim analysis of the pairs.
 
@@ -114,11 +220,6 @@ class Interim:
     gate: Gate | None
     is_decided: bool
 
-    @property
-    def is_significant(self) -> bool:
-        """`slowdown` excludes "no change"; so can that of an equivalent treatment."""
-        return self.slowdown.low > 1 or self.slowdown.high < 1
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -126,11 +227,6 @@ class Progress:
 
     interims: tuple[Interim, ...] = ()
     end: End = End.GOING_ON
-
-    @property
-    def is_over(self) -> bool:
-        """No further pair is needed."""
-        return self.end is not End.GOING_ON
 
 
 def progress(
@@ -236,13 +332,8 @@ def _confidences(pairs: int, rules: CompareParameters) -> tuple[float, float]:
 
 def _fewest(is_enough: Callable[[int], bool]) -> int | None:
     """Return the smallest number of pairs that is enough, where more of them are enough as well."""
-    if not is_enough(MOST_FORECAST):
-        return None
-    low, high = 1, MOST_FORECAST
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    found = bisect_left(range(MOST_FORECAST + 1), True, lo=2, key=is_enough)
+    return found if found <= MOST_FORECAST else None
 
 
 def _would_decide(center: float, log_sd: float, pairs: int, rules: CompareParameters) -> bool:
@@ -268,29 +359,23 @@ def _would_decide(center: float, log_sd: float, pairs: int, rules: CompareParame
 
 
 def _judged(pairs: int, wide: Interval, narrow: Interval, rules: CompareParameters) -> Interim:
-    gate = None if rules.fail_if_slower is None else _gate(wide, 1 + rules.fail_if_slower)
-    verdict = _verdict(wide, narrow, 1 + rules.equivalence)
-    if gate is None and rules.precision is None:
-        is_decided = verdict is not Verdict.INCONCLUSIVE
-    else:
-        is_precise = rules.precision is None or _half_width(wide) <= rules.precision
-        is_decided = is_precise and gate is not Gate.INCONCLUSIVE
-    return Interim(pairs, wide, narrow, verdict, gate, is_decided)
-
-
-def _verdict(wide: Interval, narrow: Interval, equal: float) -> Verdict:
+    equal, gate = 1 + rules.equivalence, None
     # What lies within the margin counts as equal, even where the difference is significant.
     if 1 / equal < narrow.low <= narrow.high < equal:
-        return Verdict.EQUIVALENT
-    if wide.low > 1:
-        return Verdict.SLOWER
-    return Verdict.FASTER if wide.high < 1 else Verdict.INCONCLUSIVE
-
-
-def _gate(wide: Interval, limit: float) -> Gate:
-    if wide.high < limit:
-        return Gate.PASS
-    return Gate.FAIL if wide.low > limit else Gate.INCONCLUSIVE
+        verdict = Verdict.EQUIVALENT
+    elif wide.excludes_one:
+        verdict = Verdict.SLOWER if wide.low > 1 else Verdict.FASTER
+    else:
+        verdict = Verdict.INCONCLUSIVE
+    if rules.fail_if_slower is not None:
+        limit = 1 + rules.fail_if_slower
+        failed = Gate.FAIL if wide.low > limit else Gate.INCONCLUSIVE
+        gate = Gate.PASS if wide.high < limit else failed
+    is_precise = rules.precision is None or _half_width(wide) <= rules.precision
+    is_decided = is_precise and gate is not Gate.INCONCLUSIVE
+    if gate is None and rules.precision is None:
+        is_decided = verdict is not Verdict.INCONCLUSIVE
+    return Interim(pairs, wide, narrow, verdict, gate, is_decided)
 
 
 def _half_width(found: Interval) -> float:

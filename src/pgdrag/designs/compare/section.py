@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from statistics import geometric_mean
-from typing import ClassVar
 
-from pgdrag.designs.compare.findings import CompareFinding, Failures
-from pgdrag.designs.compare.quantities import Direction, Quantity
+from pgdrag.designs.compare.findings import CompareFinding, Direction, Failures, Quantity
 from pgdrag.designs.compare.rules import MOST_FORECAST, End, Gate
 from pgdrag.english import capital, counted, percent_words
 from pgdrag.findings.values import Findings, Interval, Verdict
@@ -16,10 +14,8 @@ from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Outcome
 from pgdrag.report.cells import bare_ratio, bounds_words, brief_slowdown
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Figure,
     Heading,
@@ -27,14 +23,14 @@ from pgdrag.report.document import (
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.rows_chart import Row, RowsChart
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections.answer import rung_warnings
-from pgdrag.stats.pair_logs import ORDER_PAIRS
+from pgdrag.stats.paired import ORDER_PAIRS
 from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
 
-_TITLE = "How the two compare"
 _GATES = {
     Gate.PASS: ("✓ pass", Tone.GOOD),
     Gate.FAIL: ("✗ fail", Tone.BAD),
@@ -60,13 +56,11 @@ _FAILED = {
 class CompareSection(Section):
     """The verdict's interval with every pair, how it was found, latency and processor time."""
 
-    name: ClassVar[str] = "compare"
-    summary: ClassVar[str] = (
-        "the verdict's interval with every pair, and what else differs between two treatments"
-    )
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 11
-    is_folded: ClassVar[bool] = False
+    name = "compare"
+    summary = "the verdict's interval with every pair, and what else differs between two treatments"
+    title = "How the two compare"
+    order = 11
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is something to show as soon as one pair of trials is complete."""
@@ -77,8 +71,7 @@ class CompareSection(Section):
         """Return the picture, the numbers, what else differs, each interim analysis and each pair."""
         found = found_of(findings, CompareFinding)
         return (
-            *_picture(found),
-            KeyValues(tuple(_numbers(found))),
+            *_numbers(found),
             *_quantities(found, found.quantities),
             Details(f"All {len(found.interims)} interim analyses", (_interims(found),)),
             Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
@@ -88,14 +81,9 @@ class CompareSection(Section):
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, the numbers, and the quantities that differ."""
         found = found_of(findings, CompareFinding)
-        significant = [
-            one for one in found.quantities if one.direction is not Direction.NOT_SIGNIFICANT
-        ]
-        return (
-            *_picture(found),
-            KeyValues(tuple(_numbers(found))),
-            *_quantities(found, significant),
-        )
+        none = Direction.NOT_SIGNIFICANT
+        significant = [one for one in found.quantities if one.direction is not none]
+        return (*_numbers(found), *_quantities(found, significant))
 
 
 def answer(found: CompareFinding) -> str:
@@ -116,11 +104,10 @@ def warnings(found: CompareFinding) -> Iterator[str]:
             f"fewer than {ORDER_PAIRS} pairs cannot separate a treatment's effect from that of the order of "
             "trials; let the run go on"
         )
-    sides = (
+    for side, failures in (
         (found.reference, found.reference_failures),
         (found.treatment, found.treatment_failures),
-    )
-    for side, failures in sides:
+    ):
         if failures is not None and found.pairs:
             reason = f" ({failures.reason})" if failures.reason else ""
             yield (
@@ -164,7 +151,7 @@ def _verdict_words(found: CompareFinding, shown: Interval) -> str:
     if found.verdict is Verdict.EQUIVALENT:
         equal = f"within ±{found.equivalence * 100:.3g} %"
         text = f"{treatment} is as fast as {reference}, {equal}: {size}{interval}, {pairs}."
-        if found.interims[-1].is_significant:
+        if found.interims[-1].slowdown.excludes_one:
             text += " The difference is significant, but too small to count."
         return text
     if found.verdict is not Verdict.INCONCLUSIVE:
@@ -173,7 +160,7 @@ def _verdict_words(found: CompareFinding, shown: Interval) -> str:
     if math.isinf(found.detectable):
         least = "These pairs cannot detect a difference of any size."
     start = "Inconclusive: " if found.gate is None else ""
-    return f"{start}{number} {least} {more_words(found)}".strip()
+    return f"{start}{number} {least} {_more_words(found)}".strip()
 
 
 def _same_words(found: CompareFinding) -> str:
@@ -184,7 +171,7 @@ def _same_words(found: CompareFinding) -> str:
         f"Two trials of the same treatment differ by {_spread(found.pair_log_sd)} here (standard deviation "
         f"over {counted(len(found.pairs), 'pair')})."
     )
-    if words := prospect_words(found):
+    if words := _prospect_words(found):
         text += f" To detect a slowdown, {words}."
     if found.verdict in (Verdict.SLOWER, Verdict.FASTER):
         chance = percent_words(1 - found.confidence)
@@ -229,7 +216,7 @@ def _ended(side: str, failures: Failures | None) -> str:
     return f"{side} {verb}: {reason}." if reason else f"{side} {verb}."
 
 
-def prospect_words(found: CompareFinding) -> str:
+def _prospect_words(found: CompareFinding) -> str:
     """Return `1.02× takes 24 pairs, 1.05× 6`, without what takes no more than a larger one; "" without any."""
     smallest: dict[int, float] = {}
     for one in reversed(found.prospects):
@@ -243,7 +230,7 @@ def prospect_words(found: CompareFinding) -> str:
     )
 
 
-def more_words(found: CompareFinding) -> str:
+def _more_words(found: CompareFinding) -> str:
     """Say how many more pairs would decide it; "" where it is decided or cannot be said."""
     if found.more_pairs == 0 or found.pair_log_sd is None or len(found.pairs) < ORDER_PAIRS:
         return ""
@@ -262,56 +249,54 @@ def _change(slower: float) -> str:
     return f"{share * 100:.2g} % {way}" if share < 1 else f"{format_ratio(share + 1)} {way}"
 
 
-def _picture(found: CompareFinding) -> list[Block]:
-    assert found.slowdown is not None, "no pair is complete"
-    pairs = tuple(pair.slowdown for pair in found.pairs)
-    words = brief_slowdown(found.verdict, found.slowdown)
-    shown = RowsChart(
+def _numbers(found: CompareFinding) -> list[Block]:
+    """Return the picture, and what is in it as numbers."""
+    shown, pairs = found.slowdown, counted(len(found.pairs), "pair")
+    assert shown is not None, "no pair is complete"
+    limit = None if found.margin is None else 1 + found.margin
+    chart = RowsChart(
         "pairs-chart",
-        (Row(counted(len(pairs), "pair"), words=words, found=found.slowdown),),
+        (Row(pairs, words=brief_slowdown(found.verdict, shown), found=shown),),
         band=1 + found.equivalence,
-        limit=None if found.margin is None else 1 + found.margin,
-        dots=pairs,
+        limit=limit,
+        dots=tuple(pair.slowdown for pair in found.pairs),
     )
     caption = (
         f"How many times slower {found.treatment} is than {found.reference}: the verdict's interval, and "
         "below it each pair in the order run. Logarithmic scale; further right is slower. The band counts as "
-        f"equal, ±{found.equivalence * 100:.3g} %"
+        f"equal, ±{found.equivalence * 100:.3g} %{'.' if limit is None else '; the broken line is the limit.'}"
     )
-    caption += "." if found.margin is None else "; the broken line is the limit."
     title = f"{found.treatment} against {found.reference}"
-    return [Figure(shown.svg(title, found.answer), caption, shown.text())]
-
-
-def _numbers(found: CompareFinding) -> Iterator[tuple[str, Cell]]:
-    shown = found.slowdown
-    assert shown is not None, "no pair is complete"
-    yield "Verdict", Cell(found.verdict.value, is_strong=True)
-    if found.gate is not None and found.margin is not None:
+    rows = [("Verdict", Cell(found.verdict.value, is_strong=True))]
+    if found.gate is not None and limit is not None:
         words, tone = _GATES[found.gate]
-        limit = format_ratio(1 + found.margin)
-        yield "Gate", Cell(f"{words}: up to {limit} slower is allowed", tone=tone, is_strong=True)
-    yield found.reference, Cell(_rates([pair.reference_per_s for pair in found.pairs]))
-    yield found.treatment, Cell(_rates([pair.treatment_per_s for pair in found.pairs]))
+        words = f"{words}: up to {format_ratio(limit)} slower is allowed"
+        rows.append(("Gate", Cell(words, tone=tone, is_strong=True)))
     analyses = len(found.interims)
     of_many = f", for {analyses} interim analyses" if analyses > 1 else ""
-    note = f"{shown.confidence * 100:.3g} %{of_many}: {shown.method}"
-    yield "Effect", Cell(_interval_words(shown), note)
+    how = f"{shown.confidence * 100:.3g} %{of_many}: {shown.method}"
+    rows += [
+        (found.reference, Cell(_rates([pair.reference_per_s for pair in found.pairs]))),
+        (found.treatment, Cell(_rates([pair.treatment_per_s for pair in found.pairs]))),
+        ("Effect", Cell(_interval_words(shown), how)),
+    ]
     for label, one in (("Fixed number of pairs", found.fixed), ("Bootstrap", found.bootstrap)):
         if one is not None:
-            note = f"{percent_words(one.confidence)}: {one.method}"
-            yield label, Cell(_interval_words(one), note)
+            how = f"{percent_words(one.confidence)}: {one.method}"
+            rows.append((label, Cell(_interval_words(one), how)))
     if found.p is not None:
-        yield "p-value", Cell(f"{found.p:.2g}", "not adjusted for interim analyses")
-    least = "none, with these pairs"
-    if not math.isinf(found.detectable):
-        least = f"{format_ratio(found.detectable)}, four times in five"
-    yield "Detectable effect", Cell(least)
-    yield "Ended", Cell(_ENDS[found.end], more_words(found))
-    if words := prospect_words(found):
-        yield "To detect a slowdown", Cell(words, "four times in five, at this noise")
+        rows.append(("p-value", Cell(f"{found.p:.2g}", "not adjusted for interim analyses")))
+    least = f"{format_ratio(found.detectable)}, four times in five"
+    if math.isinf(found.detectable):
+        least = "none, with these pairs"
+    rows.append(("Detectable effect", Cell(least)))
+    rows.append(("Ended", Cell(_ENDS[found.end], _more_words(found))))
+    if words := _prospect_words(found):
+        how = "four times in five, at this noise"
+        rows.append(("To detect a slowdown", Cell(words, how)))
     if found.pair_log_sd is not None:
-        yield "Noise", _noise(found, found.pair_log_sd)
+        rows.append(("Noise", _noise(found, found.pair_log_sd)))
+    return [Figure(chart.svg(title, found.answer), caption, chart.text()), KeyValues(tuple(rows))]
 
 
 def _noise(found: CompareFinding, log_sd: float) -> Cell:
@@ -327,13 +312,7 @@ def _noise(found: CompareFinding, log_sd: float) -> Cell:
 def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]:
     if not shown:
         return []
-    columns = (
-        Column("Quantity"),
-        Column(found.reference, Align.RIGHT),
-        Column(found.treatment, Align.RIGHT),
-        Column("Ratio", Align.RIGHT),
-        Column("Verdict"),
-    )
+    columns = header("Quantity", f">{found.reference}", f">{found.treatment}", ">Ratio", "Verdict")
     rows = tuple(
         (
             Cell(capital(one.label), is_strong=True),
@@ -349,10 +328,9 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
         f"Ratio: {found.treatment} divided by {found.reference}, with its {confidence * 100:.3g} % CI. "
         f"Verdicts are adjusted for {counted(len(found.quantities), 'quantity')} (Holm)."
     )
-    table = Table("Latency and processor time of both sides", columns, rows)
     return [
         Heading("What else differs", "latency and processor time"),
-        table,
+        Table("Latency and processor time of both sides", columns, rows),
         Paragraph(words, Tone.MUTED),
     ]
 
@@ -365,12 +343,6 @@ def _direction(one: Quantity) -> Cell:
 
 
 def _interims(found: CompareFinding) -> Table:
-    columns = (
-        Column("Pairs", Align.RIGHT),
-        Column("× slower", Align.RIGHT),
-        Column("Confidence", Align.RIGHT),
-        Column("Verdict"),
-    )
     rows = tuple(
         (
             Cell(str(one.pairs)),
@@ -380,17 +352,11 @@ def _interims(found: CompareFinding) -> Table:
         )
         for one in found.interims
     )
+    columns = header(">Pairs", ">× slower", ">Confidence", "Verdict")
     return Table("Each interim analysis", columns, rows)
 
 
 def _pairs(found: CompareFinding) -> Table:
-    columns = (
-        Column("Block", Align.RIGHT),
-        Column("First"),
-        Column(found.reference, Align.RIGHT),
-        Column(found.treatment, Align.RIGHT),
-        Column("× slower", Align.RIGHT),
-    )
     rows = tuple(
         (
             Cell(str(pair.block)),
@@ -401,7 +367,8 @@ def _pairs(found: CompareFinding) -> Table:
         )
         for pair in found.pairs
     )
-    return Table("Each pair of trials", columns, rows)
+    sides = (f">{found.reference}", f">{found.treatment}")
+    return Table("Each pair of trials", header(">Block", "First", *sides, ">× slower"), rows)
 
 
 def _rates(rates: Sequence[float]) -> str:
@@ -413,7 +380,7 @@ def _rates(rates: Sequence[float]) -> str:
 
 def _interval_words(found: Interval) -> str:
     """Return an interval; as slower or faster where that is significant."""
-    if found.low > 1 or found.high < 1 or found.center == 0:
+    if found.excludes_one or found.center == 0:
         return slowdown_words(found)
     return format_interval(found.low, found.center, found.high)
 

@@ -18,7 +18,7 @@ from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Block, Rung, RunRecord, Treatment
 from pgdrag.model.changes import changes_between, with_changes
 from pgdrag.stats.distributions import t_multiplier
-from pgdrag.stats.estimate import bounded_exp
+from pgdrag.stats.interval import bounded_exp
 
 _CONFIDENCE = 0.95
 _MOST_NAMED = 8

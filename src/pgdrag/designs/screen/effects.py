@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pgdrag.stats.estimate import LogEstimate
+from pgdrag.stats.interval import LogEstimate
 from pgdrag.stats.linear_model import least_squares
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.noise import pooled_noise
@@ -111,12 +111,12 @@ def screen(design: npt.ArrayLike, logs: npt.ArrayLike) -> Screened | None:
     count = rows.shape[1] if rows.ndim == 2 else 0
     if count == 0 or len(y) <= count:
         return None
-    fitted = least_squares(np.column_stack([np.ones(len(y)), rows]), y)
-    if len(y) - fitted.dof <= count:
+    solution, dof_left = least_squares(np.column_stack([np.ones(len(y)), rows]), y)
+    if len(y) - dof_left <= count:
         return None
     # From one level to the other is a step of two.
-    effects = -2 * fitted.coefficients[1:]
-    scales = 2 * np.linalg.norm(fitted.solution[1:], axis=1)
+    effects = -2 * (solution @ y)[1:]
+    scales = 2 * np.linalg.norm(solution[1:], axis=1)
     scale = float(np.median(scales))
     repeats: dict[tuple[float, ...], list[float]] = {}
     for row, log in zip(rows, y, strict=True):

@@ -41,8 +41,7 @@ from pgdrag.stats.curve_fit import (
     fit_stretch,
 )
 from pgdrag.stats.distributions import normal_quantile, student_quantile
-from pgdrag.stats.estimate import bounded_exp
-from pgdrag.stats.interval import Interval
+from pgdrag.stats.interval import Interval, bounded_exp
 from pgdrag.stats.noise import pooled_noise
 from pgdrag.units import format_rate
 

@@ -14,8 +14,7 @@ from pgdrag.findings.holds.levels import REPLAY, hold_levels
 from pgdrag.model import Result, Treatment
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import HOLD_EVENT
-from pgdrag.stats.distance import LengthDistance, distance
-from pgdrag.stats.product_limit import LengthCurve, SeenHold, product_limit
+from pgdrag.stats.hold_lengths import LengthCurve, LengthDistance, SeenHold, distance, product_limit
 from pgdrag.units import format_duration
 
 FEWEST_HOLDS = 5  # fewer are compared, but not judged

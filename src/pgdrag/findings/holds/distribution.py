@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pgdrag.errors import HoldsError
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.stats.product_limit import LengthCurve
+from pgdrag.stats.hold_lengths import LengthCurve
 from pgdrag.units import format_duration
 
 if TYPE_CHECKING:

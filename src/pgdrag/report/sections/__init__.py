@@ -56,9 +56,11 @@ def found_of(findings: Findings, kind: type[F]) -> F:
 
 def all_sections() -> dict[str, type[Section]]:
     """Return every registered section, by name."""
-    shared = registry.registered("pgdrag.report.sections", Section)  # type: ignore[type-abstract]
-    of_designs = registry.registered("pgdrag.designs", Section, module="section")  # type: ignore[type-abstract]
-    return {**shared, **of_designs}
+    found: dict[str, type[Section]] = {}
+    # A design's section stands in its file, or in a module of that name in its folder.
+    for folder, module in (("report.sections", ""), ("designs", ""), ("designs", "section")):
+        found |= registry.registered(f"pgdrag.{folder}", Section, module=module)  # type: ignore[type-abstract]
+    return found
 
 
 def sections_for(findings: Findings) -> tuple[Section, ...]:
