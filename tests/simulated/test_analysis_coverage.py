@@ -5,12 +5,13 @@ number of windows (two standard errors), and nothing else.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pgdrag.findings.values import Verdict
+from pgdrag.findings.values import Interval, Verdict
 from pgdrag.model.measurement import Sample
 from pgdrag.stats.rates import TrialRate, combined_rate, rate_interval, trend
 from pgdrag.stats.ratios import slowdown
@@ -45,17 +46,27 @@ def replicates(rng, true_rate, count, *, sd=0.05, drift=None):
     ]
 
 
+def covered(
+    seed: int, truth: float, draw: Callable[[np.random.Generator], Interval], windows: int = WINDOWS
+) -> float:
+    """Return the share of intervals that have the truth within them."""
+    rng = np.random.default_rng(seed)
+    found = [draw(rng) for _ in range(windows)]
+    return sum(one.low <= truth <= one.high for one in found) / windows
+
+
+def is_fair(share: float) -> bool:
+    return 0.93 - MARGIN <= share <= 0.97 + MARGIN
+
+
 @pytest.mark.parametrize(
     ("rho", "seconds"), [(0.0, 60), (0.3, 60), (0.5, 30), (0.5, 60), (0.5, 120)]
 )
 def test_the_rate_of_an_autocorrelated_window_is_covered(rho, seconds):
-    rng = np.random.default_rng(1)
-    hits = 0
-    for _ in range(WINDOWS):
-        trial = trial_of(autocorrelated(rng, rho, seconds=seconds))
-        found = rate_interval(trial)
-        hits += found.low <= MEAN <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+    def draw(rng):
+        return rate_interval(trial_of(autocorrelated(rng, rho, seconds=seconds)))
+
+    assert is_fair(covered(1, MEAN, draw))
 
 
 def test_a_window_whose_batches_resemble_each_other_says_so_and_others_do_not():
@@ -86,25 +97,33 @@ LOADS = [
 ]
 
 
+def in_steps(rng, load, rho, *, slower=1.0, block=1):
+    """Make a trial under a load in steps; and return the mean of its steps."""
+    lengths, rates = zip(*load, strict=True)
+    levels = np.repeat(rates, lengths)
+    samples = tuple(
+        replace(sample, committed=round(sample.committed * level / slower / MEAN))
+        for sample, level in zip(
+            autocorrelated(rng, rho, seconds=sum(lengths)), levels, strict=True
+        )
+    )
+    changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
+    return replace(trial_of(samples, block), changes_s=changes_s)
+
+
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 @pytest.mark.parametrize("load", LOADS)
 def test_the_mean_over_the_steps_of_a_load_is_covered(load, rho):
-    rng = np.random.default_rng(17)
-    lengths, rates = zip(*load, strict=True)
-    levels = np.repeat(rates, lengths)
-    changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
-    hits, widths = 0, []
-    for _ in range(WINDOWS):
-        shape = autocorrelated(rng, rho, seconds=sum(lengths))
-        samples = tuple(
-            replace(sample, committed=round(sample.committed * level / MEAN))
-            for sample, level in zip(shape, levels, strict=True)
-        )
-        found = rate_interval(replace(trial_of(samples), changes_s=changes_s))
-        hits += found.low <= levels.mean() <= found.high
+    widths = []
+
+    def draw(rng):
+        found = rate_interval(in_steps(rng, load, rho))
         widths.append(math.log(found.high / found.low))
+        return found
+
+    mean = sum(length * rate for length, rate in load) / sum(length for length, _ in load)
     # A ramp's batches are short: they resemble each other where seconds do.
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.98 + MARGIN
+    assert 0.93 - MARGIN <= covered(17, mean, draw) <= 0.98 + MARGIN
     # What the steps differ by (a relative deviation of 0.25 and more) would be far wider.
     assert float(np.median(widths)) < 0.2
 
@@ -113,58 +132,39 @@ def test_the_mean_over_the_steps_of_a_load_is_covered(load, rho):
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_slowdown_under_a_load_in_steps_is_covered(load, count):
     """Both sides have the same steps: what these differ by must neither be missed nor be in the interval."""
-    rng = np.random.default_rng(18)
-    lengths, rates = zip(*load, strict=True)
-    levels = np.repeat(rates, lengths)
-    changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
+    widths = []
 
-    def side(slower):
-        return [
-            replace(
-                trial_of(
-                    tuple(
-                        replace(sample, committed=round(sample.committed * level / slower / MEAN))
-                        for sample, level in zip(
-                            autocorrelated(rng, 0.3, seconds=len(levels)), levels, strict=True
-                        )
-                    ),
-                    block,
-                ),
-                changes_s=changes_s,
-            )
-            for block in range(1, count + 1)
+    def draw(rng):
+        sides = [
+            [in_steps(rng, load, 0.3, slower=slower, block=x + 1) for x in range(count)]
+            for slower in (1.0, 1.5)
         ]
-
-    hits, widths = 0, []
-    for _ in range(WINDOWS // 3):
-        found = slowdown(side(1.0), side(1.5)).slowdown
-        hits += found.low <= 1.5 <= found.high
+        found = slowdown(*sides).slowdown
         widths.append(math.log(found.high / found.low))
-    margin = 2 * math.sqrt(0.05 * 0.95 / (WINDOWS // 3))
-    assert 0.93 - margin <= hits / (WINDOWS // 3)
+        return found
+
+    share = covered(18, 1.5, draw, WINDOWS // 3)
+    assert 0.93 - MARGIN * math.sqrt(3) <= share
     if count == 1:  # of two pairs alone the interval is wide for another reason
-        assert hits / (WINDOWS // 3) <= 0.99
+        assert share <= 0.99
         assert float(np.median(widths)) < 0.2
 
 
 @pytest.mark.parametrize("expected", [0.5, 2.0, 6.0, 11.0, 25.0])
 def test_the_rate_of_a_few_commits_is_covered_at_least_as_often_as_promised(expected):
-    rng = np.random.default_rng(2)
-    hits = 0
-    for committed in rng.poisson(expected, WINDOWS):
-        found = rate_interval(TrialRate(1, int(committed), 60.0))
-        hits += found.low <= expected / 60.0 <= found.high
+    def draw(rng):
+        return rate_interval(TrialRate(1, int(rng.poisson(expected)), 60.0))
+
     # Exact bounds of a discrete count cannot hit 95 %; they may only exceed it.
-    assert hits / WINDOWS >= 0.95 - MARGIN
+    assert covered(2, expected / 60.0, draw) >= 0.95 - MARGIN
 
 
 def test_about_three_expected_commits_are_covered_as_often_as_the_docstring_admits():
-    rng = np.random.default_rng(2)
-    hits = 0
-    for committed in rng.poisson(3.0, WINDOWS):
-        hits += rate_interval(TrialRate(1, int(committed), 60.0)).high >= 3.0 / 60.0
+    def draw(rng):
+        return replace(rate_interval(TrialRate(1, int(rng.poisson(3.0)), 60.0)), low=0.0)
+
     # P(no commit) is just under 5 %, and its bound just under 3.
-    assert 0.925 - MARGIN <= hits / WINDOWS <= 0.95 + MARGIN
+    assert 0.925 - MARGIN <= covered(2, 3.0 / 60.0, draw) <= 0.95 + MARGIN
 
 
 def stopped(rng, rate, *, measure_s=60.0, budget_s=120.0, wanted=30):
@@ -207,13 +207,11 @@ def test_the_rate_of_a_window_that_ended_with_its_last_commit_has_no_bias():
 def test_the_slowdown_between_extended_windows_is_covered_at_least_as_often_as_promised(
     before, after
 ):
-    rng = np.random.default_rng(16)
-    hits = 0
-    for _ in range(WINDOWS):
+    def draw(rng):
         sides = [[stopped(rng, expected / 120.0)] for expected in (before, after)]
-        found = slowdown(*sides).slowdown
-        hits += found.low <= before / after <= found.high
-    assert hits / WINDOWS >= 0.95 - MARGIN
+        return slowdown(*sides).slowdown
+
+    assert covered(16, before / after, draw) >= 0.95 - MARGIN
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5])
@@ -243,67 +241,50 @@ def test_a_window_that_loses_a_third_is_said_to_drift():
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_mean_of_replicates_is_covered(count):
-    rng = np.random.default_rng(5)
-    hits = 0
-    for _ in range(WINDOWS):
-        found = combined_rate(replicates(rng, MEAN, count))
-        hits += found.low <= MEAN <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+    assert is_fair(covered(5, MEAN, lambda rng: combined_rate(replicates(rng, MEAN, count))))
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_the_slowdown_of_paired_replicates_is_covered_under_drift(count):
-    rng = np.random.default_rng(6)
-    hits = 0
-    for _ in range(WINDOWS):
+    def draw(rng):
         drift = rng.normal(0, 0.2, count)  # four times the noise, common to a block
-        reference = replicates(rng, MEAN, count, drift=drift)
-        found = slowdown(reference, replicates(rng, MEAN / 7, count, drift=drift)).slowdown
-        hits += found.low <= 7.0 <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+        sides = [replicates(rng, rate, count, drift=drift) for rate in (MEAN, MEAN / 7)]
+        return slowdown(*sides).slowdown
+
+    assert is_fair(covered(6, 7.0, draw))
 
 
 def test_the_slowdown_of_unpaired_replicates_is_covered():
-    rng = np.random.default_rng(7)
-    hits = 0
-    for _ in range(WINDOWS):
+    def draw(rng):
         treatment = replicates(rng, MEAN / 7, 4, sd=0.1)
-        found = slowdown(replicates(rng, MEAN, 3), treatment).slowdown
-        hits += found.low <= 7.0 <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+        return slowdown(replicates(rng, MEAN, 3), treatment).slowdown
+
+    assert is_fair(covered(7, 7.0, draw))
 
 
 def test_the_slowdown_of_a_single_trial_is_covered_with_the_noise_of_the_baseline():
-    rng = np.random.default_rng(8)
-    hits = 0
-    for _ in range(WINDOWS):
-        found = slowdown(replicates(rng, MEAN, 3), replicates(rng, MEAN / 7, 1)).slowdown
-        hits += found.low <= 7.0 <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+    def draw(rng):
+        return slowdown(replicates(rng, MEAN, 3), replicates(rng, MEAN / 7, 1)).slowdown
+
+    assert is_fair(covered(8, 7.0, draw))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 def test_the_slowdown_of_two_single_windows_is_covered_where_trials_do_not_differ(rho):
-    rng = np.random.default_rng(9)
-    hits = 0
-    for _ in range(WINDOWS):
-        pair = [trial_of(autocorrelated(rng, rho)) for _ in range(2)]
-        found = slowdown(pair[:1], pair[1:]).slowdown
-        hits += found.low <= 1.0 <= found.high
-    assert 0.93 - MARGIN <= hits / WINDOWS <= 0.97 + MARGIN
+    def draw(rng):
+        first, second = (trial_of(autocorrelated(rng, rho)) for _ in range(2))
+        return slowdown([first], [second]).slowdown
+
+    assert is_fair(covered(9, 1.0, draw))
 
 
 @pytest.mark.parametrize(("before", "after"), [(6000.0, 11.0), (20.0, 5.0), (3.0, 3.0)])
 def test_the_slowdown_of_a_few_commits_is_covered_at_least_as_often_as_promised(before, after):
-    rng = np.random.default_rng(10)
-    hits = 0
-    for first, second in zip(
-        rng.poisson(before, WINDOWS), rng.poisson(after, WINDOWS), strict=True
-    ):
-        sides = [[TrialRate(1, int(count), 60.0)] for count in (first, second)]
-        found = slowdown(*sides).slowdown
-        hits += found.low <= before / after <= found.high
-    assert hits / WINDOWS >= 0.95 - MARGIN
+    def draw(rng):
+        sides = [[TrialRate(1, int(rng.poisson(x)), 60.0)] for x in (before, after)]
+        return slowdown(*sides).slowdown
+
+    assert covered(10, before / after, draw) >= 0.95 - MARGIN
 
 
 def test_replicates_of_one_treatment_are_told_apart_in_one_of_twenty():
