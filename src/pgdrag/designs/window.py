@@ -65,13 +65,19 @@ class Window(OneBlock):
     def find(self, run: RunRecord) -> WindowFinding:
         """Return what the window showed."""
         load = run.study.load
-        counts_from = _counts_from(load)
+        counts_from: Literal["begin", "due", "taken"] = "taken"
+        if isinstance(load.pacing, (Closed, Open)):
+            counts_from = "begin" if isinstance(load.pacing, Closed) else "due"
         window = _measured_window(run)
         if window is None:
             return WindowFinding("No window was measured.", (), None, counts_from, None, ())
         result, measured = window
         rate = rate_interval(rate_of(result, measured))
-        drift = _drift(run, result)
+        # A trend large enough that the mean describes no moment of the window.
+        decay = rung_decay(RungTrials(run.study.rungs[0], (result,)))
+        drift = None if decay is None or not decay.has_trend else decay_finding(decay)
+        if drift is not None and abs(drift.change.center - 1) < DRIFT_MATTERS:
+            drift = None
         warnings = []
         if drift is not None:
             warnings.append("throughput was not steady: warm up longer")
@@ -97,13 +103,6 @@ def _measured_window(run: RunRecord) -> tuple[Result, Measurement] | None:
     return None
 
 
-def _drift(run: RunRecord, result: Result) -> DecayFinding | None:
-    """Return a trend large enough that the mean describes no moment of the window."""
-    decay = rung_decay(RungTrials(run.study.rungs[0], (result,)))
-    found = None if decay is None or not decay.has_trend else decay_finding(decay)
-    return found if found and abs(found.change.center - 1) >= DRIFT_MATTERS else None
-
-
 def _answer(rate: Interval, drift: DecayFinding | None, measured: Measurement) -> str:
     length = format_duration(measured.elapsed_s)
     if not rate.center:
@@ -124,16 +123,6 @@ def _answer(rate: Interval, drift: DecayFinding | None, measured: Measurement) -
         f"{percent_words(change.confidence)} interval {low}–{high}; "
         f"{format_rate(rate.center)} on average): {counted}."
     )
-
-
-def _counts_from(load: LoadProfile) -> Literal["begin", "due", "taken"]:
-    match load.pacing:
-        case Closed():
-            return "begin"
-        case Open():
-            return "due"
-        case _:
-            return "taken"
 
 
 class WindowSection(Section):

@@ -136,8 +136,8 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
     assert trials, "no trial"
     if len(trials) == 1:
         return rate_interval(trials[0], confidence=confidence)
-    tally = pooled(trials)
-    if tally.committed < FEW_COMMITS or any(trial.committed == 0 for trial in trials):
+    if have_few_commits(trials):
+        tally = pooled(trials)
         together = exact_rate(tally, confidence)
         if not tally.committed:
             return together
@@ -150,6 +150,11 @@ def combined_rate(trials: Sequence[TrialRate], *, confidence: float = 0.95) -> I
     return mean_rate(trials, own, method).interval(confidence)
 
 
+def have_few_commits(trials: Sequence[TrialRate]) -> bool:
+    """Tell whether commits are so few, together or in one trial, that the chance in counting them is what matters."""
+    return sum(x.committed for x in trials) < FEW_COMMITS or not all(x.committed for x in trials)
+
+
 def mean_rate(trials: Sequence[TrialRate], noise: Noise, method: str) -> LogEstimate:
     """Estimate the mean log throughput of trials that all committed something."""
     count = len(trials)
@@ -157,9 +162,14 @@ def mean_rate(trials: Sequence[TrialRate], noise: Noise, method: str) -> LogEsti
         center=sum(math.log(trial.per_s) for trial in trials) / count,
         se=noise.log_sd / math.sqrt(count),
         dof=noise.dof,
-        floor_se=math.sqrt(sum(within_spread(trial).log_se ** 2 for trial in trials)) / count,
+        floor_se=math.sqrt(mean_variance(trials)),
         method=method,
     )
+
+
+def mean_variance(trials: Sequence[TrialRate]) -> float:
+    """Return the variance of the mean log throughput that comes from within the trials."""
+    return sum(within_spread(trial).log_se ** 2 for trial in trials) / len(trials) ** 2
 
 
 def pooled(trials: Sequence[TrialRate]) -> Tally:

@@ -20,11 +20,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgdrag.stats.counts import FEW_COMMITS, count_ratio, detectable_ratio, overdispersion, widened
+from pgdrag.stats.counts import count_ratio, detectable_ratio, overdispersion, widened
 from pgdrag.stats.interval import Comparison, LogEstimate, Verdict, verdict_of
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import (
     TrialRate,
+    have_few_commits,
+    mean_variance,
     pooled,
     repeat_noise,
     within_spread,
@@ -61,9 +63,7 @@ def slowdown(
     assert reference, "no reference trial"
     assert treatment, "no treatment trial"
     sides = (reference, treatment)
-    if any(sum(trial.committed for trial in side) < FEW_COMMITS for side in sides) or any(
-        trial.committed == 0 for side in sides for trial in side
-    ):
+    if any(map(have_few_commits, sides)):
         return _compare_counts(reference, treatment, confidence)
     ratio = _paired(reference, treatment)
     if ratio is None and min(map(len, sides)) > 1:
@@ -85,7 +85,7 @@ def _paired(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> L
     if before.keys() != after.keys() or len(before) < 2:
         return None
     logs = np.array([_mean_log(before[block]) - _mean_log(after[block]) for block in before])
-    within = sum(_mean_variance(side[block]) for side in (before, after) for block in side)
+    within = sum(mean_variance(side[block]) for side in (before, after) for block in side)
     return LogEstimate(
         center=float(logs.mean()),
         se=float(logs.std(ddof=1)) / math.sqrt(len(logs)),
@@ -107,7 +107,7 @@ def _welch(reference: Sequence[TrialRate], treatment: Sequence[TrialRate]) -> Lo
     logs = [np.log([trial.per_s for trial in side]) for side in (reference, treatment)]
     variances = [float(side.var(ddof=1)) / len(side) for side in logs]
     dofs = [len(side) - 1 for side in logs]
-    within = _mean_variance(reference) + _mean_variance(treatment)
+    within = mean_variance(reference) + mean_variance(treatment)
     return LogEstimate(
         center=float(logs[0].mean() - logs[1].mean()),
         se=math.sqrt(sum(variances)),
@@ -178,11 +178,6 @@ def _log_width(comparison: Comparison) -> float:
 
 def _mean_log(trials: Sequence[TrialRate]) -> float:
     return sum(math.log(trial.per_s) for trial in trials) / len(trials)
-
-
-def _mean_variance(trials: Sequence[TrialRate]) -> float:
-    """Variance of the mean log throughput that comes from within the trials."""
-    return sum(within_spread(trial).log_se ** 2 for trial in trials) / len(trials) ** 2
 
 
 def _satterthwaite(variances: Sequence[float], dofs: Sequence[float]) -> float:

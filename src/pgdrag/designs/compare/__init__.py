@@ -26,7 +26,6 @@ from pgdrag.designs.compare.rules import (
     Pair,
     Pairing,
     Progress,
-    has_few_commits,
     last_interim,
     pairing,
     pairs_needed,
@@ -46,6 +45,7 @@ from pgdrag.stats.paired import (
     interval,
     p_value,
 )
+from pgdrag.stats.rates import have_few_commits
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence
 
@@ -97,8 +97,16 @@ class Compare(Design):
         rules, floor = self.parameters, self.parameters.noise_floor
         trials = self._pairing(run.results)
         stands = progress(trials, rules)
-        outcomes = [_outcomes(trials, side) for side in (0, 1)]
-        failures = [_failures(trials, side) for side in (0, 1)]
+        outcomes: list[dict[str, int]] = []
+        failures: list[Failures | None] = []
+        for side in (0, 1):
+            failed = trials.failures(side)
+            paired = [(pair.reference, pair.treatment)[side] for pair in trials.pairs]
+            outcomes.append(dict(Counter(one.outcome.value for one in (*paired, *failed))))
+            last_failed = (
+                Failures(len(failed), failed[-1].outcome, failed[-1].reason) if failed else None
+            )
+            failures.append(last_failed)
         last, interims = last_interim(trials, rules, stands), stands.interims
         gate = _gate(trials, rules, stands.end, last)
         if last is None:
@@ -110,7 +118,8 @@ class Compare(Design):
             shown = last.inner if is_equal else last.slowdown
             interims = interims if last in interims else (*interims, last)
             trials = trials.first(last.pairs)
-        logs = None if has_few_commits(trials) or len(trials.pairs) < 2 else trials.logs
+        is_counted = len(trials.pairs) < 2 or any(map(have_few_commits, trials.rates))
+        logs = None if is_counted else trials.logs
         found = CompareFinding(
             answer="",
             warnings=(),
@@ -217,14 +226,3 @@ def _pair_finding(pair: Pair) -> TrialPair:
     before, after = (rate.per_s for rate in pair.rates)
     ratio = before / after if after else (math.inf if before else 1.0)
     return TrialPair(pair.reference.trial.block, before, after, ratio, pair.is_reference_first)
-
-
-def _outcomes(trials: Pairing, side: int) -> dict[str, int]:
-    """Count how the trials of a side ended, those of complete blocks."""
-    paired = [(pair.reference, pair.treatment)[side] for pair in trials.pairs]
-    return dict(Counter(one.outcome.value for one in (*paired, *trials.failures(side))))
-
-
-def _failures(trials: Pairing, side: int) -> Failures | None:
-    failed = trials.failures(side)
-    return Failures(len(failed), failed[-1].outcome, failed[-1].reason) if failed else None

@@ -20,11 +20,10 @@ from pgdrag.designs import DesignParameters
 from pgdrag.findings.readings import rate_if_numbered
 from pgdrag.findings.values import Interval, Verdict
 from pgdrag.model import Outcome, Result, Treatment
-from pgdrag.stats.counts import FEW_COMMITS
 from pgdrag.stats.distributions import POWER, normal_quantile, t_multiplier
 from pgdrag.stats.interval import EQUIVALENCE, bounded_exp
 from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, power, smallest_effect
-from pgdrag.stats.rates import TrialRate, within_spread
+from pgdrag.stats.rates import TrialRate, have_few_commits, within_spread
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence, planned_interims
 
@@ -265,7 +264,7 @@ def last_interim(trials: Pairing, rules: CompareParameters, found: Progress) -> 
 
 def analyse(trials: Pairing, rules: CompareParameters) -> Interim:
     """Judge the pairs so far, two or more."""
-    if not has_few_commits(trials):
+    if not any(map(have_few_commits, trials.rates)):
         return analyse_logs(trials.logs, rules)
     count = len(trials.pairs)
     wide, narrow = (slowdown_by_counts(trials, level) for level in _confidences(count, rules))
@@ -281,14 +280,6 @@ def analyse_logs(logs: PairedLogs, rules: CompareParameters) -> Interim:
     # Fewer pairs cannot separate the treatment from the order of its trials.
     gate = None if rules.fail_if_slower is None else Gate.INCONCLUSIVE
     return Interim(count, wide, narrow, Verdict.INCONCLUSIVE, gate, False)
-
-
-def has_few_commits(trials: Pairing) -> bool:
-    """Tell whether commits are so few that the chance in counting them is what matters."""
-    return any(
-        sum(rate.committed for rate in side) < FEW_COMMITS or any(not x.committed for x in side)
-        for side in trials.rates
-    )
 
 
 def slowdown_by_counts(trials: Pairing, confidence: float) -> Interval:
@@ -371,18 +362,14 @@ def _judged(pairs: int, wide: Interval, narrow: Interval, rules: CompareParamete
         limit = 1 + rules.fail_if_slower
         failed = Gate.FAIL if wide.low > limit else Gate.INCONCLUSIVE
         gate = Gate.PASS if wide.high < limit else failed
-    is_precise = rules.precision is None or _half_width(wide) <= rules.precision
+    # How far the interval reaches to either side on average, as a share.
+    is_bounded = wide.low > 0 and not math.isinf(wide.high)
+    log_width = math.log(wide.high) - math.log(wide.low) if is_bounded else math.inf
+    is_precise = rules.precision is None or bounded_exp(log_width / 2) - 1 <= rules.precision
     is_decided = is_precise and gate is not Gate.INCONCLUSIVE
     if gate is None and rules.precision is None:
         is_decided = verdict is not Verdict.INCONCLUSIVE
     return Interim(pairs, wide, narrow, verdict, gate, is_decided)
-
-
-def _half_width(found: Interval) -> float:
-    """Return how far the interval reaches to either side on average, as a share."""
-    if found.low <= 0 or math.isinf(found.high):
-        return math.inf
-    return bounded_exp((math.log(found.high) - math.log(found.low)) / 2) - 1
 
 
 def _end(trials: Pairing, rules: CompareParameters) -> End:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -43,15 +43,8 @@ class GridParameters(DesignParameters):
         return levels
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One factor of a grid.
-
-    Attributes:
-        name: of the factor.
-        levels: in order; None: as the baseline has it. The first is what the others are compared with.
-        words: what each of them is called.
-    """
+class Axis(NamedTuple):
+    """A factor's name, its levels (None: as the baseline has it), and what each of them is called."""
 
     name: str
     levels: tuple[Level | None, ...]
@@ -257,21 +250,25 @@ class _Finder:
         """Return all of it, in words as well."""
         found = self._interactions()
         largest = found[0].interaction if found else None
+        first = self._names[(0,) * len(self._axes)]
+        combinations = tuple(
+            CombinationFinding(
+                name,
+                tuple(axis.words[at] for axis, at in zip(self._axes, places, strict=True)),
+                self._fit.compare(first, name),
+            )
+            for places, name in self._names.items()
+        )
         untested = f" {listed([*self._lacking.values()])} could not be set here."
         return GridFinding(
             answer=_answer(found) + (untested if self._lacking else ""),
             warnings=largest.warnings if largest is not None else (),
             factors=tuple(FactorFinding(axis.name, axis.words) for axis in self._axes),
             baseline=self._baseline.name,
-            combinations=tuple(self._combination(places) for places in self._names),
+            combinations=combinations,
             interactions=found,
             method=largest.method if largest is not None else "",
         )
-
-    def _combination(self, places: Places) -> CombinationFinding:
-        first, name = self._names[(0,) * len(places)], self._names[places]
-        words = tuple(axis.words[at] for axis, at in zip(self._axes, places, strict=True))
-        return CombinationFinding(name, words, self._fit.compare(first, name))
 
     def _interactions(self) -> tuple[InteractionFinding, ...]:
         asked = [

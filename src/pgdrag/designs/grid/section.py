@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdrag.designs.grid import GridFinding, InteractionFinding
-from pgdrag.findings.values import Comparison, Findings, Interval, Verdict
+from pgdrag.findings.values import Comparison, Findings, Verdict
 from pgdrag.report.cells import NOTHING, bare_ratio, bounds_words, slowdown_cell
 from pgdrag.report.document import Block, Cell, Items, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section, found_of
@@ -71,12 +71,11 @@ def _row(one: InteractionFinding) -> tuple[Cell, ...]:
     verdict = way if one.is_significant else Verdict.INCONCLUSIVE
     return (
         Cell(first, f"and {second}", is_strong=True),
-        *(_ratio_cell(each) for each in (*one.alone, one.both)),
+        *(
+            Cell(format_ratio(each.center), bounds_words(each, bare_ratio))
+            for each in (*one.alone, one.both)
+        ),
         Cell(format_ratio(one.product)),
         slowdown_cell(Comparison(verdict, one.interaction, one.detectable)),
         Cell(f"{format_ratio(one.detectable)} or more") if one.detectable < 1e6 else NOTHING,
     )
-
-
-def _ratio_cell(found: Interval) -> Cell:
-    return Cell(format_ratio(found.center), bounds_words(found, bare_ratio))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -150,15 +150,8 @@ class Ladder(EveryRung):
         return _Finder(self, run).find() if is_more else None
 
 
-@dataclass(frozen=True)
-class _Arm:
-    """The treatments of one step of a ladder.
-
-    Attributes:
-        rung: that takes the step.
-        alone: the baseline with its levels only.
-        without: the last rung without them.
-    """
+class _Arm(NamedTuple):
+    """The treatments of one step: the baseline with its levels only, and the last rung without them."""
 
     rung: Rung
     alone: Treatment
@@ -327,7 +320,11 @@ def _carrier_sentence(whole: Comparison | None, changes: Sequence[RungChange]) -
     if not whole.is_significant:
         return "All changes together have no significant effect, so none is attributed to a single one."
     if carriers := [one for one in changes if one.carries]:
-        return " ".join(map(_carrier_words, carriers))
+        return " ".join(
+            f"{_named(one)} accounts for more than half of it{_part_words(one)}: alone it is "
+            f"{_words(one.alone)}, and the whole is {_words(one.with_others)} with it than without it."
+            for one in carriers
+        )
     measured = [(one.alone_part.center, one) for one in changes if one.alone_part is not None]
     if not measured:
         return "The whole cannot be attributed: no change was tried alone."
@@ -338,13 +335,6 @@ def _carrier_sentence(whole: Comparison | None, changes: Sequence[RungChange]) -
         else "No single change can be shown to account for more than half of it"
     )
     return f"{start}: the largest alone is {_named(largest)}, {_words(largest.alone)}{_part_words(largest)}."
-
-
-def _carrier_words(change: RungChange) -> str:
-    return (
-        f"{_named(change)} accounts for more than half of it{_part_words(change)}: alone it is "
-        f"{_words(change.alone)}, and the whole is {_words(change.with_others)} with it than without it."
-    )
 
 
 def _words(comparison: Comparison | None) -> str:
