@@ -37,8 +37,7 @@ from pgdrag.report.document import (
 from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
 from pgdrag.report.sections import Section
 from pgdrag.report.svg import LogScale
-from pgdrag.stats.hold_lengths import TOLERANCE
-from pgdrag.stats.hold_lengths import LengthCurve
+from pgdrag.stats.hold_lengths import TOLERANCE, LengthCurve
 from pgdrag.units import format_duration, format_number, format_rate
 
 _TITLE = "Throughput against the length of the hold"
