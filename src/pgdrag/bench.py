@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -19,7 +18,7 @@ from psycopg import sql
 import pgdrag
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.conversation import Listener
-from pgdrag.driver.process import Driver, Load, find_driver
+from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError, ServerLost, UsageError
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
@@ -39,7 +38,6 @@ from pgdrag.model import (
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.datasets import LOAD_TIMEOUT_S
 from pgdrag.servers.scratch import Scratch
 
 # For the superuser, the collectors of others, and autovacuum's launcher, beside the clients.
@@ -48,24 +46,11 @@ _SMALLEST_MAX_CONNECTIONS = 100
 CHECK_TIMEOUT_S = 24 * 3600.0
 
 
-@dataclass(frozen=True)
-class Work:
-    """What is to be run.
-
-    Attributes:
-        what: for people: "tpcb-like, scale 10, prepared statements".
-        spec: which workload, with what shows in the result; no script's text.
-        job: what the driver is told.
-    """
-
-    what: str
-    spec: WorkloadSpec
-    job: Mapping[str, object]
-
-
-def run_work(
+def run_load(
     server: Server,
-    work: Work,
+    what: str,
+    workload: WorkloadSpec,
+    job: Mapping[str, object],
     load: LoadProfile,
     *,
     seed: int,
@@ -74,14 +59,18 @@ def run_work(
 ) -> Findings:
     """Drive a server for a warm-up and a window, and return what a study of one treatment finds.
 
+    Args:
+        what: for people: "tpcb-like, scale 10, prepared statements".
+        workload: what shows of it in the result; no script's text.
+        job: what the driver is told.
+
     Raises:
         DriverError: the server refused the driver, a script is wrong, or the driver failed.
     """
     began_unix_s, began_s = time.time(), time.monotonic()
-    with _shown_script_lines(work.job):
-        driver = Driver(find_driver())
-        measured = driver.run(server.target, work.job, load, seed=seed, listen=listen)
-    trial = Trial(1, 1, 1, Treatment("as it is"), work.spec, load, seed)
+    with _shown_script_lines(job):
+        measured = Driver(find_driver()).run(server.target, job, load, seed=seed, listen=listen)
+    trial = Trial(1, 1, 1, Treatment("as it is"), workload, load, seed)
     result = Result(
         trial,
         Outcome.MEASURED,
@@ -90,7 +79,7 @@ def run_work(
         measurement=measured,
         phases_s={"run": round(time.monotonic() - began_s, 3)},
     )
-    return window_findings(server.name, work.what, result, this_host(Path.cwd()), notes)
+    return window_findings(server.name, what, result, this_host(Path.cwd()), notes)
 
 
 def window_findings(
@@ -137,33 +126,7 @@ def check_scripts(job: Mapping[str, object]) -> None:
         DriverError: one has a mistake, which is shown where it is.
     """
     with _shown_script_lines(job):
-        Driver(find_driver()).compile(job)
-
-
-def load_tables(
-    server: Server,
-    job: Mapping[str, object],
-    *,
-    seed: int,
-    parallelism: int | None = None,
-    listen: Listener,
-) -> Load:
-    """Make and fill a workload's tables.
-
-    Args:
-        parallelism: connections that load at once; None: one a processor, at most 8.
-
-    Raises:
-        DriverError: the server refused, or the driver failed.
-    """
-    return Driver(find_driver()).load(
-        server.target,
-        job,
-        seed=seed,
-        parallelism=parallelism or min(8, os.cpu_count() or 1),
-        timeout_s=LOAD_TIMEOUT_S,
-        listen=listen,
-    )
+        Driver(find_driver()).examples(job)
 
 
 @contextmanager
@@ -194,16 +157,12 @@ def pgbench_scale(server: Server) -> int:
         UsageError: there are none, or they are empty.
     """
     hint = "Make them with: pgdrag bench -i -s 10 …"
-    try:
-        with server.connect() as connection:
-            ((branches,),) = connection.execute("SELECT count(*) FROM pgbench_branches").fetchall()
-    except psycopg.errors.UndefinedTable:
-        raise UsageError(f"{server.name} has no table pgbench_branches", hint=hint) from None
-    except psycopg.Error as error:
-        raise _refused(server, error) from None
+    branches = _rows_of(server, "pgbench_branches")
+    if branches is None:
+        raise UsageError(f"{server.name} has no table pgbench_branches", hint=hint)
     if not branches:
         raise UsageError(f"{server.name} has no rows in pgbench_branches", hint=hint)
-    return int(branches)
+    return branches
 
 
 def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str:
@@ -215,12 +174,9 @@ def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str
     commands = ["VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history"]
     if with_accounts:
         commands.append("VACUUM ANALYZE pgbench_accounts")
-    try:
-        with server.connect() as connection:
-            for command in commands:
-                connection.execute(sql.SQL(command))
-    except psycopg.Error as error:
-        raise _refused(server, error) from None
+    with _asking(server) as connection:
+        for command in commands:
+            connection.execute(sql.SQL(command))
     accounts = ", and pgbench_accounts with ANALYZE" if with_accounts else ""
     return f"Vacuumed pgbench_branches and pgbench_tellers{accounts}, and emptied pgbench_history, before the run."
 
@@ -232,16 +188,12 @@ def tpcc_warehouses(server: Server) -> int:
         UsageError: there are none.
     """
     hint = "Load them with: pgdrag tpcc load DSN --warehouses N"
-    try:
-        with server.connect() as connection:
-            ((warehouses,),) = connection.execute("SELECT count(*) FROM warehouse").fetchall()
-    except psycopg.errors.UndefinedTable:
-        raise UsageError(f"{server.name} has no TPC-C tables", hint=hint) from None
-    except psycopg.Error as error:
-        raise _refused(server, error) from None
+    warehouses = _rows_of(server, "warehouse")
+    if warehouses is None:
+        raise UsageError(f"{server.name} has no TPC-C tables", hint=hint)
     if not warehouses:
         raise UsageError(f"{server.name} has no warehouses in its TPC-C tables", hint=hint)
-    return int(warehouses)
+    return warehouses
 
 
 def drop_tables(server: Server, names: Sequence[str]) -> None:
@@ -250,25 +202,40 @@ def drop_tables(server: Server, names: Sequence[str]) -> None:
     Raises:
         ServerLost: the server refused.
     """
-    command = sql.SQL("DROP TABLE {}").format(sql.SQL(", ").join(map(sql.Identifier, names)))
-    try:
-        with server.connect() as connection:
-            connection.execute(command)
-    except psycopg.Error as error:
-        raise _refused(server, error) from None
+    with _asking(server) as connection:
+        tables = sql.SQL(", ").join(map(sql.Identifier, names))
+        connection.execute(sql.SQL("DROP TABLE {}").format(tables))
 
 
 def existing_tables(server: Server, names: tuple[str, ...]) -> list[str]:
     """Return which of these tables are on the server's search path."""
+    with _asking(server) as connection:
+        rows = connection.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL",
+            (list(names),),
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _rows_of(server: Server, table: str) -> int | None:
+    """Return how many rows a table has; None if there is no such table."""
+    if not existing_tables(server, (table,)):
+        return None
+    with _asking(server) as connection:
+        command = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        ((count,),) = connection.execute(command).fetchall()
+    return int(count)
+
+
+@contextmanager
+def _asking(server: Server) -> Iterator[psycopg.Connection]:
     try:
         with server.connect() as connection:
-            rows = connection.execute(
-                "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL",
-                (list(names),),
-            ).fetchall()
+            yield connection
     except psycopg.Error as error:
-        raise _refused(server, error) from None
-    return [name for (name,) in rows]
+        text = error.diag.message_primary or str(error).strip().splitlines()[0]
+        detail = error.diag.message_detail
+        raise ServerLost(f"{server.name} refused: {text}", detail=detail) from None
 
 
 _IN_SCRIPT = re.compile(r'script "(?P<name>.+)", line (?P<line>\d+)(?:, column (?P<column>\d+))?')
@@ -280,28 +247,16 @@ def _shown_script_lines(job: Mapping[str, object]) -> Iterator[None]:
     try:
         yield
     except DriverError as error:
-        where = _IN_SCRIPT.search(error.message)
-        scripts = job.get("scripts")
+        where, scripts = _IN_SCRIPT.search(error.message), job.get("scripts")
         if where is None or not isinstance(scripts, list):
             raise
         texts = {script["name"]: str(script["text"]).split("\n") for script in scripts}
-        lines = texts.get(where["name"], [])
-        number = int(where["line"])
-        if not 1 <= number <= len(lines):
-            raise
-        shown = lines[number - 1].rstrip()
-        if where["column"]:
-            # A tab before the mark keeps it below its place.
-            before = shown[: int(where["column"]) - 1]
-            shown += "\n" + "".join("\t" if x == "\t" else " " for x in before) + "^"
-        raise DriverError(
-            error.message,
-            sqlstate=error.sqlstate,
-            detail=f"Line {number}:\n{shown}",
-            hint=error.hint,
-        ) from error
-
-
-def _refused(server: Server, error: psycopg.Error) -> ServerLost:
-    text = error.diag.message_primary or str(error).strip().splitlines()[0]
-    return ServerLost(f"{server.name} refused: {text}", detail=error.diag.message_detail)
+        lines, number = texts.get(where["name"], []), int(where["line"])
+        if 1 <= number <= len(lines):
+            shown = lines[number - 1].rstrip()
+            if where["column"]:
+                # A tab before the mark keeps it below its place.
+                before = shown[: int(where["column"]) - 1]
+                shown += "\n" + "".join("\t" if x == "\t" else " " for x in before) + "^"
+            error.detail = f"Line {number}:\n{shown}"
+        raise

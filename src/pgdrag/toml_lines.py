@@ -53,12 +53,13 @@ class KeyLines:
 
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_STRINGS = (
+_STRING = re.compile(
     # A closing delimiter may follow upon one or two quotes of the text itself.
-    re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL),
-    re.compile(r"'''(?:[^']|'{1,2}(?!'))*'{3,5}"),
-    re.compile(r'"(?:[^"\\\n]|\\.)*"'),
-    re.compile(r"'[^'\n]*'"),
+    r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}'
+    r"|'''(?:[^']|'{1,2}(?!'))*'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
 )
 _OPENING_QUOTES = re.compile(r"(?:\"\"\"|''')(?:\r?\n)?|[\"']")
 _OTHER_VALUE = re.compile(r"[^,\]}\n#]*")
@@ -77,13 +78,11 @@ class _Scanner:
     def found(self) -> Iterator[_Found]:
         """Yield every key and array element in the order in which they stand."""
         table: KeyPath = ()
-        self._skip_space()
-        while self._at < len(self._text):
-            if self._text[self._at] == "[":
+        while opening := self._next():
+            if opening == "[":
                 table = yield from self._header()
             else:
                 yield from self._pair(table)
-            self._skip_space()
 
     def _header(self) -> Generator[_Found, None, KeyPath]:
         is_array = self._text.startswith("[[", self._at)
@@ -101,90 +100,52 @@ class _Scanner:
                 yield path, key_at, None
         return path
 
-    def _pair(self, table: KeyPath) -> Iterator[_Found]:
-        parts = self._key()
+    def _pair(self, path: KeyPath) -> Iterator[_Found]:
+        *outer, (last, last_at) = self._key()
         self._at += 1  # "="
-        self._skip_space()
-        path = table
-        for part, key_at in parts[:-1]:
+        for part, key_at in outer:
             path = (*path, part)
             yield path, key_at, None
-        last, key_at = parts[-1]
-        path = (*path, last)
-        yield path, key_at, self._text_begin()
-        yield from self._value(path)
+        yield from self._value((*path, last), last_at)
 
-    def _value(self, path: KeyPath) -> Iterator[_Found]:
-        match self._text[self._at]:
-            case "[":
-                yield from self._array(path)
-            case "{":
-                yield from self._inline_table(path)
-            case '"' | "'":
-                self._string()
-            case _:
-                self._at = _end(_OTHER_VALUE, self._text, self._at)
-
-    def _array(self, path: KeyPath) -> Iterator[_Found]:
+    def _value(self, path: KeyPath, key_at: int | None = None) -> Iterator[_Found]:
+        """Read the value of a key, or an element of an array, which is where it begins itself."""
+        opening = self._next()
+        quotes = _OPENING_QUOTES.match(self._text, self._at)
+        text_at = None if quotes is None else quotes.end()
+        yield path, self._at if key_at is None else key_at, text_at
+        if opening not in "[{":
+            self._go_past(_OTHER_VALUE if quotes is None else _STRING)
+            return
         self._at += 1
-        self._skip_space()
         index = 0
-        while self._text[self._at] != "]":
-            yield (*path, index), self._at, self._text_begin()
-            yield from self._value((*path, index))
-            self._skip_comma()
+        while self._next() not in "]}":
+            yield from self._value((*path, index)) if opening == "[" else self._pair(path)
             index += 1
-        self._at += 1
-
-    def _inline_table(self, path: KeyPath) -> Iterator[_Found]:
-        self._at += 1
-        self._skip_space()
-        while self._text[self._at] != "}":
-            yield from self._pair(path)
-            self._skip_comma()
+            if self._next() == ",":
+                self._at += 1
         self._at += 1
 
     def _key(self) -> list[tuple[str, int]]:
         """Read a key, dotted or not, and the space around it: each part, and where it begins."""
         parts = []
         while True:
-            self._skip_space()
+            is_quoted = self._next() in "\"'"
             begin = self._at
-            if self._text[begin] in "\"'":
-                # tomllib knows the escapes; a quoted key has the syntax of a string.
-                parts.append((tomllib.loads(f"key = {self._string()}")["key"], begin))
-            else:
-                self._at = _end(_BARE_KEY, self._text, begin)
-                parts.append((self._text[begin : self._at], begin))
-            self._skip_space()
-            if self._text[self._at] != ".":
+            word = self._go_past(_STRING if is_quoted else _BARE_KEY)
+            # tomllib knows the escapes; a quoted key has the syntax of a string.
+            parts.append((tomllib.loads(f"key = {word}")["key"] if is_quoted else word, begin))
+            if self._next() != ".":
                 return parts
             self._at += 1
 
-    def _string(self) -> str:
-        begin = self._at
-        for kind in _STRINGS:
-            found = kind.match(self._text, begin)
-            if found is not None:
-                self._at = found.end()
-                break
-        return self._text[begin : self._at]
+    def _next(self) -> str:
+        """Go past space and comments, and return the next character, or "" at the end."""
+        self._go_past(_SPACE)
+        return self._text[self._at : self._at + 1]
 
-    def _text_begin(self) -> int | None:
-        quotes = _OPENING_QUOTES.match(self._text, self._at)
-        return None if quotes is None else quotes.end()
-
-    def _skip_comma(self) -> None:
-        self._skip_space()
-        if self._text[self._at] == ",":
-            self._at += 1
-            self._skip_space()
-
-    def _skip_space(self) -> None:
-        self._at = _end(_SPACE, self._text, self._at)
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    assert found is not None, f"TOML that tomllib would not accept, at character {at}"
-    return found.end()
+    def _go_past(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self._text, self._at)
+        assert found is not None, f"TOML that tomllib would not accept, at character {self._at}"
+        self._at = found.end()
+        return found[0]

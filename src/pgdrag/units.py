@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
 
 from pgdrag.errors import SettingError, UsageError
 
@@ -44,13 +43,9 @@ _C_REAL = re.compile(
 def parse_bool(value: str) -> bool | None:
     """Return what the server takes a word for, or None: any case, and any prefix that is unique."""
     word = value.lower()
-    if word in ("1", "on"):
+    if word in ("1", "on") or (word and ("true".startswith(word) or "yes".startswith(word))):
         return True
-    if word in ("0", "of", "off"):
-        return False
-    if word and ("true".startswith(word) or "yes".startswith(word)):
-        return True
-    if word and ("false".startswith(word) or "no".startswith(word)):
+    if word in ("0", "of", "off") or (word and ("false".startswith(word) or "no".startswith(word))):
         return False
     return None
 
@@ -119,34 +114,21 @@ def _with_unit(value: str, number: float, rest: str, unit: str | None) -> float:
         return number
     if unit is None:
         raise _refused(value)
-    count, base = _base(unit)
-    scale = _scale(base)
-    if rest not in scale:
-        raise _refused(value, hint=f"Valid units for this parameter are {_listed(scale)}.")
-    units = list(scale)
-    number *= scale[rest] / (count * scale[base])
-    if rest != units[-1]:
-        # "30.1GB" is taken for a whole number of MB first, so that what is shown can be written.
-        smaller = scale[units[units.index(rest) + 1]] / (count * scale[base])
-        number = _round_half_even(number / smaller) * smaller
-    return number
-
-
-def _base(unit: str) -> tuple[int, str]:
     match = _BASE_UNIT.fullmatch(unit)
     assert match is not None, f"pg_settings.unit is {unit!r}"
-    return int(match[1] or 1), match[2]
-
-
-def _scale(base: str) -> dict[str, int]:
-    scale = _BYTES if base in _BYTES else _MICROSECONDS
-    assert base in scale, f"pg_settings.unit has base {base!r}"
-    return scale
-
-
-def _listed(scale: dict[str, int]) -> str:
-    names = [f'"{name}"' for name in reversed(scale)]
-    return f"{', '.join(names[:-1])}, and {names[-1]}"
+    scale = _BYTES if match[2] in _BYTES else _MICROSECONDS
+    base = int(match[1] or 1) * scale[match[2]]
+    units = list(scale)
+    if rest not in scale:
+        names = [f'"{name}"' for name in reversed(units)]
+        listed = f"{', '.join(names[:-1])}, and {names[-1]}"
+        raise _refused(value, hint=f"Valid units for this parameter are {listed}.")
+    number *= scale[rest] / base
+    if rest != units[-1]:
+        # "30.1GB" is taken for a whole number of MB first, so that what is shown can be written.
+        smaller = scale[units[units.index(rest) + 1]] / base
+        number = _round_half_even(number / smaller) * smaller
+    return number
 
 
 def _round_half_even(number: float) -> float:
@@ -155,6 +137,10 @@ def _round_half_even(number: float) -> float:
 
 def _refused(value: str, *, hint: str | None = None) -> SettingError:
     return SettingError(f'invalid value: "{value}"', hint=hint)
+
+
+# What an enum that has on and off takes for them without listing it in pg_settings.enumvals.
+HIDDEN_SWITCHES = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 
 
 def same_value(written: str, shown: str, *, vartype: str, unit: str | None) -> bool:
@@ -176,20 +162,12 @@ def same_value(written: str, shown: str, *, vartype: str, unit: str | None) -> b
             return f"{to_base_real(written, unit):g}" == f"{to_base_real(shown, None):g}"
     except SettingError:
         return False
-    return _same_word(written, shown) if vartype == "enum" else written == shown
-
-
-# What an enum that has on and off takes for them without listing it in pg_settings.enumvals.
-HIDDEN_SWITCHES = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
-
-
-def _same_word(written: str, shown: str) -> bool:
+    if vartype != "enum":
+        return written == shown
     word, shown = written.lower(), shown.lower()
-    if word == shown:
-        return True
-    word = HIDDEN_SWITCHES.get(word, word)
+    switched = HIDDEN_SWITCHES.get(word, word)
     # Only wal_compression takes "on" and shows "pglz"; the levels of messages take "debug".
-    return word == shown or (word, shown) in (("on", "pglz"), ("debug", "debug2"))
+    return shown in (word, switched) or (switched, shown) in (("on", "pglz"), ("debug", "debug2"))
 
 
 # --- as people type ------------------------------------------------------------------------
@@ -278,26 +256,18 @@ def format_duration(seconds: float) -> str:
         return f"{format_number(seconds)} s"
     if seconds < 0:
         return "-" + format_duration(-seconds)
-    if seconds < 59.95:
-        return _short_duration(seconds)
-    if round(seconds) < 3_600:
-        return _two_units(*divmod(round(seconds), 60), "min", "s")
-    if round(seconds / 60) < 1_440:
-        return _two_units(*divmod(round(seconds / 60), 60), "h", "min")
-    return _two_units(*divmod(round(seconds / 3_600), 24), "d", "h")
-
-
-def _short_duration(seconds: float) -> str:
     if seconds == 0:
         return "0 s"
-    us = seconds * 1_000_000
-    scale = (("ns", 0.001), ("µs", 1.0), ("ms", 1_000.0), ("s", 1_000_000.0))
-    return _largest_unit(us, scale)
-
-
-def _two_units(large: int, small: int, large_unit: str, small_unit: str) -> str:
-    rest = f" {small} {small_unit}" if small else ""
-    return f"{large:,} {large_unit}{rest}"
+    if seconds < 59.95:
+        scale = (("ns", 0.001), ("µs", 1.0), ("ms", 1_000.0), ("s", 1_000_000.0))
+        return _largest_unit(seconds * 1_000_000, scale)
+    if round(seconds) < 3_600:
+        (large, small), units = divmod(round(seconds), 60), ("min", "s")
+    elif round(seconds / 60) < 1_440:
+        (large, small), units = divmod(round(seconds / 60), 60), ("h", "min")
+    else:
+        (large, small), units = divmod(round(seconds / 3_600), 24), ("d", "h")
+    return f"{large:,} {units[0]}" + (f" {small} {units[1]}" if small else "")
 
 
 def format_rate(per_s: float) -> str:
@@ -324,24 +294,11 @@ def _ratio_digits(ratio: float, significant: int) -> str:
     return format_number(float(f"{ratio:.{significant}g}"), significant=significant)
 
 
-def format_interval(
-    low: float,
-    center: float,
-    high: float,
-    *,
-    form: Callable[[float], str] | None = None,
-) -> str:
-    """Return an estimate with its interval: `1.03× (1.01× to 1.05×)`.
+def format_interval(low: float, center: float, high: float) -> str:
+    """Return a ratio with its interval, `1.03× (1.01× to 1.05×)`; the ends may be 0 and infinite.
 
-    Args:
-        low: lower bound; may be 0 or -inf.
-        center: the estimate.
-        high: upper bound; may be inf.
-        form: how to show one of the three; default: as a ratio, with as many digits (3 to 6) as
-            it takes to tell the three apart.
+    It has as many digits (3 to 6) as it takes to tell the three apart.
     """
-    if form is not None:
-        return f"{form(center)} ({form(low)} to {form(high)})"
     texts: list[str] = []
     for significant in range(3, 7):
         texts = [format_ratio(value, significant=significant) for value in (low, center, high)]

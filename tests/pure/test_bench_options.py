@@ -8,34 +8,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pgdrag.cli import app, load_command
-from pgdrag.cli.bench_options import (
-    Arrivals,
-    init_steps_of,
-    load_of,
-    ramp_of,
-    scripts_of,
-    variables_of,
-)
-from pgdrag.cli.driving import seed_of
+from pgdrag.cli import app
+from pgdrag.cli.bench_options import LoadOptions, ScriptOptions, TableOptions, ramp_of
 from pgdrag.cli.options import LARGEST_SEED
 from pgdrag.errors import PgdragError, UsageError
 from pgdrag.model.load import Closed, LoadProfile, Open, Step
 
-PLAIN: dict[str, Any] = {
-    "clients": None,
-    "jobs": 1,
-    "duration_s": None,
-    "warm_up_s": 5.0,
-    "rate_per_s": None,
-    "arrivals": None,
-    "latency_limit_ms": None,
-    "sessions": None,
-}
 
-
-def load(**given: Any) -> LoadProfile:
-    return load_of(**{**PLAIN, **given})
+def load(*, transactions: int | None = None, **given: Any) -> LoadProfile:
+    return LoadOptions(**given).profile(transactions=transactions)
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +39,20 @@ def test_without_options_one_client_asks_as_fast_as_it_can() -> None:
 
 
 def test_a_rate_is_an_open_loop_of_independent_arrivals() -> None:
-    assert load(rate_per_s=100.0).pacing == Open(100.0, "poisson")
-    assert load(rate_per_s=100.0, arrivals=Arrivals.UNIFORM).pacing == Open(100.0, "uniform")
+    assert load(rate=100.0).pacing == Open(100.0, "poisson")
+    assert load(rate=100.0, arrivals="uniform").pacing == Open(100.0, "uniform")
 
 
 def test_a_latency_limit_is_in_milliseconds() -> None:
-    assert load(latency_limit_ms=1.5).latency_limit_us == 1500
+    assert load(latency_limit=1.5).latency_limit_us == 1500
 
 
 def test_there_are_never_more_threads_than_clients() -> None:
-    assert load(clients=2, jobs=8).threads == 2
+    assert load(client=2, jobs=8).threads == 2
 
 
 def test_a_ramp_says_how_many_clients_and_how_long() -> None:
-    found = load(sessions="5..7/60s", rate_per_s=10.0)
+    found = load(sessions="5..7/60s", rate=10.0)
     steps = (Step(0, 5, 10.0), Step(60, 6, 10.0), Step(120, 7, 10.0))
     assert found.steps == steps
     assert (found.connections, found.measure_s) == (7, 180)
@@ -107,11 +88,11 @@ def test_a_malformed_ramp_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"arrivals": Arrivals.UNIFORM}, "requires --rate"),
-        ({"transactions": 5, "duration_s": 1.0}, "--transactions cannot be combined"),
+        ({"arrivals": "uniform"}, "requires --rate"),
+        ({"transactions": 5, "time": 1.0}, "--transactions cannot be combined"),
         ({"transactions": 5, "sessions": "1..2/1s"}, "--transactions cannot be combined"),
-        ({"sessions": "5..9/1s", "clients": 4}, "--sessions cannot be combined"),
-        ({"sessions": "5..9/1s", "duration_s": 4.0}, "--sessions cannot be combined"),
+        ({"sessions": "5..9/1s", "client": 4}, "--sessions cannot be combined"),
+        ({"sessions": "5..9/1s", "time": 4.0}, "--sessions cannot be combined"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(given: dict[str, Any], words: str) -> None:
@@ -122,41 +103,41 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, Any], w
 def test_scripts_come_from_names_and_files(tmp_path: Path) -> None:
     file = tmp_path / "mine.sql"
     file.write_text("SELECT 1;\n")
-    found = scripts_of(
-        [f"{file}@7"], ["tpcb@2"], select_only=True, skip_some_updates=True
-    )  # fmt: skip
+    given = {"file": [f"{file}@7"], "builtin": ["tpcb@2"]}
+    found = ScriptOptions(**given, select_only=True, skip_some_updates=True).scripts()
     assert [(x.name, x.weight) for x in found] == [
         ("tpcb-like", 2),
         ("select-only", 1),
         ("simple-update", 1),
         ("mine.sql", 7),
     ]
-    (default,) = scripts_of([], [], select_only=False, skip_some_updates=False)
+    (default,) = ScriptOptions().scripts()
     assert default.name == "tpcb-like"
 
 
 def test_a_variable_may_hold_anything() -> None:
-    assert variables_of(["n=1", "text=a=b", "n=2", "empty="]) == {"n": "2", "text": "a=b", "empty": ""}  # fmt: skip
+    found = ScriptOptions(define=["n=1", "text=a=b", "n=2", "empty="]).variables()
+    assert found == {"n": "2", "text": "a=b", "empty": ""}
     for wrong in ("n", "=1", "a b=1"):
         with pytest.raises(UsageError, match="does not define a variable"):
-            variables_of([wrong])
+            ScriptOptions(define=[wrong]).variables()
 
 
 def test_steps_of_initialization_are_pgbenchs() -> None:
-    assert init_steps_of("d t g v p", has_vacuum=True) == "dtgvp"
-    assert init_steps_of("dtgvp", has_vacuum=False) == "dtgp"
+    assert TableOptions("d t g v p").tables(has_vacuum=True).steps == "dtgvp"
+    assert TableOptions().tables(has_vacuum=False).steps == "dtgp"
     for wrong in ("dtx", ""):
         with pytest.raises(UsageError, match="not an initialization step"):
-            init_steps_of(wrong, has_vacuum=True)
+            TableOptions(wrong).tables(has_vacuum=True)
 
 
 def test_a_seed_is_a_number_or_drawn() -> None:
-    assert seed_of("42") == 42
-    assert seed_of("time") != seed_of("rand")
-    assert 0 <= seed_of(None) < LARGEST_SEED
+    assert LoadOptions(random_seed="42").seed() == 42
+    assert LoadOptions(random_seed="time").seed() != LoadOptions(random_seed="rand").seed()
+    assert 0 <= LoadOptions().seed() < LARGEST_SEED
     for wrong in ("-1", "x", str(2**63)):
         with pytest.raises(UsageError, match="is not a seed"):
-            seed_of(wrong)
+            LoadOptions(random_seed=wrong).seed()
 
 
 def test_a_run_without_a_server_offers_one_of_its_own() -> None:
@@ -180,13 +161,6 @@ def test_an_option_of_another_mode_is_named(arguments: list[str], option: str) -
     found = refusal("bench", *arguments)
     assert "does not apply to" in found.message
     assert option.lower() in found.message.lower()
-
-
-def test_every_option_belongs_to_a_mode() -> None:
-    from pgdrag.cli.bench import _MODES
-
-    known = {parameter.name for parameter in load_command("bench").params} - {"help"}
-    assert known == {name for _, names in _MODES.values() for name in names}
 
 
 def test_the_database_is_named_once() -> None:

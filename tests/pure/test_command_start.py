@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pgdrag.cli import COMMANDS, app, load_command
-from pgdrag.cli.completions import Shell, completion_script
+from pgdrag.cli.completions import completion_script
 
 HEAVY = {"jinja2", "numpy", "psycopg", "pydantic", "rich", "scipy"}
 
@@ -61,7 +61,7 @@ def test_the_help_of_a_command_begins_with_its_summary(name: str) -> None:
 def test_bash_completes_commands_options_and_choices(words: list[str], found: str) -> None:
     typed = " ".join(f"'{word}'" for word in words)
     script = (
-        f"{completion_script(Shell.BASH)}\nCOMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}\n"
+        f"{completion_script('bash')}\nCOMP_WORDS=({typed}) COMP_CWORD={len(words) - 1}\n"
         '_pgdrag; echo "${COMPREPLY[*]}"'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
@@ -69,5 +69,5 @@ def test_bash_completes_commands_options_and_choices(words: list[str], found: st
 
 
 def test_zsh_and_fish_complete_the_same_words() -> None:
-    assert completion_script(Shell.ZSH).endswith(completion_script(Shell.BASH))
-    assert "-a compare" in completion_script(Shell.FISH)
+    assert completion_script("zsh").endswith(completion_script("bash"))
+    assert "-a compare" in completion_script("fish")

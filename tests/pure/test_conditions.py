@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgdrag.cli.conditions import _workload
+from pgdrag.cli.study_command import _workload
 from pgdrag.errors import UsageError
 
 NOT_GIVEN = dict.fromkeys(("workload", "warehouses", "pgbench_scale", "builtin", "file"))

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import pgdrag.horizon.capture as module
-from pgdrag.cli.capture import _write, progress_words
+from pgdrag.cli.horizon import _write, progress_words
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture

@@ -9,8 +9,7 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.journal import Journal
-from pgdrag.journal._file import SCHEMA
+from pgdrag.journal import SCHEMA, Journal
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import StringIO
 
 import pytest
@@ -11,28 +10,17 @@ from rich.console import Console
 from pgdrag.cli.server_argument import live_line, time_words
 
 
-@dataclass(frozen=True)
-class Looked:
-    elapsed_s: float
-    is_blind: bool = False
-
-
 @pytest.mark.parametrize(
     ("first_s", "said"), [(0.0, ["0", "10", "20", "29", "30"]), (10.0, ["10", "20", "29", "30"])]
 )
 def test_elsewhere_than_on_a_terminal_a_line_comes_every_ten_seconds_and_when_sight_is_lost_or_back(
     first_s: float, said: list[str]
 ) -> None:
-    console = Console(file=StringIO(), force_terminal=False)
-    with live_line(
-        console,
-        lambda x: f"{x.elapsed_s:g}",
-        first_s=first_s,
-        is_amiss=lambda x: x.is_blind,
-    ) as listen:
+    file = StringIO()
+    with live_line(Console(file=file, force_terminal=False), first_s=first_s) as show:
         for second in (0, 5, 10, 19, 20, 29, 30):
-            listen(Looked(float(second), is_blind=second == 29))
-    assert console.file.getvalue().split() == said  # type: ignore[attr-defined]
+            show(str(second), float(second), "blind" if second == 29 else None)
+    assert file.getvalue().split() == said
 
 
 def test_what_is_left_is_never_less_than_nothing() -> None:

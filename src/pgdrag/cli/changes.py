@@ -1,14 +1,17 @@
-"""`pgdrag ablate`, `bisect` and `screen`: which of many changes matter?"""
+"""`pgdrag ablate`, `bisect`, `screen` and `boundary`: which changes matter, and how far?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.compare import ARM_HELP
-from pgdrag.cli.options import StudyOptions, with_study_options
+from pgdrag.cli.options import StudyOptions, with_options
+
+if TYPE_CHECKING:
+    from pgdrag.servers.settings import Setting
 
 _TARGET_HELP = ARM_HELP.replace('or "default"', "or an experiment (its last rung)")
 Against = Annotated[
@@ -23,10 +26,9 @@ MaxTrials = Annotated[
 ]
 
 
-@with_study_options
+@with_options
 def ablate(
     conf: Annotated[str, typer.Argument(metavar="CONF", help=_TARGET_HELP)],
-    options: StudyOptions,
     against: Against = "default",
     threshold: Annotated[
         str, typer.Option(metavar="SHARE", help="Smallest slowdown or speedup to report")
@@ -36,6 +38,8 @@ def ablate(
         typer.Option(metavar="SHARE", help="Target precision of each setting's share"),
     ] = "5%",
     max_trials: MaxTrials = None,
+    *,
+    options: StudyOptions,
 ) -> int:
     """Measure what each setting of a configuration contributes.
 
@@ -54,11 +58,10 @@ def ablate(
     return _run("ablate", against, conf, options, parameters, question, is_seeded=True)
 
 
-@with_study_options
+@with_options
 def bisect(
     good: Annotated[str, typer.Argument(metavar="GOOD", help=ARM_HELP)],
     bad: Annotated[str, typer.Argument(metavar="BAD", help="The slow or broken arm (same syntax)")],
-    options: StudyOptions,
     share: Annotated[
         str,
         typer.Option(
@@ -67,6 +70,8 @@ def bisect(
         ),
     ] = "90%",
     max_trials: MaxTrials = None,
+    *,
+    options: StudyOptions,
 ) -> int:
     """Find the few settings that make GOOD as slow as BAD.
 
@@ -81,11 +86,12 @@ def bisect(
     return _run("bisect", good, bad, options, parameters, question)
 
 
-@with_study_options
+@with_options
 def screen(
     conf: Annotated[str, typer.Argument(metavar="CONF", help=_TARGET_HELP)],
-    options: StudyOptions,
     against: Against = "default",
+    *,
+    options: StudyOptions,
 ) -> int:
     """Screen many settings for main effects in few trials."""
     question = "Which of the settings of {target} have a main effect on {reference}?"
@@ -102,9 +108,7 @@ def _run(
     *,
     is_seeded: bool = False,
 ) -> int:
-    from pgdrag.cli.conditions import conditions
-    from pgdrag.cli.running import exit_status
-    from pgdrag.cli.study_command import study_command
+    from pgdrag.cli.study_command import conditions, study_command
     from pgdrag.experiment.questions import over_changes
 
     with study_command(options) as command:
@@ -121,4 +125,60 @@ def _run(
             {**parameters, **seed},
             question=question,
         )
-        return exit_status(command.run(study))
+        return command.run(study)
+
+
+@with_options
+def boundary(
+    setting: Annotated[str, typer.Argument(metavar="SETTING", help="Name of a numeric setting")],
+    low: Annotated[
+        str | None,
+        typer.Option(
+            "--min", metavar="VALUE", help="Smallest value to try (default: the setting's minimum)"
+        ),
+    ] = None,
+    high: Annotated[
+        str | None,
+        typer.Option(
+            "--max",
+            metavar="VALUE",
+            help="Largest value to try (default: the setting's maximum; for memory, a quarter of RAM)",
+        ),
+    ] = None,
+    ratio: Annotated[
+        float,
+        typer.Option(
+            metavar="R",
+            min=1.05,
+            max=1000,
+            help="Ratio of each value to the one below it",
+        ),
+    ] = 2.0,
+    base: Annotated[str, typer.Option(metavar="ARM", help=ARM_HELP)] = "default",
+    *,
+    options: StudyOptions,
+) -> int:
+    """Find the smallest value of a setting that still works.
+
+    Also find the knee: the value above which more gains nothing.
+    """
+    from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.experiment.questions import boundary as boundary_study
+    from pgdrag.experiment.questions import boundary_values
+
+    with study_command(options) as command:
+        known = command.settings.find(setting)
+        values = boundary_values(known, low, high or _largest(known), ratio=ratio)
+        (arm,), _ = command.arms(base)
+        study = boundary_study(known, values, arm, conditions(options, [arm]), {})
+        return command.run(study)
+
+
+def _largest(setting: Setting) -> str | None:
+    """Return a quarter of RAM if the setting is an amount of memory, else None: the setting's maximum."""
+    import psutil
+
+    if not (setting.unit or "").endswith("B"):
+        return None
+    own_mb = psutil.virtual_memory().total // 4 // 2**20
+    return f"{2 ** (own_mb.bit_length() - 1)}MB"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_module
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +12,6 @@ from pgdrag.cli.options import AllowChange, ExperimentName, Json, Postgres
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from pgdrag.experiment.preflight import Checked
 
 PIPE_WIDTH = 140
@@ -73,16 +70,32 @@ def schema_text() -> str:
 
 
 def _print(checked: Checked) -> None:
-    from rich.console import Console
-
+    from pgdrag.cli.place import plain_table, stdout
+    from pgdrag.cli.progress import count_words
+    from pgdrag.factors import Phase, is_of
     from pgdrag.servers.settings import version_text
+    from pgdrag.units import format_bytes, format_duration
 
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    out = stdout(piped_width=PIPE_WIDTH)
     name, title = checked.experiment, checked.title
-    out.print(name if title == name else f"{name}: {title}", markup=False, style="bold")
+    out.print(name if title == name else f"{name}: {title}", style="bold")
     version = version_text(checked.server_version_num)
-    out.print(f"{checked.path}, checked against PostgreSQL {version}\n", markup=False)
-    out.print(_levels_table(checked))
+    out.print(f"{checked.path}, checked against PostgreSQL {version}\n")
+    levels = plain_table(
+        "line", "factor", "level", "value on the server", "applied by", "default", "verdict"
+    )
+    for x in checked.levels:
+        levels.add_row(
+            str(x.line),
+            x.name if is_of(Phase.SETTINGS, x.kind) else f"{x.kind} {x.name}",
+            x.value,
+            x.canonical,
+            x.takes_effect,
+            x.default,
+            x.verdict,
+            style={"mistake": "red", "untestable here": "yellow"}.get(x.verdict),
+        )
+    out.print(levels)
     for heading, sentences in (
         ("Problems", [f"line {x.line}: {x.message}. {x.hint}".strip() for x in checked.problems]),
         ("Corrected in pasted text", checked.mends),
@@ -91,52 +104,15 @@ def _print(checked: Checked) -> None:
         if sentences:
             out.print(f"\n{heading}:", style="bold")
             for sentence in sentences:
-                out.print(f"  {sentence}", markup=False)
+                out.print(f"  {sentence}")
     out.print()
-    out.print(_scales_table(checked))
-
-
-def _levels_table(checked: Checked) -> Table:
-    from pgdrag.factors import Phase, is_of
-
-    table = _table(
-        "line", "factor", "level", "value on the server", "applied by", "default", "verdict"
-    )
-    for x in checked.levels:
-        style = {"mistake": "red", "untestable here": "yellow"}.get(x.verdict)
-        table.add_row(
-            str(x.line),
-            x.name if is_of(Phase.SETTINGS, x.kind) else f"{x.kind} {x.name}",
-            x.value,
-            x.canonical,
-            x.takes_effect,
-            x.default,
-            x.verdict,
-            style=style,
+    scales = plain_table("scale", "trials", "load time: least", "most", "disk")
+    for scale in checked.scales:
+        scales.add_row(
+            scale.name,
+            count_words(scale.trials_least, scale.trials_most),
+            format_duration(scale.load_s_least),
+            format_duration(scale.load_s_most),
+            f"about {format_bytes(scale.disk_bytes)}",
         )
-    return table
-
-
-def _scales_table(checked: Checked) -> Table:
-    from pgdrag.cli.progress import count_words
-    from pgdrag.units import format_bytes, format_duration
-
-    table = _table("scale", "trials", "load time: least", "most", "disk")
-    for x in checked.scales:
-        table.add_row(
-            x.name,
-            count_words(x.trials_least, x.trials_most),
-            format_duration(x.load_s_least),
-            format_duration(x.load_s_most),
-            f"about {format_bytes(x.disk_bytes)}",
-        )
-    return table
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+    out.print(scales)

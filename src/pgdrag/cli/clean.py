@@ -1,10 +1,18 @@
-"""`pgdrag clean`: free the disk space that datasets and dead processes use."""
+"""`pgdrag clean` and `restore`: remove and undo what dead pgdrag processes left on this host."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json as json_module
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from pgdrag.cli.options import Json
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
+
+if TYPE_CHECKING:
+    from pgdrag.host.undo import NotedChange, RestoreResult
 
 
 def clean(
@@ -36,3 +44,68 @@ def clean(
                 store.remove(snapshot.key)
             verb = "Removed" if snapshots else "Kept"
             print(f"{verb} snapshot {snapshot.key}, {format_bytes(snapshot.bytes)}.")
+
+
+def restore(
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Also restore values that someone else has changed since"),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Undo what dead pgdrag processes changed on this host.
+
+    Changes to the operating system are undone newest first. A transaction that pgdrag prepared on a
+    server to hold its horizon is rolled back.
+
+    Exit status: 0 everything is restored, 1 something is left, because someone else has changed it since
+    or it could not be restored, 2 another pgdrag is changing this machine now.
+    """
+    from pgdrag.host.undo import UndoJournal, undo_directory
+    from pgdrag.servers.scratch import Scratch
+    from pgdrag.servers.sweep import sweep, sweep_devices
+
+    try:
+        journal = UndoJournal.open() if UndoJournal.has_leftovers() else None
+    except PermissionError:
+        raise StorageError(
+            f'could not read the undo journal in "{undo_directory()}": permission denied',
+            hint="Run pgdrag restore as the user who ran the experiment, root.",
+        ) from None
+    # Before the journal: a server that still runs would keep mounts and huge pages in use.
+    for sentence in sweep(Scratch.open()):
+        print(sentence, file=sys.stderr)
+    if journal is None:
+        _print([], [], json=json)
+        return EXIT_DONE
+    steps = list(reversed(journal.steps()))
+    results = journal.restore_all(overwrite=overwrite)
+    journal.take_warnings()  # printed below instead
+    for sentence in sweep_devices(Scratch.open()):
+        print(sentence, file=sys.stderr)
+    _print(list(zip(steps, results, strict=True)), journal.unreadable(), json=json)
+    is_whole = all(x.is_settled for x in results) and not journal.unreadable()
+    return EXIT_DONE if is_whole else EXIT_FAILED_CHECK
+
+
+def _print(
+    done: list[tuple[NotedChange, RestoreResult]], unreadable: list[str], *, json: bool
+) -> None:
+    if json:
+        found = [
+            {
+                "kind": step.change.name,
+                "change": step.change.content(),
+                "state": result.state,
+                "sentence": result.sentence,
+            }
+            for step, result in done
+        ]
+        text = json_module.dumps({"changes": found, "unreadable": unreadable}, indent=2)
+        print(text)
+        return
+    from pgdrag.cli.place import stdout
+
+    sentences = [result.sentence for _, result in done] + unreadable
+    for sentence in sentences or ["Nothing to restore."]:
+        stdout().print(sentence, soft_wrap=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import StudyOptions, with_study_options
+from pgdrag.cli.options import StudyOptions, with_options
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ ARM_HELP = (
 )
 
 
-@with_study_options
+@with_options
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=ARM_HELP)],
     b: Annotated[str, typer.Argument(metavar="B", help="Arm to compare with A (same syntax)")],
-    options: StudyOptions,
     common: Annotated[
         str | None, typer.Option(metavar="ARM", help="Levels applied to both A and B (same syntax)")
     ] = None,
@@ -60,14 +60,14 @@ def compare(
             help="For CI: exit with 1 if B is slower than A by more than SHARE, with 3 if inconclusive",
         ),
     ] = None,
+    *,
+    options: StudyOptions,
 ) -> int:
     """Compare B with A: is it faster or slower, and by how much.
 
     Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
     """
-    from pgdrag.cli.conditions import conditions
-    from pgdrag.cli.running import exit_status
-    from pgdrag.cli.study_command import share_of, study_command, with_common
+    from pgdrag.cli.study_command import conditions, share_of, study_command
     from pgdrag.experiment.questions import comparison
 
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
@@ -76,21 +76,25 @@ def compare(
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
     with study_command(options) as command:
-        (first, second, *shared), _ = command.arms(a, b, *([common] if common else []))
-        first, second = with_common([first, second], shared[0] if shared else None)
-        under = conditions(options, [first, second])
+        arms, _ = command.arms(a, b, *([common] if common else []))
+        if common:
+            *arms, shared = arms
+            # An arm's own level takes precedence.
+            levels = [shared.treatment.with_levels("", arm.levels).levels for arm in arms]
+            arms = [replace(arm, levels=own) for arm, own in zip(arms, levels, strict=True)]
+        first, second = arms
+        under = conditions(options, arms)
         parameters = {
             "max_pairs": max_pairs,
             "confidence": confidence,
             **margins,
             "noise_floor": _noise_floor(command, under),
         }
-        return exit_status(command.run(comparison(first, second, under, parameters)))
+        return command.run(comparison(first, second, under, parameters))
 
 
-@with_study_options
+@with_options
 def calibrate(
-    options: StudyOptions,
     arm: Annotated[str, typer.Argument(metavar="ARM", help=ARM_HELP)] = "default",
     pairs: Annotated[
         int,
@@ -108,24 +112,24 @@ def calibrate(
             help="Measure the collectors' overhead: switch them on and off in turns within each window",
         ),
     ] = False,
+    *,
+    options: StudyOptions,
 ) -> int:
     """Measure this machine's noise or the collectors' cost.
 
     The same server runs against itself. Later comparisons with the same workload and load report this
     noise and use it to predict how many pairs they need.
     """
-    from pgdrag.cli.conditions import conditions
-    from pgdrag.cli.running import exit_status
-    from pgdrag.cli.study_command import study_command
+    from pgdrag.cli.study_command import conditions, study_command
     from pgdrag.experiment.questions import calibration, overhead
 
     with study_command(options) as command:
         (one,), _ = command.arms(arm)
         under = conditions(options, [one])
         if collectors:
-            return exit_status(command.run(overhead(one, under, _turns(under, pairs))))
+            return command.run(overhead(one, under, _turns(under, pairs)))
         study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
-        return exit_status(command.run(study))
+        return command.run(study)
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:

@@ -6,9 +6,7 @@ Commands, options and the choices of options are fixed; other arguments complete
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -34,33 +32,14 @@ complete -o default -F _pgdrag pgdrag
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
-class Shell(StrEnum):
-    """The shells that have completion."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-@dataclass(frozen=True)
-class _Option:
-    names: tuple[str, ...]
-    help: str
-    takes_value: bool
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Words:
-    """What can follow a command; "" is pgdrag itself."""
-
-    command: str
-    subcommands: dict[str, str]  # with summaries
-    options: tuple[_Option, ...]
+# A command ("": pgdrag itself), its subcommands with their summaries, and its options with their choices.
+_Words = tuple[str, dict[str, str], list[tuple[Any, list[str]]]]
 
 
 def completions(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish")],
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish")
+    ],
 ) -> None:
     """Print a completion script for your shell.
 
@@ -71,36 +50,33 @@ def completions(
     print(completion_script(shell), end="")
 
 
-def completion_script(shell: Shell) -> str:
+def completion_script(shell: str) -> str:
     """Return the script that a shell reads."""
     words = list(_all_words())
-    if shell is Shell.FISH:
+    if shell == "fish":
         return "".join(f"{line}\n" for line in _fish(words))
-    choices = [
-        f'        "{one.command} {name}") words="{" ".join(option.choices)}" ;;'
-        for one in words
-        for option in one.options
-        if option.choices
-        for name in option.names
-    ]
-    commands = [
-        f'            "{one.command}") words="'
-        f'{" ".join([*one.subcommands, *(name for x in one.options for name in x.names)])}" ;;'
-        for one in words
-    ]
+    choices, commands = [], []
+    for command, subcommands, options in words:
+        names = [*subcommands]
+        for option, choice in options:
+            names += [*option.opts, *option.secondary_opts]
+            if choice:
+                keys = "|".join(f'"{command} {name}"' for name in option.opts)
+                choices.append(f'        {keys}) words="{" ".join(choice)}" ;;')
+        commands.append(f'            "{command}") words="{" ".join(names)}" ;;')
     script = _BASH.format(
-        groups=",".join(one.command for one in words if " " in one.command),
+        groups=",".join(command for command, *_ in words if " " in command),
         choices="\n".join(choices),
         commands="\n".join(commands),
     )
-    return script if shell is Shell.BASH else _ZSH + script
+    return script if shell == "bash" else _ZSH + script
 
 
 def _all_words() -> Iterator[_Words]:
     from pgdrag.cli import COMMANDS, app, load_command
 
     summaries = {name: summary for name, (_, summary) in COMMANDS.items()}
-    yield _Words("", summaries, _options(typer.main.get_command(app)))
+    yield "", summaries, _options(typer.main.get_command(app))
     for name in COMMANDS:
         command = load_command(name)
         subcommands = getattr(command, "commands", {})
@@ -109,48 +85,39 @@ def _all_words() -> Iterator[_Words]:
         for argument in command.params:
             if argument.param_type_name == "argument":
                 summaries |= dict.fromkeys(_choices(argument, context), "")
-        yield _Words(name, summaries, _options(command))
+        yield name, summaries, _options(command)
         for key, subcommand in subcommands.items():
-            yield _Words(f"{name} {key}", {}, _options(subcommand))
+            yield f"{name} {key}", {}, _options(subcommand)
 
 
-def _options(command: Any) -> tuple[_Option, ...]:
+def _options(command: Any) -> list[tuple[Any, list[str]]]:
     context = command.make_context("pgdrag", [], resilient_parsing=True)
-    return tuple(
-        _Option(
-            (*x.opts, *x.secondary_opts),
-            x.help or "",
-            not x.is_flag,
-            _choices(x, context),
-        )
-        for x in command.get_params(context)
-        if x.param_type_name == "option"
-    )
+    options = [x for x in command.get_params(context) if x.param_type_name == "option"]
+    return [(option, _choices(option, context)) for option in options]
 
 
-def _choices(parameter: Any, context: Any) -> tuple[str, ...]:
+def _choices(parameter: Any, context: Any) -> list[str]:
     items = parameter.shell_complete(context, "")
-    return tuple(str(x.value).replace(" ", "\\ ") for x in items if x.type == "plain")
+    return [str(x.value).replace(" ", "\\ ") for x in items if x.type == "plain"]
 
 
 def _fish(words: list[_Words]) -> Iterator[str]:
     yield "complete -c pgdrag -f -n __fish_use_subcommand"
-    for one in words:
-        seen = "; and ".join(f"__fish_seen_subcommand_from {x}" for x in one.command.split())
+    for command, subcommands, options in words:
+        seen = "; and ".join(f"__fish_seen_subcommand_from {x}" for x in command.split())
         at = seen or "__fish_use_subcommand"
-        below = at
-        if seen and one.subcommands:
-            below += f"; and not __fish_seen_subcommand_from {' '.join(one.subcommands)}"
-        for name, summary in one.subcommands.items():
-            yield f"complete -c pgdrag -f -n '{below}' -a {name} -d {_quoted(summary)}"
-        for option in one.options:
+        if seen and subcommands:
+            at += f"; and not __fish_seen_subcommand_from {' '.join(subcommands)}"
+        for name, summary in subcommands.items():
+            yield f"complete -c pgdrag -f -n '{at}' -a {name} -d {_quoted(summary)}"
+        for option, choice in options:
             names = " ".join(
-                f"-l {x[2:]}" if x.startswith("--") else f"-s {x[1:]}" for x in option.names
+                f"-l {x[2:]}" if x.startswith("--") else f"-s {x[1:]}"
+                for x in (*option.opts, *option.secondary_opts)
             )
-            value = " -r" if option.takes_value else ""
-            if option.choices:
-                value = f" -x -a {_quoted(' '.join(option.choices))}"
-            yield f"complete -c pgdrag -n '{below}' {names}{value} -d {_quoted(option.help)}"
+            value = f" -x -a {_quoted(' '.join(choice))}" if choice else " -r"
+            value = "" if option.is_flag else value
+            yield f"complete -c pgdrag -n '{at}' {names}{value} -d {_quoted(option.help or '')}"
 
 
 def _quoted(text: str) -> str:

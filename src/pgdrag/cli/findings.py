@@ -1,44 +1,65 @@
-"""What did a run find, and what do the collectors cost on its machine?"""
+"""What did a run find, what do the collectors cost on its machine, and where is it reported?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+from pgdrag.cli.place import stdout
 from pgdrag.designs.turns import TurnsFinding
 from pgdrag.experiment.questions import OVERHEAD
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, InstrumentCost
 from pgdrag.journal import Journal
 from pgdrag.model import RunRecord
+from pgdrag.report.json import render_json
+from pgdrag.report.terminal import render_terminal
+from pgdrag.servers.scratch import storage_errors
 
 
 def findings_of(run: RunRecord, journal: Journal) -> Findings:
-    """Return a run's findings, with the measured cost of the collectors on its machine."""
-    return replace(find(run), instrument=_instrument_cost(run, journal))
+    """Return a run's findings, with the measured cost of the collectors on its machine.
 
-
-def _instrument_cost(run: RunRecord, journal: Journal) -> InstrumentCost | None:
-    """Return the newest measurement under the run's own conditions, or else the newest of all."""
+    That is the newest measurement under the run's own conditions, or else the newest of all.
+    """
     newest = None
-    for cost in _measured(run, journal):
-        if cost.is_alike:
-            return cost
-        newest = newest or cost
-    return newest
-
-
-def _measured(run: RunRecord, journal: Journal) -> Iterator[InstrumentCost]:
     for other in journal.runs_of(OVERHEAD):
         if other.host != run.host or other.status != "done":
             continue
         found = find(other).found
-        if isinstance(found, TurnsFinding) and found.slowdown is not None:
-            conditions = [(x.workload, x.load) for x in (run.study, other.study)]
-            yield InstrumentCost(
-                slowdown=found.slowdown,
-                blocks=len(found.blocks),
-                when_unix_s=other.started_unix_s,
-                workload=other.study.scale,
-                is_alike=conditions[0] == conditions[1],
-            )
+        if not isinstance(found, TurnsFinding) or found.slowdown is None:
+            continue
+        conditions = [(x.study.workload, x.study.load) for x in (run, other)]
+        cost = InstrumentCost(
+            slowdown=found.slowdown,
+            blocks=len(found.blocks),
+            when_unix_s=other.started_unix_s,
+            workload=other.study.scale,
+            is_alike=conditions[0] == conditions[1],
+        )
+        newest = newest or cost
+        if cost.is_alike:
+            newest = cost
+            break
+    return replace(find(run), instrument=newest)
+
+
+def print_findings(findings: Findings, *, json: bool) -> None:
+    """Print findings for the terminal, or for programs."""
+    if json:
+        print(render_json(findings), end="")
+    else:
+        render_terminal(findings, stdout())
+
+
+def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
+    """Write a rendered report.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    text = render(findings)
+    with storage_errors("write the report", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

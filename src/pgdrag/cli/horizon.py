@@ -1,16 +1,18 @@
-"""`pgdrag horizon show` and `hold`: who holds back a server's horizon, and hold a test system's."""
+"""`pgdrag horizon show` and `hold`, `pgdrag capture horizon`: who holds back a server's horizon, and how long?"""
 
 from __future__ import annotations
 
 import json as json_module
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Consent, Dsn, Json
+from pgdrag.cli.options import Consent, Dsn, Json, command_group
 from pgdrag.english import counted
 from pgdrag.errors import (
     EXIT_DONE,
@@ -24,17 +26,19 @@ from pgdrag.units import format_bytes, format_duration
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from pgdrag.findings.holds.distribution import HoldDistribution
+    from pgdrag.horizon.capture import CaptureProgress
     from pgdrag.horizon.holding import HoldProgress
-    from pgdrag.horizon.state import DeadRows, HorizonHolder, HorizonState
+    from pgdrag.horizon.state import HorizonHolder, HorizonState
 
 LONGEST_S = 86_400.0
+LONGEST_CAPTURE_S = 31 * 86_400.0
+LEAST_EVERY_S = 0.05
+# At most this much is lost if a capture is killed.
+_KEEP_EVERY_S = 60.0
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Show who holds back a server's xmin horizon, or hold it.",
-)
+app = command_group("Show who holds back a server's xmin horizon, or hold it.")
+capture_app = command_group("Capture from a live server what an experiment can replay.")
 
 
 @app.command("show")
@@ -84,9 +88,14 @@ def hold(
 
     Exit status: 0 held to the end, 1 someone else ended it early, 2 misuse or error, 130 interrupted.
     """
-    from pgdrag.cli.driving import require_consent
     from pgdrag.cli.place import restore_leftovers, stderr
-    from pgdrag.cli.server_argument import duration_of, live_line, named_server, time_words
+    from pgdrag.cli.server_argument import (
+        duration_of,
+        live_line,
+        named_server,
+        require_consent,
+        time_words,
+    )
     from pgdrag.horizon.holders import all_holders
     from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
 
@@ -105,19 +114,14 @@ def hold(
     began_s, latest = time.monotonic(), HoldProgress(0.0)
     status, trouble = EXIT_DONE, ""
 
-    def heard(progress: HoldProgress) -> None:
+    def listen(progress: HoldProgress) -> None:
         nonlocal latest
         latest = progress
-        listen(progress)
-
-    def words(progress: HoldProgress) -> str:
-        return f"{time_words(progress.elapsed_s, for_s)}: {_words(progress)}"
+        text = f"{time_words(progress.elapsed_s, for_s)}: {_words(progress)}"
+        say(text, progress.elapsed_s, None)
 
     try:
-        with (
-            live_line(talk, words) as listen,
-            holding(server, kind, for_s, name=name) as held,
-        ):
+        with live_line(talk) as say, holding(server, kind, for_s, name=name) as held:
             began_s = time.monotonic()
             known_as = f', as "{name}"' if holders[kind].is_bounded_by_session else ""
             talk.print(
@@ -126,7 +130,7 @@ def hold(
                 soft_wrap=True,
             )
             try:
-                watch(server, held, for_s, heard)
+                watch(server, held, for_s, listen)
             except ServerError as error:
                 status, trouble = EXIT_FAILED_CHECK, f"{error.message}."
     except KeyboardInterrupt:
@@ -163,7 +167,10 @@ def _shown(state: HorizonState) -> Iterator[str | Table]:
         f"{state.dead:,} dead row versions, an estimated {format_bytes(state.dead_bytes)}; vacuum cannot "
         "remove those that died after the oldest holder began"
     )
-    yield from (f"  {_dead_words(table)}" for table in state.tables)
+    for x in state.tables:
+        ago = "never" if x.vacuumed_s is None else f"{format_duration(round(x.vacuumed_s))} ago"
+        size = f"{format_bytes(x.dead_bytes)} of {format_bytes(x.bytes)}"
+        yield f"  {x.table}: {x.dead:,} dead, {x.live:,} live, about {size}; vacuumed {ago}"
     yield (
         f"Wraparound: the oldest unfrozen transaction is {counted(state.frozen_age, 'transaction')} old; vacuum is "
         f"forced at {state.freeze_max_age:,}, and no transaction can begin after {state.left_until_stop:,} more."
@@ -177,30 +184,22 @@ _STANDBY = {
 }
 
 
-def _dead_words(table: DeadRows) -> str:
-    ago = "never" if table.vacuumed_s is None else f"{format_duration(round(table.vacuumed_s))} ago"
-    size = f"{format_bytes(table.dead_bytes)} of {format_bytes(table.bytes)}"
-    return f"{table.table}: {table.dead:,} dead, {table.live:,} live, about {size}; vacuumed {ago}"
-
-
 def _table(holders: list[HorizonHolder]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("holder", "database", "transactions", "held for", "activity"):
-        table.add_column(column, justify="right" if column == "transactions" else "left")
+    from pgdrag.cli.place import plain_table
+
+    columns = ("holder", "database", "transactions", "held for", "activity")
+    table = plain_table(*columns, right=("transactions",))
     for x in holders:
         age = f"{x.age:,}" if x.age is not None else f"{x.catalog_age or 0:,} (catalogs)"
-        table.add_row(_name(x), x.database or "all", age, _held(x), Text(x.doing))
+        held = "unknown"
+        if x.held_s is not None:
+            held = format_duration(x.held_s)
+        elif x.held_least_s is not None:
+            held = f"{format_duration(x.held_least_s)} or longer"
+        table.add_row(_name(x), x.database or "all", age, held, Text(x.doing))
     return table
-
-
-def _held(holder: HorizonHolder) -> str:
-    if holder.held_s is not None:
-        return format_duration(holder.held_s)
-    least_s = holder.held_least_s
-    return "unknown" if least_s is None else f"{format_duration(least_s)} or longer"
 
 
 def _name(holder: HorizonHolder) -> str:
@@ -214,3 +213,120 @@ def _name(holder: HorizonHolder) -> str:
         case HolderKind.STANDBY:
             return f"standby {holder.name}"
     return f"session {holder.name} ({holder.kind})"
+
+
+@capture_app.command("horizon")
+def capture(
+    dsn: Dsn = None,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to capture: 90s, 10min, 1h")
+    ] = "1h",
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Sampling interval: 100ms, 1s")
+    ] = "1s",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE (default: stdout)"),
+    ] = None,
+    applications: Annotated[
+        bool,
+        typer.Option("--applications", help="Also count holds by application_name"),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Record how long, how often and by what the horizon is held.
+
+    The live server is only read; no statement's text is read or kept. Ctrl-C ends the capture early and
+    keeps what was captured.
+
+    Exit status: 0 captured, 1 the server was unreachable at the end, 2 misuse or nothing captured, 130
+    interrupted; what was captured is still written.
+    """
+    from pgdrag.cli.place import stderr
+    from pgdrag.cli.server_argument import LINE_EVERY_S, duration_of, live_line, named_server
+    from pgdrag.findings.holds.distribution import distribution_json
+    from pgdrag.horizon.capture import HorizonCapture
+    from pgdrag.horizon.distribution_file import distribution_text
+
+    for_s = duration_of(for_, "--for", least_s=0.1, most_s=LONGEST_CAPTURE_S)
+    every_s = duration_of(every, "--every", least_s=LEAST_EVERY_S, most_s=3600.0)
+    if 2 * every_s > for_s:
+        raise UsageError(
+            f"--every {every} is too long for --for {for_}: at least two samples are needed"
+        )
+    _refuse_place(output)
+    server = named_server(dsn, "pgdrag capture horizon postgresql://me@db1/shop --for 1h")
+    talk = stderr()
+    sampling = HorizonCapture(server, every_s=every_s, with_applications=applications)
+    talk.print(
+        f"Sampling {server.name} every {format_duration(every_s)} for {format_duration(for_s)}, "
+        "read-only; Ctrl-C ends it and keeps what was captured.",
+        soft_wrap=True,
+    )
+    status = EXIT_DONE
+
+    written_s, pause_s = time.monotonic(), _KEEP_EVERY_S
+
+    def listen(progress: CaptureProgress) -> None:
+        """Show progress, and write what was captured each minute, less often if writing is slow."""
+        nonlocal written_s, pause_s
+        say(progress_words(progress, for_s), progress.elapsed_s, progress.trouble or None)
+        began_s = time.monotonic()
+        if output is not None and began_s - written_s > pause_s and progress.samples > 1:
+            _write(sampling.found(), output)
+            written_s = time.monotonic()
+            pause_s = max(_KEEP_EVERY_S, 100 * (written_s - began_s))
+
+    try:
+        with live_line(talk, first_s=LINE_EVERY_S) as say:
+            sampling.run(for_s, listen)
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    found = sampling.found()
+    for sentence in (*sampling.notes, *sampling.cannot_see(), sampling.cost()):
+        talk.print(sentence, soft_wrap=True)
+    talk.print(f"Captured: {found.words}.", soft_wrap=True)
+    if output is not None:
+        _write(found, output)
+        talk.print(f"Written to {output}", soft_wrap=True)
+    if json:
+        print(json_module.dumps(distribution_json(found), indent=2))
+    elif output is None:
+        print(distribution_text(found), end="")
+    return EXIT_FAILED_CHECK if sampling.notes and status == EXIT_DONE else status
+
+
+def _refuse_place(output: Path | None) -> None:
+    """Refuse a file that cannot be written, before an hour is spent on its content."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise UsageError(f'cannot write to "{output}", which is a directory')
+    parent = output.absolute().parent
+    if not os.access(output if output.exists() else parent, os.W_OK):
+        reason = "permission denied" if parent.is_dir() else "there is no such directory"
+        raise UsageError(f'cannot write to "{output}": {reason}')
+
+
+def _write(found: HoldDistribution, output: Path) -> None:
+    from pgdrag.horizon.distribution_file import distribution_text
+    from pgdrag.servers.scratch import storage_errors
+
+    with storage_errors("write", output.absolute().parent):
+        whole = output.with_name(f".{output.name}.new")
+        whole.write_text(distribution_text(found), encoding="utf-8")
+        whole.replace(output)
+
+
+def progress_words(progress: CaptureProgress, for_s: float) -> str:
+    """Return `5 min of 1 h, 55 min left: 2 hold the horizon, the oldest 1,234 transactions old; 41 seen`."""
+    from pgdrag.cli.server_argument import time_words
+
+    text = f"{time_words(progress.elapsed_s, for_s)}: "
+    if progress.holding is None:
+        return f"{text}the server is unreachable, retrying ({progress.trouble})"
+    oldest = (
+        f", the oldest {counted(progress.oldest, 'transaction')} old" if progress.holding else ""
+    )
+    verb = "holds" if progress.holding == 1 else "hold"
+    return f"{text}{progress.holding} {verb} the horizon{oldest}; {progress.seen:,} seen"

@@ -1,14 +1,13 @@
 """Which options do several commands share? Each is written once, here, and imports nothing heavy.
 
-`StudyOptions` are those of the commands that make a study of their arguments; `with_study_options`
-gives them to a command.
+Options that go together are fields of a dataclass; `with_options` gives them to a command.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -56,21 +55,35 @@ class StudyOptions:
     json: Json = False
 
 
-def with_study_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of `StudyOptions` in the place of its parameter `options`."""
+def command_group(help_: str) -> typer.Typer:
+    """Return a group of commands, such as those of `pgdrag tpcc`."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_)
+    # A group of a single command is one, too.
+    app.callback()(lambda: None)
+    return app
+
+
+def with_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of each dataclass that one of its parameters is, in its place."""
     hints = get_type_hints(command, include_extras=True)
-    shared = get_type_hints(StudyOptions, include_extras=True)
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    groups: dict[str, Any] = {name: x for name, x in hints.items() if is_dataclass(x)}
     # Typer takes keyword parameters without a default as required, in whatever order.
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [p.replace(annotation=hints[p.name], kind=keyword) for p in own] + [
-        inspect.Parameter(field.name, keyword, default=field.default, annotation=shared[field.name])
-        for field in fields(StudyOptions)
-    ]
+    parameters = []
+    for own in inspect.signature(command).parameters.values():
+        if own.name not in groups:
+            parameters.append(own.replace(annotation=hints[own.name], kind=keyword))
+            continue
+        shared = get_type_hints(groups[own.name], include_extras=True)
+        parameters += [
+            inspect.Parameter(x.name, keyword, default=x.default, annotation=shared[x.name])
+            for x in fields(groups[own.name])
+        ]
 
     def run(**given: Any) -> int:
-        options = StudyOptions(**{x.name: given.pop(x.name) for x in fields(StudyOptions)})
-        return command(**given, options=options)
+        for name, group in groups.items():
+            given[name] = group(**{x.name: given.pop(x.name) for x in fields(group)})
+        return command(**given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
+from rich.table import Table
 
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
@@ -14,14 +16,28 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep, sweep_devices
 
 
-def stdout() -> Console:
-    """Return the console for data; brackets and colons are printed as they are."""
-    return Console(highlight=False, markup=False, emoji=False)
+def stdout(*, piped_width: int | None = None) -> Console:
+    """Return the console for data; brackets and colons are printed as they are.
+
+    Args:
+        piped_width: columns where no terminal has its own; None: 80.
+    """
+    width = None if sys.stdout.isatty() else piped_width
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def stderr() -> Console:
     """Return the console for messages."""
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def plain_table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
+    """Return a table without lines; all but the columns `whole` may take several lines."""
+    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(columns))
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
+    return table
 
 
 def open_scratch() -> Scratch:

@@ -63,8 +63,12 @@ class _View:
 
     def listen(self, event: Event) -> None:
         match event:
-            case RunStarted():
-                self._began(event)
+            case RunStarted(run_id, study, finished):
+                self.study = study
+                self.rungs = {rung.name: rung for rung in study.rungs}
+                again = f", {finished} trials already done" if finished else ""
+                self.console.print(f"{study.title}: {study.question}", style="bold")
+                self.console.print(f"Run {run_id}, {study.scale_words}{again}")
             case BlockPlanned():
                 self._planned(event)
             case BudgetSpent(spent_s, trial):
@@ -79,8 +83,8 @@ class _View:
             case PhaseStarted():
                 self.phase, self.phase_began_s = event, time.monotonic()
                 self.progress = self.throughput = None
-                if self.trial is None:
-                    self._say(f"{event.name} …")
+                if self.trial is None and not self.console.is_terminal:
+                    self.console.print(f"{event.name} …")
             case Progress():
                 self.progress = event
             case Throughput():
@@ -90,20 +94,20 @@ class _View:
 
     def __rich__(self) -> Group:
         """Return two lines: the trial with its bar, and the whole run."""
-        now = time.monotonic()
+        elapsed_s = time.monotonic() - self.phase_began_s
+        where = "dataset"
+        if self.trial is not None:
+            where = f"{self.trial.number}/{self.trials} {self._label(self.trial)}"
+        bar = ProgressBar(total=None, pulse=True, width=20, animation_time=time.monotonic())
+        if self.progress is not None:
+            total, done = max(1.0, self.progress.total), self.progress.done
+            bar = ProgressBar(total=total, completed=done, width=20)
+        elif self.phase.expected_s:
+            done = min(elapsed_s, self.phase.expected_s)
+            bar = ProgressBar(total=self.phase.expected_s, completed=done, width=20)
         line = Table.grid(padding=(0, 1))
-        line.add_row(
-            Text(self._where(), style="bold"), self._bar(now - self.phase_began_s), self._doing(now)
-        )
+        line.add_row(Text(where, style="bold"), bar, self._doing(elapsed_s))
         return Group(line, Text(self._left(), style="dim"))
-
-    def _began(self, event: RunStarted) -> None:
-        study = event.study
-        self.study = study
-        self.rungs = {rung.name: rung for rung in study.rungs}
-        again = f", {event.finished} trials already done" if event.finished else ""
-        self.console.print(f"{study.title}: {study.question}", style="bold")
-        self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
 
     def _planned(self, event: BlockPlanned) -> None:
         before = event.trials[0].number - 1
@@ -114,19 +118,16 @@ class _View:
         )
         self.trials = count_words(max(fewest, event.trials[-1].number), most)
         self.waiting = list(event.trials)[event.finished :]
-        self.later_s = self._later_s(event)
-        if not before:
-            self._say(f"{self.trials} trials, {self._left()}")
-
-    def _later_s(self, event: BlockPlanned) -> tuple[float, float]:
-        """Return the shortest and longest load time of later blocks, without overhead."""
         assert self.study is not None, "a run begins before its trials are planned"
-        least_s, most_s = self.study.load_s(event.forecast)
+        # The shortest and longest load time of later blocks, without overhead.
+        least_s, most_s = self.study.load_s(more)
         loads = [trial.load for trial in event.trials]
-        return (
+        self.later_s = (
             max(0.0, least_s - sum(x.warm_up_s + x.measure_s for x in loads)),
             max(0.0, most_s - sum(x.warm_up_s + x.budget_s for x in loads)),
         )
+        if not before and not self.console.is_terminal:
+            self.console.print(f"{self.trials} trials, {self._left()}")
 
     def _finished(self, result: Result) -> None:
         seconds = time.monotonic() - self.trial_began_s
@@ -134,49 +135,25 @@ class _View:
         window_s = result.measurement.elapsed_s if result.measurement else 0.0
         if result.outcome is not Outcome.UNTESTABLE:
             self.overheads_s.append(max(0.0, seconds - load.warm_up_s - window_s))
-        self.console.print(
-            f"{result.trial.number:>3}/{self.trials} {self._label(result.trial):<34} {_outcome_words(result)}"
-        )
+        total = f"{result.trial.number:>3}/{self.trials}"
+        self.console.print(f"{total} {self._label(result.trial):<34} {_outcome_words(result)}")
         if not self.console.is_terminal and self.waiting:
-            self._say(f"        {self._left()}")
+            self.console.print(f"        {self._left()}")
         self.trial = None
-
-    def _say(self, text: str) -> None:
-        # On a terminal the live display shows it.
-        if not self.console.is_terminal:
-            self.console.print(text)
-
-    def _where(self) -> str:
-        if self.trial is None:
-            return "dataset"
-        return f"{self.trial.number}/{self.trials} {self._label(self.trial)}"
 
     def _label(self, trial: Trial) -> str:
         rung = self.rungs.get(trial.treatment.name)
         name = trial.treatment.name if rung is None else f"{rung.name} {rung.title}"
         return name if trial.replicate == 1 else f"{name} (replicate {trial.replicate})"
 
-    def _bar(self, elapsed_s: float) -> ProgressBar:
-        if self.progress is not None:
-            return ProgressBar(
-                total=max(1.0, self.progress.total), completed=self.progress.done, width=20
-            )
-        if self.phase.expected_s:
-            done_s = min(elapsed_s, self.phase.expected_s)
-            return ProgressBar(total=self.phase.expected_s, completed=done_s, width=20)
-        return ProgressBar(total=None, pulse=True, width=20, animation_time=time.monotonic())
-
-    def _doing(self, now_s: float) -> str:
-        text = f"{self.phase.name} {now_s - self.phase_began_s:.0f} s"
+    def _doing(self, elapsed_s: float) -> str:
+        text = f"{self.phase.name} {elapsed_s:.0f} s"
         if self.progress is not None and self.progress.done > 0:
-            elapsed_s = now_s - self.phase_began_s
-            left_s = elapsed_s * (self.progress.total / self.progress.done - 1)
-            share = self.progress.done / max(1.0, self.progress.total)
-            per_s = self.progress.done / max(elapsed_s, 1e-3)
-            unit = self.progress.unit
-            text += (
-                f" · {share:.0%} · {per_s:,.0f} {unit}/s · {format_duration(round(left_s))} left"
-            )
+            done, total = self.progress.done, self.progress.total
+            left = format_duration(round(elapsed_s * (total / done - 1)))
+            per_s = done / max(elapsed_s, 1e-3)
+            share = done / max(1.0, total)
+            text += f" · {share:.0%} · {per_s:,.0f} {self.progress.unit}/s · {left} left"
         if self.throughput is not None:
             seen = self.throughput
             text += f" · {format_rate(seen.mean_per_s)} so far · {seen.committed:,} committed"

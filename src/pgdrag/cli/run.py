@@ -20,10 +20,7 @@ from pgdrag.cli.options import (
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pgdrag.experiment import Experiment
-    from pgdrag.journal import Journal
     from pgdrag.model import RunRecord, Study
     from pgdrag.trial import ServerTrialRunner
 
@@ -45,13 +42,9 @@ def run(
     json: Json = False,
 ) -> int:
     """Run an experiment and report the result."""
-    from pgdrag.cli.place import open_scratch, stderr
-    from pgdrag.cli.running import begin_and_report, exit_status, refuse_directory
+    from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
     from pgdrag.experiment import load_experiment
     from pgdrag.experiment.questions import PROFILED
-    from pgdrag.host.machine_lock import measuring_alone
-    from pgdrag.servers.binaries import find_binaries
-    from pgdrag.trial import ServerTrialRunner
 
     refuse_directory(html)
     loaded = load_experiment(experiment)
@@ -60,15 +53,9 @@ def run(
         study = study.with_replicates(replicates)
     if profile:
         study = study.with_levels([PROFILED])
-    talk = stderr()
-    scratch = open_scratch()
-    with measuring_alone():
-        runner = ServerTrialRunner.open(
-            scratch, find_binaries(postgres), allowed=allow_change or ()
-        )
-        _refuse_mistakes(loaded, study, runner, talk)
-        found = begin_and_report(study, runner, talk, seed=seed, html=html, json=json)
-        return exit_status(found)
+    with opened_runner(postgres, allow_change) as runner:
+        _refuse_mistakes(loaded, study, runner)
+        return begin_and_report(study, runner, seed=seed, html=html, json=json)
 
 
 def resume(
@@ -84,34 +71,36 @@ def resume(
 
     Finished trials are kept. The interrupted one and invalid ones run again.
     """
-    from pgdrag.cli.place import open_journal, open_scratch, stderr
-    from pgdrag.cli.running import exit_status, refuse_directory, report_run, run_and_report
-    from pgdrag.host.machine_lock import measuring_alone
-    from pgdrag.servers.binaries import find_binaries
-    from pgdrag.trial import ServerTrialRunner
-    from pgdrag.units import parse_seconds
+    from pgdrag.cli.place import open_journal, stderr
+    from pgdrag.cli.running import opened_runner, refuse_directory, report_run, run_and_report
+    from pgdrag.lab import took_s
+    from pgdrag.model import Outcome
+    from pgdrag.units import format_duration, parse_seconds
 
     refuse_directory(html)
     journal = open_journal()
     run_id = journal.find(run)
-    talk = stderr()
+    record = journal.run(run_id)
+    kept = [result for result in record.results if result.outcome is not Outcome.INVALID]
     if budget is not None:
-        _set_budget(journal, run_id, parse_seconds(budget))
-    if _is_complete(journal, run_id):
-        talk.print(f"Run {run_id} is complete: nothing is left to run.")
-        return exit_status(report_run(journal.run(run_id), talk, html=html, json=json))
-    scratch = open_scratch()
-    with measuring_alone():
-        wanted, allowed = journal.server_wanted(run_id), journal.run(run_id).study.allowed
-        runner = ServerTrialRunner.open(scratch, find_binaries(wanted), allowed=allowed)
-        _refuse_another_place(journal.run(run_id), runner)
-        return exit_status(run_and_report(run_id, runner, journal, talk, html=html, json=json))
+        budget_s, spent_s = parse_seconds(budget), sum(took_s(result) for result in kept)
+        if budget_s <= spent_s:
+            raise UsageError(
+                f"run {run_id} has already taken {format_duration(spent_s)}",
+                hint="--budget is the total, including that time; give a larger one.",
+            )
+        journal.set_budget(run_id, budget_s)
+    if record.status == "done" and len(kept) == record.planned_trials:
+        stderr().print(f"Run {run_id} is complete: nothing is left to run.")
+        return report_run(record, html=html, json=json)
+    with opened_runner(journal.server_wanted(run_id), record.study.allowed) as runner:
+        _refuse_another_place(record, runner)
+        return run_and_report(run_id, runner, html=html, json=json)
 
 
-def _refuse_mistakes(
-    experiment: Experiment, study: Study, runner: ServerTrialRunner, talk: Console
-) -> None:
+def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRunner) -> None:
     """Refuse an experiment with mistakes; print what is untestable on this server."""
+    from pgdrag.cli.place import stderr
     from pgdrag.experiment.preflight import check_experiment, first_mistake
 
     free_bytes = runner.scratch.free_bytes()
@@ -120,32 +109,15 @@ def _refuse_mistakes(
     if mistake is not None:
         raise mistake
     for problem in checked.problems:
-        talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
+        stderr().print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
     for mend in checked.mends:
-        talk.print(f"Corrected: {mend}")
-
-
-def _set_budget(journal: Journal, run_id: str, budget_s: float) -> None:
-    from pgdrag.lab import took_s
-    from pgdrag.units import format_duration
-
-    spent_s = sum(took_s(result) for result in journal.valid_results(run_id).values())
-    if budget_s <= spent_s:
-        raise UsageError(
-            f"run {run_id} has already taken {format_duration(spent_s)}",
-            hint="--budget is the total, including that time; give a larger one.",
-        )
-    journal.set_budget(run_id, budget_s)
-
-
-def _is_complete(journal: Journal, run_id: str) -> bool:
-    record = journal.run(run_id)
-    return record.status == "done" and len(journal.valid_results(run_id)) == record.planned_trials
+        stderr().print(f"Corrected: {mend}")
 
 
 def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
     """Refuse to resume a run under conditions that make its trials incomparable."""
     import pgdrag
+    from pgdrag.experiment import shipped_experiments
 
     here = runner.host(run.study)
     for what, then, now in (
@@ -161,13 +133,7 @@ def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
             raise UsageError(
                 f"cannot resume run {run.run_id}: {what} is {now}, not {then}",
                 detail="Its trials could not be compared with each other.",
-                hint=_again(run.study),
+                hint=f"Start again with: pgdrag run {run.study.name} --scale {run.study.scale}"
+                if run.study.name in shipped_experiments()
+                else "Start a new run with the same arguments.",
             )
-
-
-def _again(study: Study) -> str:
-    from pgdrag.experiment import shipped_experiments
-
-    if study.name in shipped_experiments():
-        return f"Start again with: pgdrag run {study.name} --scale {study.scale}"
-    return "Start a new run with the same arguments."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,23 +14,12 @@ if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
 
 
-class Format(StrEnum):
-    """The formats of a report."""
-
-    HTML = "html"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    TERMINAL = "terminal"
-
-
 def runs(json: Json = False) -> None:
     """List all runs, newest first."""
     import dataclasses
     import time
 
-    from rich.table import Table
-
-    from pgdrag.cli.place import open_journal, stdout
+    from pgdrag.cli.place import open_journal, plain_table, stdout
     from pgdrag.units import format_duration
 
     summaries = open_journal().summaries()
@@ -41,11 +29,8 @@ def runs(json: Json = False) -> None:
     if not summaries:
         print("No runs yet. Start with: pgdrag run slow-42k")
         return
-    table = Table(box=None, header_style="bold")
-    for column in ("run", "scale", "status", "trials", "PostgreSQL", "started", "took"):
-        # A run's name is for copying; the rest may take several lines.
-        justify: Literal["left", "right"] = "right" if column == "took" else "left"
-        table.add_column(column, no_wrap=column == "run", justify=justify)
+    columns = ("run", "scale", "status", "trials", "PostgreSQL", "started", "took")
+    table = plain_table(*columns, right=("took",), whole=("run",))  # a run's name is for copying
     for x in summaries:
         took = format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else ""
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
@@ -59,15 +44,9 @@ def show(run: RunName, json: Json = False) -> None:
 
     A run that is not complete shows the results so far.
     """
-    from pgdrag.cli.place import stdout
-    from pgdrag.report.json import render_json
-    from pgdrag.report.terminal import render_terminal
+    from pgdrag.cli.findings import print_findings
 
-    findings = _findings(run)
-    if json:
-        print(render_json(findings), end="")
-    else:
-        render_terminal(findings, stdout())
+    print_findings(_findings(run), json=json)
 
 
 def explain(
@@ -94,14 +73,14 @@ def explain(
         print(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
     else:
         for line in lines:
-            stdout().print(line, markup=False)
+            stdout().print(line)
 
 
 def report(
     run: RunName = "last",
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Format, typer.Option(help="Format of the report")
-    ] = Format.HTML,
+        Literal["html", "markdown", "json", "terminal"], typer.Option(help="Format of the report")
+    ] = "html",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -114,8 +93,8 @@ def report(
     ] = False,
 ) -> None:
     """Write the report of a run again, in any format."""
+    from pgdrag.cli.findings import write_report
     from pgdrag.cli.place import report_path
-    from pgdrag.cli.running import write_report
     from pgdrag.report.html import render_html
     from pgdrag.report.json import render_json
     from pgdrag.report.markdown import render_markdown
@@ -127,12 +106,12 @@ def report(
         return
     findings = _findings(run)
     render = {
-        Format.HTML: render_html,
-        Format.MARKDOWN: render_markdown,
-        Format.JSON: render_json,
-        Format.TERMINAL: terminal_text,
+        "html": render_html,
+        "markdown": render_markdown,
+        "json": render_json,
+        "terminal": terminal_text,
     }[format]
-    if output is None and format is Format.HTML:
+    if output is None and format == "html":
         output = report_path(findings.run.run_id)
     if output is None or str(output) == "-":
         print(render(findings), end="")

@@ -1,4 +1,4 @@
-"""What do commands on an existing server share: which server, for how long, and progress?"""
+"""What do commands on an existing server share: which server, consent, for how long, and progress?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from pgdrag.cli.place import stderr
 from pgdrag.driver.connection_string import Server, names_a_server, reach
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration, parse_seconds
@@ -50,6 +51,29 @@ def named_server(
     return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
 
 
+def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
+    """Ask before writing to a server that others seem to use.
+
+    Args:
+        purpose: what pgdrag is about to do: "run the load there".
+        is_given: consent was given with --yes.
+
+    Raises:
+        UsageError: there is no terminal to ask on, or the answer was no.
+    """
+    if is_given or not server.production_signs:
+        return
+    why = " and ".join(server.production_signs)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"others seem to use {server.name}: {why}",
+            hint=f"Give --yes to {purpose} anyway.",
+        )
+    stderr().print(f"Others seem to use {server.name}: {why}.", style="yellow")
+    if not typer.confirm(f"{purpose[0].upper()}{purpose[1:]} anyway?", err=True):
+        raise UsageError("cancelled; nothing was done")
+
+
 def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> float:
     """Return the seconds that an option gives; "10m" is ten minutes, as in other tools.
 
@@ -69,44 +93,28 @@ def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> flo
     return seconds
 
 
-class Progress(Protocol):
-    """The progress of something that takes a while."""
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since it began."""
-
-
-P = TypeVar("P", bound=Progress)
-
-
 @contextmanager
 def live_line(
-    console: Console,
-    words: Callable[[P], str],
-    *,
-    first_s: float = 0.0,
-    is_amiss: Callable[[P], bool] = lambda _: False,
-) -> Iterator[Callable[[P], None]]:
-    """Show progress: live on a terminal, otherwise a line every `LINE_EVERY_S`.
+    console: Console, *, first_s: float = 0.0, every_s: float = LINE_EVERY_S
+) -> Iterator[Callable[[str, float, object], None]]:
+    """Show progress: live on a terminal, otherwise a line from `first_s` on every `every_s`.
 
-    Args:
-        first_s: when the first line is due.
-        is_amiss: whether something is wrong; its begin and its end are printed at once.
+    Yields:
+        What shows a line, given the seconds elapsed and a state, whose changes are printed at once.
     """
     if console.is_terminal and os.environ.get("TERM") != "dumb":
         with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda progress: live.update(Text(words(progress)))
+            yield lambda text, *_: live.update(Text(text))
         return
-    due_s, was_amiss = first_s, False
+    due_s, last_state = first_s, None
 
-    def say(progress: P) -> None:
-        nonlocal due_s, was_amiss
-        if is_amiss(progress) != was_amiss or progress.elapsed_s >= due_s:
-            due_s, was_amiss = progress.elapsed_s + LINE_EVERY_S, is_amiss(progress)
-            console.print(words(progress), soft_wrap=True)
+    def show(text: str, elapsed_s: float, state: object) -> None:
+        nonlocal due_s, last_state
+        if state != last_state or elapsed_s >= due_s:
+            due_s, last_state = elapsed_s + every_s, state
+            console.print(text, soft_wrap=True)
 
-    yield say
+    yield show
 
 
 def time_words(elapsed_s: float, for_s: float) -> str:

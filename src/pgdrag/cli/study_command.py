@@ -1,4 +1,4 @@
-"""How is a study run whose arguments came from the command line? Its place, the forecast, consent."""
+"""How is a study made and run from the command line? Its workload and load, the forecast, consent."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
 from pgdrag.cli.options import StudyOptions
-from pgdrag.cli.place import open_scratch, stderr
+from pgdrag.cli.place import stderr
 from pgdrag.cli.progress import OVERHEAD_S, count_words
-from pgdrag.cli.running import begin_and_report, refuse_directory
-from pgdrag.designs import Design
+from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
 from pgdrag.errors import UsageError
-from pgdrag.experiment.arms import Arm, read_arm
+from pgdrag.experiment import load_experiment
+from pgdrag.experiment.arms import Arm, one_workload, read_arm
+from pgdrag.experiment.questions import PROFILED, Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
-from pgdrag.findings.values import Findings
-from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import make_design
 from pgdrag.model import Study
-from pgdrag.servers.binaries import find_binaries
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
-from pgdrag.units import format_duration
+from pgdrag.units import format_duration, parse_seconds
+from pgdrag.workloads import all_workloads
+from pgdrag.workloads.scripts import file_script
 
 # A run at least this long asks first.
 LONG_S = 3600.0
+BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
+DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)
+DEFAULT_WORKLOAD = "tpcc"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,6 @@ class StudyCommand:
 
     options: StudyOptions
     runner: ServerTrialRunner
-    talk: Console
     seed: int
 
     @property
@@ -53,31 +56,35 @@ class StudyCommand:
         Raises:
             PgdragError: an argument is invalid, or cannot run anywhere.
         """
+        talk = stderr()
         arms = [read_arm(text, self.settings, scale=self.options.scale) for text in texts]
         found: dict[Problem, None] = {}
         for arm in arms:
             problems = self.runner.check(arm.levels)
             arm.refuse_mistakes(problems)
-            _refuse_without_server(problems)
+            for problem in problems:
+                if is_of(Phase.SERVER, problem.level.kind):
+                    raise UsageError(problem.message, detail=problem.hint)
             found.update(dict.fromkeys(problems))
             for problem in problems:
-                self.talk.print(
-                    f"Untestable here: {problem.message}. {problem.hint}", style="yellow"
-                )
+                talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
             for mend in arm.mends:
-                self.talk.print(f"Corrected: {mend}")
+                talk.print(f"Corrected: {mend}")
         return arms, list(found)
 
-    def run(self, study: Study) -> Findings:
-        """Print how long the run will take, ask first if that is long, and run it."""
-        self._forecast(study)
-        options = self.options
-        return begin_and_report(
-            study, self.runner, self.talk, seed=self.seed, html=options.html, json=options.json
-        )
+    def run(self, study: Study) -> int:
+        """Print how long the run will take, ask first if that is long, and run and report it.
 
-    def _forecast(self, study: Study) -> None:
-        forecast = _design(study).forecast()
+        Returns:
+            The command's exit status.
+        """
+        options, talk = self.options, stderr()
+        try:
+            forecast = make_design(study).forecast()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])).replace("_", "-")
+            raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None
         fewest = forecast.least + forecast.brief_least
         most = forecast.most + forecast.brief_most
         least_s, most_s = study.load_s(forecast)
@@ -90,38 +97,29 @@ class StudyCommand:
                 hint="Increase --budget, or reduce --measure and --warm-up.",
             )
         for note in study.notes:
-            self.talk.print(note)
+            talk.print(note)
         end = "" if budget_s is None else f"; the budget ends it after {format_duration(budget_s)}"
-        self.talk.print(
+        talk.print(
             f"{count_words(fewest, most)} trials: at least {format_duration(round(least_s))}, "
             f"at most {format_duration(round(most_s))} if every window is extended{end}"
         )
         can_answer = sys.stdin.isatty() and sys.stderr.isatty()
         long_s = least_s if budget_s is None else min(budget_s, least_s)
-        is_asked = long_s > LONG_S and can_answer and not self.options.yes
+        is_asked = long_s > LONG_S and can_answer and not options.yes
         if is_asked and not typer.confirm("Continue?", default=True, err=True):
             raise UsageError("cancelled; nothing was run")
+        return begin_and_report(
+            study, self.runner, seed=self.seed, html=options.html, json=options.json
+        )
 
 
 @contextmanager
 def study_command(options: StudyOptions) -> Iterator[StudyCommand]:
     """Open the place where a study runs; no other measurement runs on this machine meanwhile."""
     refuse_directory(options.html)
-    scratch = open_scratch()
-    with measuring_alone():
-        allowed = options.allow_change or ()
-        runner = ServerTrialRunner.open(scratch, find_binaries(options.postgres), allowed=allowed)
-        seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-        yield StudyCommand(options, runner, stderr(), seed)
-
-
-def with_common(arms: Sequence[Arm], common: Arm | None) -> list[Arm]:
-    """Return the arms with the levels of `common` added; an arm's own level takes precedence."""
-    if common is None:
-        return list(arms)
-    return [
-        replace(arm, levels=common.treatment.with_levels("", arm.levels).levels) for arm in arms
-    ]
+    seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
+    with opened_runner(options.postgres, options.allow_change) as runner:
+        yield StudyCommand(options, runner, seed)
 
 
 def share_of(text: str, option: str) -> float:
@@ -140,16 +138,101 @@ def share_of(text: str, option: str) -> float:
     return share
 
 
-def _refuse_without_server(problems: Sequence[Problem]) -> None:
-    for problem in problems:
-        if is_of(Phase.SERVER, problem.level.kind):
-            raise UsageError(problem.message, detail=problem.hint)
+def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
+    """Return the workload and the load, the same in all trials.
+
+    Raises:
+        UsageError: options do not go together.
+        ExperimentError: the experiment cannot be read.
+    """
+    experiment = load_experiment(options.experiment) if options.experiment else one_workload(arms)
+    if experiment is None:
+        if options.scale is not None:
+            raise UsageError("--scale requires --experiment")
+        under = conditions_from(*_workload(options), _changed(DEFAULT_LOAD, options))
+    else:
+        for option in ("workload", *_parameters()):
+            if getattr(options, option, None) is not None:
+                name = option.replace("_", "-")
+                raise UsageError(
+                    f'--{name} describes a workload, and experiment "{experiment.name}" has its own',
+                    hint=f"Omit --{name}, or write the experiment's levels as a conf file.",
+                )
+        under = conditions_of(experiment, options.scale)
+        under = replace(under, load=_changed(under.load, options))
+    return replace(
+        under,
+        is_checked=under.is_checked and options.check,
+        budget_s=None if options.budget is None else parse_seconds(options.budget),
+        levels=(PROFILED,) if options.profile else (),
+    )
 
 
-def _design(study: Study) -> Design:
-    try:
-        return make_design(study)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])).replace("_", "-")
-        raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None
+def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
+    known = all_workloads()
+    given = {
+        option: parameter
+        for option, parameter in _parameters().items()
+        if getattr(options, option, None) is not None
+    }
+    kind = options.workload or next(
+        (
+            x
+            for x in (DEFAULT_WORKLOAD, *known)
+            if set(given.values()) <= known[x].model_fields.keys()
+        ),
+        DEFAULT_WORKLOAD,
+    )
+    if kind not in known:
+        raise UsageError(
+            f'there is no workload "{kind}"', hint=f"Workloads: {', '.join(sorted(known))}."
+        )
+    for option, parameter in sorted(given.items()):
+        if parameter not in known[kind].model_fields:
+            raise UsageError(f"--{option.replace('_', '-')} does not apply to workload {kind}")
+    parameters: dict[str, object] = {}
+    size = known[kind].dataset_size
+    if size is not None:
+        value = getattr(options, size.option, None)
+        value = size.start if value is None else value
+        parameters |= {} if value is None else {size.parameter: value}
+    tables = [file_script(name, Path()).model_dump() for name in options.file or ()]
+    if options.builtin or tables:
+        parameters["scripts"] = [*(options.builtin or ()), *tables]
+    return kind, parameters
+
+
+def _parameters() -> dict[str, str]:
+    """Return each option that sets a parameter of a workload, and the parameter."""
+    sizes = [kind.dataset_size for kind in all_workloads().values()]
+    return {
+        **{size.option: size.parameter for size in sizes if size is not None},
+        "builtin": "scripts",
+        "file": "scripts",
+    }
+
+
+def _changed(load: LoadProfile, options: StudyOptions) -> LoadProfile:
+    """Return a load with what the options change in it."""
+    connections = options.connections or load.connections
+    measure_s = load.measure_s if options.measure is None else options.measure
+    budget_s = options.window_budget
+    if budget_s is None:
+        budget_s = load.budget_s if options.measure is None else BUDGET_FACTOR * measure_s
+    if budget_s < measure_s:
+        raise UsageError(
+            f"--window-budget, {budget_s:g} s, is shorter than the window, {measure_s:g} s"
+        )
+    if load.steps and (options.connections is not None or options.measure is not None):
+        raise UsageError(
+            "the experiment's load changes in steps, which set the connections and the length",
+            hint="Omit --connections and --measure.",
+        )
+    return replace(
+        load,
+        connections=connections,
+        threads=min(load.threads, connections),
+        warm_up_s=load.warm_up_s if options.warm_up is None else options.warm_up,
+        measure_s=measure_s,
+        budget_s=budget_s,
+    )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json as json_module
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pgdrag.cli import bench_options as options
-from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, WindowHtml
+from pgdrag.cli.bench_options import LoadOptions
+from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, command_group, with_options
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.units import format_bytes, format_duration
@@ -17,12 +16,7 @@ from pgdrag.units import format_bytes, format_duration
 if TYPE_CHECKING:
     from pgdrag.driver.connection_string import Server
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Load, check and run TPC-C on an existing server.",
-)
+app = command_group("Load, check and run TPC-C on an existing server.")
 
 TABLES = (
     "warehouse",
@@ -50,30 +44,6 @@ CONDITIONS = {
     "3.3.2.11": "orders less new_order is 2,100 more than what was delivered",
     "3.3.2.12": "c_balance and c_ytd_payment together are what was delivered",
 }
-
-
-class Statements(StrEnum):
-    """How statements are sent."""
-
-    SIMPLE = "simple"
-    EXTENDED = "extended"
-    PREPARED = "prepared"
-    PIPELINED = "pipelined"
-
-
-class Terminals(StrEnum):
-    """Which warehouse and district each client works for."""
-
-    BENCHBASE = "benchbase"
-    SPECIFICATION = "specification"
-
-
-class Isolation(StrEnum):
-    """Transaction isolation level."""
-
-    READ_COMMITTED = "read committed"
-    REPEATABLE_READ = "repeatable read"
-    SERIALIZABLE = "serializable"
 
 
 @app.command()
@@ -115,10 +85,10 @@ def load(
     yes: Consent = False,
 ) -> int:
     """Create and load TPC-C's tables, with all keys and constraints."""
-    from pgdrag.bench import drop_tables, existing_tables, load_tables
-    from pgdrag.cli.driving import require_consent, showing_load
+    from pgdrag.bench import drop_tables, existing_tables
+    from pgdrag.cli.driving import load_tables
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import named_server
+    from pgdrag.cli.server_argument import named_server, require_consent
     from pgdrag.workloads.tpcc import Tpcc
 
     server = named_server(
@@ -134,14 +104,8 @@ def load(
     if there:
         drop_tables(server, there)
     talk = stderr()
-    with showing_load(talk, is_quiet=quiet) as listen:
-        loaded = load_tables(
-            server,
-            Tpcc(warehouses=warehouses).job(),
-            seed=seed,
-            parallelism=parallel,
-            listen=listen,
-        )
+    job = Tpcc(warehouses=warehouses).job()
+    loaded = load_tables(server, job, seed=seed, parallelism=parallel, is_quiet=quiet)
     per_min = 60 * warehouses / loaded.elapsed_s
     talk.print(
         f"Loaded {counted(warehouses, 'warehouse')} in {format_duration(loaded.elapsed_s)}: "
@@ -161,6 +125,7 @@ def check(
     json: Json = False,
 ) -> int:
     """Check TPC-C's consistency conditions; nothing is written."""
+    from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.server_argument import named_server
 
     server = named_server(dsn, "pgdrag tpcc check postgresql://me@db1/bench", is_for_driver=True)
@@ -174,24 +139,26 @@ def check(
         whole = {"server": server.name, "consistent": is_consistent, "conditions": conditions}
         print(json_module.dumps(whole, indent=2, ensure_ascii=False))
     else:
-        _print_conditions(found)
+        table = plain_table("condition", "holds", "requirement or violation")
+        for name, broken in found.items():
+            if broken:
+                table.add_row(name, "✗ violated", broken, style="red")
+            else:
+                table.add_row(name, "✓ ok", CONDITIONS.get(name, ""))
+        stdout().print(table)
     return EXIT_DONE if is_consistent else EXIT_FAILED_CHECK
 
 
 @app.command()
+@with_options
 def run(
     dsn: Dsn = None,
-    client: options.Clients = None,
-    jobs: options.Jobs = 1,
-    time: options.Duration = None,
-    warm_up: options.WarmUp = options.DEFAULT_WARM_UP_S,
+    *,
+    load: LoadOptions,
     statements: Annotated[
-        Statements,
+        Literal["simple", "extended", "prepared", "pipelined"],
         typer.Option(help="How statements are sent; pipelined sends independent ones together"),
-    ] = Statements.PREPARED,
-    rate: options.Rate = None,
-    arrivals: options.ArrivalsKind = None,
-    latency_limit: options.LatencyLimit = None,
+    ] = "prepared",
     max_tries: Annotated[
         int,
         typer.Option(
@@ -201,16 +168,16 @@ def run(
             help="Maximum attempts after serialization failures or deadlocks",
         ),
     ] = 3,
-    sessions: options.Sessions = None,
     isolation: Annotated[
-        Isolation, typer.Option(help="Transaction isolation level")
-    ] = Isolation.READ_COMMITTED,
+        Literal["read committed", "repeatable read", "serializable"],
+        typer.Option(help="Transaction isolation level"),
+    ] = "read committed",
     terminals: Annotated[
-        Terminals,
+        Literal["benchbase", "specification"],
         typer.Option(
             help="Spread clients over the warehouses as BenchBase does, or ten per warehouse"
         ),
-    ] = Terminals.BENCHBASE,
+    ] = "benchbase",
     wait_scale: Annotated[
         float,
         typer.Option(
@@ -224,50 +191,37 @@ def run(
         bool,
         typer.Option("--check", help="Check the consistency conditions after the run"),
     ] = False,
-    progress: options.Progress = None,
-    random_seed: options.RandomSeed = None,
-    html: WindowHtml = None,
-    json: Json = False,
     yes: Consent = False,
 ) -> int:
     """Run TPC-C's transactions on loaded tables and report throughput."""
-    from pgdrag.bench import Work, run_work, tpcc_warehouses
-    from pgdrag.cli.driving import report_window, require_consent, seed_of, showing_run
+    from pgdrag.bench import run_load, tpcc_warehouses
+    from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import named_server
+    from pgdrag.cli.server_argument import named_server, require_consent
     from pgdrag.host.machine_lock import measuring_alone
     from pgdrag.model import WorkloadSpec
     from pgdrag.workloads.tpcc import Tpcc
 
-    profile = options.load_of(
-        clients=client,
-        jobs=jobs,
-        duration_s=time,
-        warm_up_s=warm_up,
-        rate_per_s=rate,
-        arrivals=arrivals,
-        latency_limit_ms=latency_limit,
-        sessions=sessions,
-    )
-    seed = seed_of(random_seed)
+    profile, seed = load.profile(), load.seed()
     if objection := Tpcc(wait_scale=wait_scale).objection(profile):
         raise UsageError(f"--wait-scale {objection.message}", hint=objection.hint)
     server = named_server(dsn, "pgdrag tpcc run postgresql://me@db1/bench", is_for_driver=True)
     workload = Tpcc(
         warehouses=tpcc_warehouses(server),
-        isolation=isolation.value,
-        statements=statements.value,
-        terminals=terminals.value,
+        isolation=isolation,
+        statements=statements,
+        terminals=terminals,
         wait_scale=wait_scale,
         max_tries=max_tries,
     )
     require_consent(server, "run TPC-C there", is_given=yes)
-    what = f"TPC-C, {counted(workload.warehouses, 'warehouse')}, {statements.value} statements, {isolation.value}"
+    what = (
+        f"TPC-C, {counted(workload.warehouses, 'warehouse')}, {statements} statements, {isolation}"
+    )
     spec = WorkloadSpec("tpcc", workload.model_dump(mode="json"))
-    work = Work(what, spec, workload.job())
-    with measuring_alone(), showing_run(stderr(), profile, every_s=progress) as listen:
-        found = run_work(server, work, profile, seed=seed, listen=listen)
-    status = report_window(found, html=html, json=json)
+    with measuring_alone(), showing_run(profile, every_s=load.progress) as listen:
+        found = run_load(server, what, spec, workload.job(), profile, seed=seed, listen=listen)
+    status = report_window(found, html=load.html, json=load.json)
     if check_after:
         conditions = _conditions(server)
         violated = [f"{name}: {broken}" for name, broken in conditions.items() if broken]
@@ -284,19 +238,3 @@ def _conditions(server: Server) -> dict[str, str]:
     workload = Tpcc(warehouses=tpcc_warehouses(server))
     driver = Driver(find_driver())
     return driver.conditions(server.target, workload.job(), timeout_s=CHECK_TIMEOUT_S)
-
-
-def _print_conditions(found: dict[str, str]) -> None:
-    from rich.table import Table
-
-    from pgdrag.cli.place import stdout
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("condition", "holds", "requirement or violation"):
-        table.add_column(column, overflow="fold")
-    for name, broken in found.items():
-        if broken:
-            table.add_row(name, "✗ violated", broken, style="red")
-        else:
-            table.add_row(name, "✓ ok", CONDITIONS.get(name, ""))
-    stdout().print(table)

@@ -6,10 +6,10 @@ psql. The question is put to the server itself: what the driver is told is what 
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
 import psycopg
@@ -121,15 +121,32 @@ def reach(
     wanted = {**_read(dsn), **(overrides or {})}
     ours = {"application_name": "pgdrag"}
     if is_for_driver:
-        _refuse_tls(wanted)
+        mode = str(wanted.get("sslmode") or os.environ.get("PGSSLMODE") or "")
+        if mode in _TLS_ONLY:
+            raise UsageError(
+                f"cannot connect with sslmode={mode}: the load driver does not speak TLS",
+                hint="Connect through a Unix socket, a loopback address or a network that needs no TLS.",
+            )
         # The driver connects without TLS: so must the question, or it would prove nothing.
         ours |= {"sslmode": "disable", "gssencmode": "disable"}
     keywords: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **wanted, **ours}
-    connection = _connect(make_conninfo(**keywords), ask_password)
-    with connection:
-        if is_for_driver:
-            _refuse_options(connection.info.options)
-        return _server(connection)
+    with _connect(make_conninfo(**keywords), ask_password) as connection:
+        info = connection.info
+        if is_for_driver and info.options:
+            raise UsageError(
+                f"cannot hand connection option options={info.options!r} to the load driver",
+                hint="Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
+            )
+        host = info.host or "localhost"
+        ((others,),) = connection.execute(_OTHER_SESSIONS).fetchall()
+        return Server(
+            target=Target(host, info.port, info.user, info.dbname, info.password or None),
+            version=f"{info.server_version // 10000}.{info.server_version % 10000}",
+            is_local=host.startswith("/")
+            or ip_address(info.hostaddr.partition("%")[0]).is_loopback,
+            other_sessions=int(others),
+            _conninfo=make_conninfo(info.dsn, password=info.password),
+        )
 
 
 def _read(dsn: str | None) -> dict[str, str | int]:
@@ -150,40 +167,25 @@ def _read(dsn: str | None) -> dict[str, str | int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _refuse_tls(wanted: Mapping[str, str | int]) -> None:
-    mode = str(wanted.get("sslmode") or os.environ.get("PGSSLMODE") or "")
-    if mode in _TLS_ONLY:
-        raise UsageError(
-            f"cannot connect with sslmode={mode}: the load driver does not speak TLS",
-            hint="Connect through a Unix socket, a loopback address or a network that needs no TLS.",
-        )
-
-
-def _connect(conninfo: str, ask_password: AskPassword | None) -> psycopg.Connection:
-    try:
-        return psycopg.connect(conninfo, autocommit=True)
-    except psycopg.OperationalError as error:
-        reason = _reason(error)
-        if "no password supplied" not in reason:
-            raise _refusal(reason) from None
-    if ask_password is None:
-        raise UsageError(
-            "the server asks for a password, and there is none",
-            detail=f"{reason[0].upper()}{reason[1:]}.",
-            hint="Put it in ~/.pgpass or in PGPASSWORD.",
-        )
-    password = ask_password("Password: ")
+def _connect(
+    conninfo: str, ask_password: AskPassword | None, password: str | None = None
+) -> psycopg.Connection:
     try:
         return psycopg.connect(conninfo, password=password, autocommit=True)
     except psycopg.OperationalError as error:
-        raise _refusal(_reason(error)) from None
-
-
-def _refusal(reason: str) -> ServerLost:
+        reason = _reason(error)
+    if "no password supplied" in reason and password is None:
+        if ask_password is None:
+            raise UsageError(
+                "the server asks for a password, and there is none",
+                detail=f"{reason[0].upper()}{reason[1:]}.",
+                hint="Put it in ~/.pgpass or in PGPASSWORD.",
+            )
+        return _connect(conninfo, None, ask_password("Password: "))
     hint = "Name the server by a connection string or by PGHOST, PGPORT, PGDATABASE and PGUSER."
     if "no encryption" in reason or "SSL off" in reason:
         hint = 'The load driver does not speak TLS: the server needs a line "host" in pg_hba.conf.'
-    return ServerLost(f"could not connect: {reason}", hint=hint)
+    raise ServerLost(f"could not connect: {reason}", hint=hint)
 
 
 def _reason(error: psycopg.Error) -> str:
@@ -197,42 +199,9 @@ def _reason(error: psycopg.Error) -> str:
     return text
 
 
-def _refuse_options(options: str) -> None:
-    if options:
-        raise UsageError(
-            f"cannot hand connection option options={options!r} to the load driver",
-            hint="Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
-        )
-
-
-def _server(connection: psycopg.Connection) -> Server:
-    info = connection.info
-    host = info.host or "localhost"
-    target = Target(host, info.port, info.user, info.dbname, info.password or None)
-    ((others,),) = connection.execute(_OTHER_SESSIONS).fetchall()
-    return Server(
-        target=target,
-        version=_version(info.server_version),
-        is_local=host.startswith("/") or _is_loopback(info.hostaddr),
-        other_sessions=int(others),
-        _conninfo=make_conninfo(info.dsn, password=info.password),
-    )
-
-
 # Whoever may not see other roles' sessions sees their database, but not what kind they are.
 _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datid IS NOT NULL AND pid <> pg_backend_pid()
   AND coalesce(backend_type, 'client backend') = 'client backend'
 """
-
-
-def _version(number: int) -> str:
-    return f"{number // 10000}.{number % 10000}"
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False

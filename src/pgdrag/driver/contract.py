@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -17,6 +17,7 @@ from pgdrag.model.measurement import (
     Arrivals,
     Counts,
     DriverCost,
+    Example,
     Latency,
     Measurement,
     Sample,
@@ -36,29 +37,10 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Latency(_Line):
-    count: int
-    mean_us: float
-    p50_us: float
-    p95_us: float
-    p99_us: float
-    max_us: float
-    encoded: str
-
-
-class _Transactions(_Line):
-    scheduled: int = 0
-    committed: int = 0
-    rolled_back: int = 0
-    failed: int = 0
-    failed_by_sqlstate: dict[str, int] = {}
-    in_flight: int = 0
-    dropped: int = 0
-    skipped: int = 0
-    over_limit: int = 0
-    retried: int = 0
-    tried: int = 0
-    latency: _Latency | None = None
+# Dataclasses within a line forbid unknown fields as the line does.
+@dataclass(frozen=True)
+class _Transactions(Counts):
+    latency: Latency | None = None
 
     def counts(self) -> Counts:
         return Counts(**{one.name: getattr(self, one.name) for one in fields(Counts)})
@@ -135,18 +117,6 @@ class WaitsLine(_Line):
     processes: dict[str, dict[str, int]]
 
 
-class _Arrivals(_Line):
-    scheduled: int
-    carried: int = 0
-    dropped: int
-    skipped: int
-    late: int
-    max_queue: int
-    queue_us_p50: float | None = None
-    queue_us_p99: float | None = None
-    queue_us_max: float | None = None
-
-
 class _ErrorCount(_Line):
     transaction: str
     sqlstate: str
@@ -154,49 +124,10 @@ class _ErrorCount(_Line):
     count: int
 
 
-class _Statement(_Line):
-    transaction: str
-    line: int
-    text: str
-    succeeded: int
-    mean_us: float | None
-    failed: int
-    retried: int
-
-
-class _Sum(_Line):
-    sum: int
-    committed: int
-    untouched: int
-    unknown: int
-    unknown_low: int
-    unknown_high: int
-
-
-class _DriverUse(_Line):
-    user_cpu_s: float
-    system_cpu_s: float
-    threads: int
-    busiest_thread_cpu_s: float
-    max_rss_bytes: int
-    send_lag_us_p99: float | None
-    send_lag_us_max: float | None
-    lateness_us_p99: float | None = None
-    lateness_us_max: float | None = None
-    stall_us_p99: float | None
-    stall_us_max: float | None
-
-
 class _Violation(_Line):
     condition: str
     message: str
     count: int
-
-
-class _Example(_Line):
-    transaction: str
-    text: str
-    values: list[str | None]
 
 
 class DoneLine(_Line):
@@ -208,20 +139,20 @@ class DoneLine(_Line):
     warm_up_s: float | None = None
     stopped_by: str | None = None
     transactions: dict[str, _Transactions] | None = None
-    arrivals: _Arrivals | None = None
-    connecting: _Latency | None = None
-    statements: list[_Statement] | None = None
-    sums: dict[str, _Sum] | None = None
-    errors: list[_ErrorCount] | None = None
-    driver: _DriverUse | None = None
+    arrivals: Arrivals | None = None
+    connecting: Latency | None = None
+    statements: tuple[Statement, ...] = ()
+    sums: dict[str, Sum] = {}
+    errors: list[_ErrorCount] = []
+    driver: DriverCost | None = None
     rows: int | None = None
     bytes: int | None = None
-    phases: dict[str, float] | None = None
+    phases: dict[str, float] = {}
     violations: list[_Violation] | None = None
-    checked: list[str] | None = None
+    checked: list[str] = []
     looks: int | None = None
     cpu_s: float | None = None
-    examples: list[_Example] | None = None
+    examples: tuple[Example, ...] | None = None
 
 
 class ErrorLine(_Line):
@@ -290,25 +221,25 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
         stopped_by=done.stopped_by or "",
         transactions=totals,
         latency={
-            name: Latency(**found.latency.model_dump())
+            name: found.latency
             for name, found in done.transactions.items()
             if found.latency is not None
         },
         samples=tuple(_sample(line, start_s) for line in intervals),
-        driver=DriverCost(**done.driver.model_dump()),
-        errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors or ()),
-        arrivals=Arrivals(**done.arrivals.model_dump()) if done.arrivals else None,
+        driver=done.driver,
+        errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors),
+        arrivals=done.arrivals,
         warm_up_s=done.warm_up_s,
-        connecting=Latency(**done.connecting.model_dump()) if done.connecting else None,
-        statements=tuple(Statement(**one.model_dump()) for one in done.statements or ()),
-        sums={name: Sum(**one.model_dump()) for name, one in (done.sums or {}).items()},
+        connecting=done.connecting,
+        statements=done.statements,
+        sums=done.sums,
     )
 
 
 def _no_window(done: DoneLine) -> DriverError:
     if done.stopped_by != "clients":
         return DriverError("load driver was stopped by a signal before its window began")
-    first = next(iter(done.errors or ()), None)
+    first = next(iter(done.errors), None)
     return DriverError(
         "no client could go on in the warm-up",
         detail=f"The first error was: {first.message} (SQLSTATE {first.sqlstate})."
@@ -321,7 +252,7 @@ def _no_window(done: DoneLine) -> DriverError:
 def _check_totals(
     totals: Mapping[str, Counts],
     transactions: Mapping[str, _Transactions],
-    arrivals: _Arrivals | None,
+    arrivals: Arrivals | None,
 ) -> None:
     for name, counts in totals.items():
         if not counts.is_balanced:

@@ -99,15 +99,34 @@ class Conversation:
         try:
             while (text := self._line(deadline)) is not None:
                 line = parse_line(text)
-                self._check_greeting(line)
+                if not self._has_greeted and not isinstance(line, HelloLine | ErrorLine):
+                    raise breach(f"its first line is of type {line.type}")
+                if isinstance(line, HelloLine) and line.contract != CONTRACT:
+                    raise breach(f"it speaks version {line.contract}, not {CONTRACT}")
+                self._has_greeted = True
                 note(line)
                 self._listen(line)
                 if isinstance(line, kind):
                     return line
-                _check_goes_on(line)
+                if isinstance(line, ErrorLine):
+                    where = (
+                        f"The load driver was in its phase {line.phase}." if line.phase else None
+                    )
+                    raise DriverError(line.message, sqlstate=line.sqlstate, detail=where)
+                if isinstance(line, DoneLine):
+                    # Before the window was asked for: `measurement_of` says why, if it was stopped.
+                    measurement_of(line, ())
+                    raise breach("it was done before it was asked to measure")
         except TimeoutError:
             raise DriverError(f"load driver did not end within {timeout_s:.0f} s") from None
-        raise self._silent_end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)
+        self._log.seek(0)
+        last_words = self._log.read()[-2000:].decode(errors="replace").strip()
+        raise DriverError(
+            f"load driver ended without a result, exit status {self._process.poll()}",
+            detail=last_words or "It wrote nothing to its standard error.",
+        )
 
     def drain(self, timeout_s: float) -> None:
         """Wait for the end of what the driver says, so that it is not kept from saying it."""
@@ -122,37 +141,19 @@ class Conversation:
         Raises:
             TimeoutError: it is too late for one.
         """
-        while b"\n" not in self._held:
-            chunk = self._chunk(deadline)
-            if not chunk:
-                return None
-            self._held += chunk
-        line, _, self._held = self._held.partition(b"\n")
-        return line
-
-    def _chunk(self, deadline: float) -> bytes:
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
-            left_s = deadline - time.monotonic()
-            # A driver that talks without end is late as well.
-            if left_s < 0 or not selector.select(left_s):
-                raise TimeoutError
-        return os.read(self._pipe.fileno(), 1 << 16)
-
-    def _check_greeting(self, line: Line) -> None:
-        if not self._has_greeted and not isinstance(line, HelloLine | ErrorLine):
-            raise breach(f"its first line is of type {line.type}")
-        if isinstance(line, HelloLine) and line.contract != CONTRACT:
-            raise breach(f"it speaks version {line.contract}, not {CONTRACT}")
-        self._has_greeted = True
-
-    def _silent_end(self) -> DriverError:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
-        return DriverError(
-            f"load driver ended without a result, exit status {self._process.poll()}",
-            detail=_tail(self._log) or "It wrote nothing to its standard error.",
-        )
+            while b"\n" not in self._held:
+                left_s = deadline - time.monotonic()
+                # A driver that talks without end is late as well.
+                if left_s < 0 or not selector.select(left_s):
+                    raise TimeoutError
+                chunk = os.read(self._pipe.fileno(), 1 << 16)
+                if not chunk:
+                    return None
+                self._held += chunk
+        line, _, self._held = self._held.partition(b"\n")
+        return line
 
 
 @contextlib.contextmanager
@@ -175,31 +176,10 @@ def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for wait_s, number in ((1.0, signal.SIGTERM), (_CANCELLED_S, signal.SIGKILL)):
-        try:
-            process.wait(timeout=wait_s)
-        except subprocess.TimeoutExpired:
-            process.send_signal(number)
-        else:
-            return
-    process.wait(timeout=10)
-
-
-def _check_goes_on(line: Line) -> None:
-    """Raise where a line that was not waited for is a driver's last."""
-    if isinstance(line, ErrorLine):
-        where = f"The load driver was in its phase {line.phase}." if line.phase else None
-        raise DriverError(line.message, sqlstate=line.sqlstate, detail=where)
-    if isinstance(line, DoneLine):
-        # Before the window was asked for: `measurement_of` says why, if it was stopped.
-        measurement_of(line, ())
-        raise breach("it was done before it was asked to measure")
-
-
-def _tail(log: IO[bytes]) -> str:
-    log.seek(0)
-    return log.read()[-2000:].decode(errors="replace").strip()
+        for wait_s, number in ((1.0, signal.SIGTERM), (_CANCELLED_S, signal.SIGKILL)):
+            try:
+                process.wait(timeout=wait_s)
+                break
+            except subprocess.TimeoutExpired:
+                process.send_signal(number)
+        process.wait(timeout=10)

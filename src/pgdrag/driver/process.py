@@ -117,11 +117,15 @@ def find_driver() -> Path:
     )
 
 
+@dataclass(frozen=True)
 class Driver:
-    """The load driver: one process a job."""
+    """The load driver: one process a job.
 
-    def __init__(self, binary: Path) -> None:
-        self.binary = binary
+    Whatever cannot be done raises DriverError: the server refused, a script has a mistake, or the
+    driver failed, broke its contract or took too long.
+    """
+
+    binary: Path
 
     def load(
         self,
@@ -133,17 +137,13 @@ class Driver:
         timeout_s: float,
         listen: Listener = ignore,
     ) -> Load:
-        """Make and fill the workload's tables.
-
-        Raises:
-            DriverError: the server refused, or the driver failed or took longer than `timeout_s`.
-        """
+        """Make and fill the workload's tables."""
         job = driver_job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
         with conversation(self.binary, job, listen) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.rows is not None, "a load's done line has rows"
         assert done.bytes is not None, "a load's done line has bytes"
-        return Load(done.rows, done.bytes, done.elapsed_s or done.t_s, done.phases or {})
+        return Load(done.rows, done.bytes, done.elapsed_s or done.t_s, done.phases)
 
     @contextlib.contextmanager
     def driving(
@@ -173,76 +173,48 @@ class Driver:
         seed: int,
         listen: Listener = ignore,
     ) -> Measurement:
-        """Warm up, measure, and return what was counted in the window.
-
-        Raises:
-            DriverError: the driver could not connect, failed, or did not end in bounded time.
-        """
+        """Warm up, measure, and return what was counted in the window."""
         with self.driving(target, workload, load, seed=seed, listen=listen) as driving:
             driving.warm_up()
             return driving.measure()
 
     @contextlib.contextmanager
     def watching(self, target: Target, *, every_s: float, seed: int = 0) -> Iterator[Watching]:
-        """Watch what the server's processes wait for, `every_s` on average, until it is ended.
-
-        Raises:
-            DriverError: the driver cannot be executed.
-        """
+        """Watch what the server's processes wait for, `every_s` on average, until it is ended."""
         job = driver_job("watch", target, None, seed)
         job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
         job["server"]["application_name"] = WATCH_NAME
         with conversation(self.binary, job, ignore) as talk:
             yield Watching(talk)
 
-    def compile(self, workload: Mapping[str, object]) -> None:
-        """Return if the workload's scripts have no mistake; nothing is connected to.
+    def examples(self, workload: Mapping[str, object], *, seed: int = 0) -> tuple[Example, ...]:
+        """Compile the workload and return each statement that it sends, with values.
 
-        Raises:
-            DriverError: one has, and is named with its line; or the driver failed.
+        Nothing is connected to.
         """
-        self._compiled(workload, 0)
-
-    def examples(self, workload: Mapping[str, object], *, seed: int) -> tuple[Example, ...]:
-        """Return each statement that the workload sends, with values; nothing is connected to.
-
-        Raises:
-            DriverError: a script has a mistake, or the driver failed.
-        """
-        done = self._compiled(workload, seed)
-        if done.examples is None:
-            raise breach("a compilation's done line lacks examples")
-        return tuple(Example(x.transaction, x.text, tuple(x.values)) for x in done.examples)
-
-    def _compiled(self, workload: Mapping[str, object], seed: int) -> DoneLine:
         job = driver_job("compile", _NOWHERE, workload, seed)
         with conversation(self.binary, job, ignore) as talk:
-            return talk.until(DoneLine, SLACK_S)
+            done = talk.until(DoneLine, SLACK_S)
+        if done.examples is None:
+            raise breach("a compilation's done line lacks examples")
+        return done.examples
 
     def check(
         self, target: Target, workload: Mapping[str, object], *, timeout_s: float
     ) -> tuple[str, ...]:
-        """Return a sentence for each consistency condition that the dataset violates.
-
-        Raises:
-            DriverError: the check could not be carried out.
-        """
+        """Return a sentence for each consistency condition that the dataset violates."""
         found = self.conditions(target, workload, timeout_s=timeout_s)
         return tuple(f"{name}: {broken}" for name, broken in found.items() if broken)
 
     def conditions(
         self, target: Target, workload: Mapping[str, object], *, timeout_s: float
     ) -> dict[str, str]:
-        """Return what violates each consistency condition, by its name; "" where it holds.
-
-        Raises:
-            DriverError: the check could not be carried out.
-        """
+        """Return what violates each consistency condition, by its name; "" where it holds."""
         with conversation(self.binary, driver_job("check", target, workload, 0), ignore) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.violations is not None, "a check's done line has violations"
         broken = {v.condition: f"{v.message} ({v.count})" for v in done.violations}
-        return {name: broken.get(name, "") for name in [*(done.checked or ()), *broken]}
+        return {name: broken.get(name, "") for name in [*done.checked, *broken]}
 
 
 class Watching:
@@ -250,7 +222,6 @@ class Watching:
 
     def __init__(self, talk: Conversation) -> None:
         self._talk = talk
-        self._started_unix_s = 0.0
         self._intervals: list[Waits] = []
         self._done: DoneLine | None = None
         self._error: DriverError | None = None
@@ -285,23 +256,23 @@ class Watching:
         return tuple(self._intervals)
 
     def _listen(self) -> None:
+        started_unix_s = 0.0
+
+        def note(line: Line) -> None:
+            nonlocal started_unix_s
+            if isinstance(line, HelloLine):
+                started_unix_s = line.started_unix_s
+            elif isinstance(line, WaitsLine):
+                end_unix_s = started_unix_s + line.t_s
+                begin_unix_s = end_unix_s - line.duration_s
+                self._intervals.append(Waits(begin_unix_s, end_unix_s, line.looks, line.processes))
+
         try:
-            self._done = self._talk.until(DoneLine, WATCH_LONGEST_S, self._note)
+            self._done = self._talk.until(DoneLine, WATCH_LONGEST_S, note)
         except DriverError as error:
             self._error = error
         except (OSError, ValueError):
             return  # whoever watched has left in the middle of it, and closed the pipe
-
-    def _note(self, line: Line) -> None:
-        if isinstance(line, HelloLine):
-            self._started_unix_s = line.started_unix_s
-        elif isinstance(line, WaitsLine):
-            finished_unix_s = self._started_unix_s + line.t_s
-            self._intervals.append(
-                Waits(
-                    finished_unix_s - line.duration_s, finished_unix_s, line.looks, line.processes
-                )
-            )
 
 
 class Driving:
@@ -312,28 +283,16 @@ class Driving:
         self._load = load
 
     def warm_up(self) -> None:
-        """Return when the warm-up is over; the load goes on.
-
-        Raises:
-            DriverError: the driver could not connect, failed, or did not warm up in bounded time.
-        """
+        """Return when the warm-up is over; the load goes on."""
         self._talk.until(WarmLine, CONNECT_TIMEOUT_S + self._load.warm_up_s + SLACK_S)
 
     def measure(self) -> Measurement:
-        """Open the measured window, and return what was counted in it when it has ended.
-
-        Raises:
-            DriverError: the driver failed, broke its contract, or did not end in bounded time.
-        """
-        intervals: list[IntervalLine] = []
-
-        def note(line: Line) -> None:
-            if isinstance(line, IntervalLine):
-                intervals.append(line)
-
+        """Open the measured window, and return what was counted in it when it has ended."""
+        lines: list[Line] = []
         self._talk.say({"type": "measure"})
         timeout_s = self._load.budget_s + GRACE_S + THREADS_GIVEN_UP_S + SLACK_S
-        return measurement_of(self._talk.until(DoneLine, timeout_s, note), intervals)
+        done = self._talk.until(DoneLine, timeout_s, lines.append)
+        return measurement_of(done, [line for line in lines if isinstance(line, IntervalLine)])
 
 
 def driver_job(
@@ -359,26 +318,13 @@ def driver_job(
         },
         "die_with_parent": True,
         "seed": seed,
-        "workload": workload if workload is None else dict(workload),
+        "workload": workload and dict(workload),
         "run": None,
         "load": None,
     }
 
 
 def _run(load: LoadProfile) -> dict[str, Any]:
-    return {
-        "connections": load.connections,
-        "threads": load.threads,
-        "reconnect": load.reconnect,
-        "warm_up_s": load.warm_up_s,
-        "handshake": True,
-        "duration_s": load.measure_s,
-        "transactions": load.transactions,
-        "min_commits": load.min_commits,
-        "budget_s": load.budget_s,
-        "interval_s": INTERVAL_S,
-        "grace_s": GRACE_S,
-        "pacing": asdict(load.pacing),
-        "steps": [asdict(step) for step in load.steps],
-        "latency_limit_us": load.latency_limit_us,
-    }
+    run = asdict(load)
+    run["duration_s"] = run.pop("measure_s")
+    return run | {"handshake": True, "interval_s": INTERVAL_S, "grace_s": GRACE_S}

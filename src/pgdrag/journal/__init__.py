@@ -1,26 +1,28 @@
 """What was run, and what came of it? Every run, trial, attempt and sample, durably, in one SQLite file.
 
 The road's only memory: a trial's result is on disk before the next trial begins, so that a run can
-go on where it stopped. How it is kept in a file, and which tables that has, is in `_file`.
+go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is in it.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cache
+from itertools import count
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
-from pgdrag.errors import JournalError
+from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
-from pgdrag.journal._file import File
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
@@ -29,6 +31,101 @@ RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
 
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
+
+# One entry a version of the file; `PRAGMA user_version` counts those that were carried out.
+SCHEMA = (
+    """
+    CREATE TABLE run (
+        run_id TEXT PRIMARY KEY,
+        experiment TEXT NOT NULL,
+        scale TEXT NOT NULL,
+        status TEXT NOT NULL,            -- running, done, interrupted, failed
+        study TEXT NOT NULL,             -- JSON
+        host TEXT NOT NULL,              -- JSON
+        server_wanted TEXT,              -- --postgres, or NULL for the embedded one
+        server_version TEXT NOT NULL,
+        pgdrag_version TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        started_unix_s REAL NOT NULL,
+        finished_unix_s REAL,
+        pid INTEGER                      -- of the pgdrag that runs it, or ran it last
+    );
+    CREATE TABLE trial (
+        run_id TEXT NOT NULL REFERENCES run,
+        number INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        replicate INTEGER NOT NULL,
+        treatment TEXT NOT NULL,         -- its name
+        trial TEXT NOT NULL,             -- JSON
+        PRIMARY KEY (run_id, number)
+    );
+    CREATE TABLE attempt (
+        run_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        started_unix_s REAL NOT NULL,
+        finished_unix_s REAL,            -- NULL: pgdrag ended in the middle of it
+        outcome TEXT,
+        reason TEXT,
+        committed INTEGER,
+        elapsed_s REAL,
+        result TEXT,                     -- JSON, without the samples and exhibits
+        PRIMARY KEY (run_id, number, attempt),
+        FOREIGN KEY (run_id, number) REFERENCES trial
+    );
+    CREATE TABLE sample (
+        run_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        sample INTEGER NOT NULL,         -- from 1
+        t_s REAL NOT NULL,               -- its end, from the window's start
+        duration_s REAL NOT NULL,
+        committed INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        p99_us REAL,
+        PRIMARY KEY (run_id, number, attempt, sample),
+        FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
+    );
+    """,
+    # A load has a pacing in the place of a rate, a sample the sessions that worked, and what the
+    # driver tells of itself has other names. Until now a rate had BenchBase's meaning.
+    """
+    ALTER TABLE sample ADD COLUMN sessions INTEGER;
+    UPDATE run SET study = json_set(study, '$.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(study, '$.load.rate_per_s'), 'queue_limit', 10000))
+     WHERE json_extract(study, '$.load.rate_per_s') IS NOT NULL;
+    UPDATE trial SET trial = json_set(trial, '$.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(trial, '$.load.rate_per_s'), 'queue_limit', 10000))
+     WHERE json_extract(trial, '$.load.rate_per_s') IS NOT NULL;
+    UPDATE attempt SET result = json_set(result, '$.trial.load.pacing', json_object(
+            'kind', 'benchbase', 'rate_per_s', json_extract(result, '$.trial.load.rate_per_s'),
+            'queue_limit', 10000))
+     WHERE json_extract(result, '$.trial.load.rate_per_s') IS NOT NULL;
+    UPDATE attempt SET result = json_set(result, '$.measurement.driver', json_object(
+            'user_cpu_s', json_extract(result, '$.measurement.driver.user_cpu_s'),
+            'system_cpu_s', json_extract(result, '$.measurement.driver.system_cpu_s'),
+            'threads', json_extract(result, '$.measurement.driver.threads'),
+            'stall_us_p99', json_extract(result, '$.measurement.driver.loop_lag_us_p99'),
+            'stall_us_max', json_extract(result, '$.measurement.driver.loop_lag_us_max')))
+     WHERE json_extract(result, '$.measurement.driver.loop_lag_us_p99') IS NOT NULL;
+    """,
+    # What collectors bring beside numbers.
+    """
+    CREATE TABLE exhibits (
+        run_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        exhibits BLOB NOT NULL,          -- JSON, compressed with zlib
+        PRIMARY KEY (run_id, number, attempt),
+        FOREIGN KEY (run_id, number, attempt) REFERENCES attempt
+    );
+    """,
+    # More of an interval's latency than its 99th percentile.
+    """
+    ALTER TABLE sample ADD COLUMN p50_us REAL;
+    ALTER TABLE sample ADD COLUMN p95_us REAL;
+    """,
+)
 
 
 def home_directory() -> Path:
@@ -65,11 +162,24 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = File(path)
+        with self._explained():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA foreign_keys = ON")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version > len(SCHEMA):
+                raise JournalError(
+                    f"journal {path} has version {version}, newer than {len(SCHEMA)}",
+                    hint="Use the newer pgdrag that wrote it, or another PGDRAG_HOME.",
+                )
+            for number, script in enumerate(SCHEMA[version:], start=version + 1):
+                self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._db.close()
 
     def begin_run(
         self,
@@ -84,17 +194,18 @@ class Journal:
         """Record a new run and return its id, such as "slow-42k-20261121-1103"."""
         now = time.time()
         stem = f"{study.name}-{time.strftime('%Y%m%d-%H%M', time.localtime(now))}"
-        with self._file.transaction() as db:
+        with self._transaction() as db:
             taken = {row[0] for row in db.execute("SELECT run_id FROM run")}
-            run_id = next(x for x in _candidates(stem) if x not in taken)
+            others = (f"{stem}-{number}" for number in count(2))
+            run_id = stem if stem not in taken else next(x for x in others if x not in taken)
             db.execute(
                 "INSERT INTO run VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     run_id,
                     study.name,
                     study.scale,
-                    _adapter(Study).dump_json(study).decode(),
-                    _adapter(Host).dump_json(host).decode(),
+                    _written(Study, study),
+                    _written(Host, host),
                     server_wanted,
                     server_version,
                     pgdrag_version,
@@ -108,7 +219,7 @@ class Journal:
     def set_status(self, run_id: str, status: RunStatus) -> None:
         """Record how a run stands; anything but "running" is its end for now."""
         finished = None if status == "running" else time.time()
-        with self._file.transaction() as db:
+        with self._transaction() as db:
             db.execute(
                 "UPDATE run SET status = ?, finished_unix_s = ?, pid = ? WHERE run_id = ?",
                 (status, finished, os.getpid(), run_id),
@@ -117,37 +228,31 @@ class Journal:
     def set_budget(self, run_id: str, budget_s: float | None) -> None:
         """Give a run another budget of time; what was run counts towards it."""
         study = replace(self.run(run_id).study, budget_s=budget_s)
-        text = _adapter(Study).dump_json(study).decode()
-        with self._file.transaction() as db:
-            db.execute("UPDATE run SET study = ? WHERE run_id = ?", (text, run_id))
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE run SET study = ? WHERE run_id = ?", (_written(Study, study), run_id)
+            )
 
     def plan_trials(self, run_id: str, trials: Sequence[Trial]) -> None:
         """Record the trials of a block before the first of them begins; known ones stay as they are."""
-        with self._file.transaction() as db:
+        with self._transaction() as db:
             for trial in trials:
-                text = _adapter(Trial).dump_json(trial).decode()
+                text = _written(Trial, trial)
+                place = (trial.number, trial.block, trial.replicate, trial.treatment.name)
                 db.execute(
-                    "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)",
-                    (
-                        run_id,
-                        trial.number,
-                        trial.block,
-                        trial.replicate,
-                        trial.treatment.name,
-                        text,
-                    ),
+                    "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)", (run_id, *place, text)
                 )
                 (kept,) = db.execute(
                     "SELECT trial FROM trial WHERE run_id = ? AND number = ?",
                     (run_id, trial.number),
                 ).fetchone()
                 # As values: an older pgdrag may have written it with other keys.
-                is_same = _adapter(Trial).validate_json(kept) == _adapter(Trial).validate_json(text)
+                is_same = _read(Trial, kept) == _read(Trial, text)
                 assert is_same, f"trial {trial.number} of {run_id} is not the one planned"
 
     def begin_attempt(self, run_id: str, number: int) -> int:
         """Record that a trial begins and return which attempt at it this is, from 1."""
-        with self._file.transaction() as db:
+        with self._transaction() as db:
             (attempt,) = db.execute(
                 "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?",
                 (run_id, number),
@@ -161,14 +266,14 @@ class Journal:
     def end_attempt(self, run_id: str, attempt: int, result: Result) -> None:
         """Record what came of an attempt; when this returns it is on disk."""
         measurement = result.measurement
-        samples = measurement.samples if measurement else ()
         bare = replace(
             result,
             measurement=replace(measurement, samples=()) if measurement else None,
             recordings=Recordings(),
         )
         key = (run_id, result.trial.number, attempt)
-        with self._file.transaction() as db:
+        samples = enumerate(measurement.samples if measurement else (), start=1)
+        with self._transaction() as db:
             db.execute(
                 "UPDATE attempt SET finished_unix_s = ?, outcome = ?, reason = ?, committed = ?, "
                 "elapsed_s = ?, result = ? WHERE run_id = ? AND number = ? AND attempt = ?",
@@ -178,42 +283,46 @@ class Journal:
                     result.reason,
                     measurement.total.committed if measurement else None,
                     measurement.elapsed_s if measurement else None,
-                    _adapter(Result).dump_json(bare).decode(),
+                    _written(Result, bare),
                     *key,
                 ),
             )
             db.executemany(
                 f"INSERT INTO sample (run_id, number, attempt, sample, {_SAMPLE}) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (*key, number, *astuple(sample))
-                    for number, sample in enumerate(samples, start=1)
-                ],
+                [(*key, number, *astuple(sample)) for number, sample in samples],
             )
             if result.recordings:
-                packed = zlib.compress(_adapter(Recordings).dump_json(result.recordings))
+                packed = zlib.compress(_written(Recordings, result.recordings).encode())
                 db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
 
     def results(self, run_id: str) -> dict[int, Result]:
         """Return the newest finished result of each trial, by its number."""
-        rows = self._file.rows(
+        rows = self._rows(
             "SELECT number, attempt, result FROM attempt "
             "WHERE run_id = ? AND result IS NOT NULL ORDER BY number, attempt",
             (run_id,),
         )
         newest = {number: (attempt, text) for number, attempt, text in rows}
-        return {
-            number: self._whole(run_id, number, attempt, _adapter(Result).validate_json(text))
-            for number, (attempt, text) in newest.items()
-        }
+        found = {}
+        for number, (attempt, text) in newest.items():
+            result = _read(Result, text)
+            of_attempt = "WHERE run_id = ? AND number = ? AND attempt = ?"
+            key = (run_id, number, attempt)
+            for (packed,) in self._rows(f"SELECT exhibits FROM exhibits {of_attempt}", key):
+                recordings = _read(Recordings, zlib.decompress(packed))
+                result = replace(result, recordings=recordings)
+            if result.measurement is not None:
+                rows = self._rows(f"SELECT {_SAMPLE} FROM sample {of_attempt} ORDER BY sample", key)
+                samples = tuple(Sample(*row) for row in rows)
+                result = replace(result, measurement=replace(result.measurement, samples=samples))
+            found[number] = result
+        return found
 
     def valid_results(self, run_id: str) -> dict[int, Result]:
         """Return the results that a resumed run keeps: invalid trials are run again."""
-        return {
-            number: result
-            for number, result in self.results(run_id).items()
-            if result.outcome is not Outcome.INVALID
-        }
+        results = self.results(run_id).items()
+        return {number: x for number, x in results if x.outcome is not Outcome.INVALID}
 
     def run(self, run_id: str) -> RunRecord:
         """Return a run with all its results.
@@ -221,9 +330,11 @@ class Journal:
         Raises:
             JournalError: there is no such run, or it cannot be read.
         """
-        rows = self._file.rows(
+        rows = self._rows(
             "SELECT study, host, server_version, pgdrag_version, seed, started_unix_s, "
-            "finished_unix_s, status, pid FROM run WHERE run_id = ?",
+            "finished_unix_s, status, pid, "
+            "(SELECT count(*) FROM trial WHERE trial.run_id = run.run_id) "
+            "FROM run WHERE run_id = ?",
             (run_id,),
         )
         if not rows:
@@ -231,48 +342,38 @@ class Journal:
                 f'run "{run_id}" does not exist in {self.path}',
                 hint='Run "pgdrag runs" to see them.',
             )
-        row = rows[0]
-        planned = self._file.rows("SELECT count(*) FROM trial WHERE run_id = ?", (run_id,))[0][0]
+        ((study, host, version, pgdrag_version, seed, started, finished, status, pid, planned),) = (
+            rows
+        )
         try:
-            study, host = (
-                _adapter(Study).validate_json(row[0]),
-                _adapter(Host).validate_json(row[1]),
+            return RunRecord(
+                run_id=run_id,
+                study=_read(Study, study),
+                host=_read(Host, host),
+                server_version=version,
+                pgdrag_version=pgdrag_version,
+                seed=seed,
+                started_unix_s=started,
+                finished_unix_s=finished,
+                status=_true_status(status, pid),
+                results=tuple(self.results(run_id).values()),
+                planned_trials=planned,
             )
-            results = self.results(run_id)
         except ValidationError as error:
             raise JournalError(
                 f'could not read run "{run_id}" from {self.path}',
                 detail=str(error).splitlines()[0] + ".",
                 hint="It was perhaps written by another version of pgdrag.",
             ) from None
-        return RunRecord(
-            run_id=run_id,
-            study=study,
-            host=host,
-            server_version=row[2],
-            pgdrag_version=row[3],
-            seed=row[4],
-            started_unix_s=row[5],
-            finished_unix_s=row[6],
-            status=_true_status(row[7], row[8]),
-            results=tuple(results[number] for number in sorted(results)),
-            planned_trials=planned,
-        )
 
     def server_wanted(self, run_id: str) -> str | None:
         """Return the `--postgres` that a run was started with."""
-        ((wanted,),) = self._file.rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
+        ((wanted,),) = self._rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
         return None if wanted is None else str(wanted)
-
-    def attempts(self, run_id: str) -> list[tuple[int, int, str | None]]:
-        """Return (trial, attempt, outcome) of every attempt; outcome None: it was cut off."""
-        return self._file.rows(
-            "SELECT number, attempt, outcome FROM attempt WHERE run_id = ? ORDER BY 1, 2", (run_id,)
-        )
 
     def summaries(self) -> list[RunSummary]:
         """Return all runs, newest first."""
-        rows = self._file.rows(
+        rows = self._rows(
             """
             SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
                    finished_unix_s,
@@ -289,8 +390,7 @@ class Journal:
 
     def runs_of(self, experiment: str) -> Iterator[RunRecord]:
         """Return the runs of an experiment, newest first."""
-        ids = [x.run_id for x in self.summaries() if x.experiment == experiment]
-        return (self.run(run_id) for run_id in ids)
+        return (self.run(x.run_id) for x in self.summaries() if x.experiment == experiment)
 
     def find(self, text: str) -> str:
         """Return the id of the run that `text` names: an id, its unambiguous start, or "last".
@@ -315,41 +415,66 @@ class Journal:
             f'"{text}" names {len(found)} runs', detail=f"They are {', '.join(found[:5])}."
         )
 
-    def _whole(self, run_id: str, number: int, attempt: int, result: Result) -> Result:
-        """Return a result with its samples and recordings, which are kept beside it."""
-        key = (run_id, number, attempt)
-        packed = self._file.rows(
-            "SELECT exhibits FROM exhibits WHERE run_id = ? AND number = ? AND attempt = ?", key
-        )
-        for (blob,) in packed:
-            result = replace(
-                result, recordings=_adapter(Recordings).validate_json(zlib.decompress(blob))
-            )
-        if result.measurement is None:
-            return result
-        rows = self._file.rows(
-            f"SELECT {_SAMPLE} FROM sample "
-            "WHERE run_id = ? AND number = ? AND attempt = ? ORDER BY sample",
-            key,
-        )
-        samples = tuple(Sample(*row) for row in rows)
-        return replace(result, measurement=replace(result.measurement, samples=samples))
+    def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Commit what the block does as a whole; when it has ended, that is on disk."""
+        with self._explained():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                if self._db.in_transaction:  # a full disk has ended it already
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise an error of the file as one of pgdrag's, with what to do."""
+        room = "Make room there, or name another directory in PGDRAG_HOME."
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise  # a defect of pgdrag, not of the file
+        except OSError as error:
+            where = error.filename or self.path
+            raise StorageError(f"could not write {where}: {error.strerror}", hint=room) from error
+        except sqlite3.DatabaseError as error:
+            text = str(error)
+            if any(x in text for x in ("full", "readonly", "unable to open", "disk I/O")):
+                raise StorageError(
+                    f"could not write journal {self.path}: {text}", hint=room
+                ) from error
+            if "locked" in text:
+                raise JournalError(
+                    f"journal {self.path} is locked by another process",
+                    hint="Wait until that pgdrag has ended.",
+                ) from error
+            raise JournalError(
+                f"could not use journal {self.path}: {text}",
+                hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",
+            ) from error
 
 
 @cache
-def _adapter(kind: type[_T]) -> TypeAdapter[_T]:
+def _adapter(kind: type) -> TypeAdapter[Any]:
     # Making all of them takes some 30 ms: not at each start of a pgdrag that may read no journal.
     return TypeAdapter(kind)
+
+
+def _written(kind: type, value: object) -> str:
+    return _adapter(kind).dump_json(value).decode()
+
+
+def _read(kind: type[_T], text: str | bytes) -> _T:
+    found: _T = _adapter(kind).validate_json(text)  # type: ignore[arg-type]  # a class is hashable
+    return found
 
 
 def _true_status(status: RunStatus, pid: int | None) -> RunStatus:
     """A run whose process was killed still stands as running."""
     return "interrupted" if status == "running" and pid != measuring_pid() else status
-
-
-def _candidates(stem: str) -> Iterator[str]:
-    yield stem
-    number = 2
-    while True:
-        yield f"{stem}-{number}"
-        number += 1
