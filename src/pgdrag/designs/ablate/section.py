@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
 
-from pgdrag.designs.ablate.findings import (
-    AblateFinding,
-    ChangeFinding,
-    CheckFinding,
-    PairFinding,
-    ShareFinding,
-)
+from pgdrag.designs.ablate.findings import AblateFinding, PairFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.pairs import Together
 from pgdrag.english import capital, counted, listed, percent_words
@@ -20,22 +13,20 @@ from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, bare_ratio, bounds_words
 from pgdrag.report.document import (
-    Align,
     Block,
     Cell,
-    Column,
     Details,
     Heading,
     Items,
     Paragraph,
     Table,
     Tone,
+    header,
 )
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_interval, format_number, format_ratio
 
-_TITLE = "Which change carries how much"
 _LARGE_PART = 0.05  # a share below this is not in the answer
 _NAMED_MAX = 4  # shares that the answer names
 _TONES = {
@@ -53,16 +44,20 @@ _PAIRS = {
     Together.ADD_UP: "{} and {} do not interact",
     Together.UNDECIDED: "How {} and {} act together is undecided",
 }
+_CHECKS = {
+    True: "all other changes together with the reference",
+    False: "the target with the survivors alone",
+}
 
 
 class AblateSection(Section):
     """A forest plot of the shares, the pairs, and a table of all changes."""
 
-    name: ClassVar[str] = "ablate"
-    summary: ClassVar[str] = "a forest plot of each change's share, with its label, and pairs"
-    title: ClassVar[str] = _TITLE
-    order: ClassVar[int] = 12
-    is_folded: ClassVar[bool] = False
+    name = "ablate"
+    summary = "a forest plot of each change's share, with its label, and pairs"
+    title = "Which change carries how much"
+    order = 12
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """The run is an ablation of at least one change."""
@@ -131,21 +126,30 @@ def _is_within_noise(found: Interval) -> bool:
 
 
 def _shares(found: AblateFinding) -> str:
-    """Name the largest shares; of changes that act together, the share of all of them."""
+    """Name the largest shares; of changes that act together in one way, the share of all of them."""
     parts = {
         one.name: one.share.part
         for one in found.changes
-        if one.share is not None and one.share.part is not None and _is_significant(one.share)
+        if one.share is not None and one.share.part is not None and not _has_zero(one.share)
     }
-    groups = [
-        (sum(parts[name] for name in names), names, how) for names, how in _groups(found, parts)
-    ]
-    named = sorted(groups, key=lambda one: -abs(one[0]))[:_NAMED_MAX]
-    words = [
-        f"{_group_words(names, how)} {percent_words(part)}"
-        for part, names, how in named
-        if abs(part) >= _LARGE_PART
-    ]
+    groups: list[tuple[list[str], Together | None]] = [([name], None) for name in parts]
+    for pair in found.pairs:
+        if pair.together not in (Together.EITHER, Together.BOTH_NEEDED):
+            continue
+        mine = [one for one in groups if set(one[0]) & set(pair.names)]
+        if len(mine) == 2 and all(how in (None, pair.together) for _, how in mine):
+            groups = [one for one in groups if one not in mine]
+            groups.append(([*mine[0][0], *mine[1][0]], pair.together))
+    shares = [(sum(parts[name] for name in names), names, how) for names, how in groups]
+    words = []
+    for part, names, how in sorted(shares, key=lambda one: -abs(one[0]))[:_NAMED_MAX]:
+        name = names[0]
+        if how is Together.EITHER:
+            name = f"{' or '.join(names)} (either alone suffices)"
+        elif how is Together.BOTH_NEEDED:
+            name = f"{' with '.join(names)} (only together)"
+        if abs(part) >= _LARGE_PART:
+            words.append(f"{name} {percent_words(part)}")
     if found.whole is None or not words:
         return ""
     way = "speedup" if found.whole.center < 1 else "slowdown"
@@ -153,36 +157,10 @@ def _shares(found: AblateFinding) -> str:
     return f"Shares of the log {way}{bound}: {listed(words)}."
 
 
-def _is_significant(share: ShareFinding) -> bool:
-    if share.part_low is None or share.part_high is None:
-        return False
-    return share.part_low > 0 or share.part_high < 0
-
-
-_Group = tuple[tuple[str, ...], Together | None]
-
-
-def _groups(found: AblateFinding, names: Iterable[str]) -> list[_Group]:
-    """Join the changes that act together in the same way; each is in one group."""
-    groups: list[_Group] = [((name,), None) for name in names]
-    for pair in found.pairs:
-        if pair.together not in (Together.EITHER, Together.BOTH_NEEDED):
-            continue
-        mine = [one for one in groups if set(one[0]) & set(pair.names)]
-        if len(mine) == 2 and all(how in (None, pair.together) for _, how in mine):
-            groups = [one for one in groups if one not in mine]
-            groups.append(((*mine[0][0], *mine[1][0]), pair.together))
-    return groups
-
-
-def _group_words(names: Sequence[str], how: Together | None) -> str:
-    match how:
-        case Together.EITHER:
-            return f"{' or '.join(names)} (either alone suffices)"
-        case Together.BOTH_NEEDED:
-            return f"{' with '.join(names)} (only together)"
-        case _:
-            return names[0]
+def _has_zero(share: ShareFinding) -> bool:
+    return (
+        share.part_low is None or share.part_high is None or share.part_low <= 0 <= share.part_high
+    )
 
 
 def _inert(found: AblateFinding) -> str:
@@ -232,12 +210,8 @@ def _effect_words(found: Interval) -> str:
 # --- warnings ------------------------------------------------------------------------------------
 
 
-def warnings(found: AblateFinding) -> tuple[str, ...]:
-    """Return what may be wrong with the answer, each with the remedy still untried."""
-    return (*_failure_warnings(found), *_check_warnings(found), *_share_warnings(found))
-
-
-def _failure_warnings(found: AblateFinding) -> Iterator[str]:
+def warnings(found: AblateFinding) -> Iterator[str]:
+    """Yield what may be wrong with the answer, each with the remedy still untried."""
     for one in found.changes:
         if one.name in found.left_out:
             yield (
@@ -259,12 +233,16 @@ def _failure_warnings(found: AblateFinding) -> Iterator[str]:
             "the target committed nothing in the screening, so most changes are undecided with the others; "
             "screen with long trials (has_brief_screening = false), or use longer windows"
         )
+    yield from _check_warnings(found)
+    yield from _share_warnings(found)
 
 
 def _check_warnings(found: AblateFinding) -> Iterator[str]:
     if failed := [one for one in found.checks if one.is_passed is False]:
         sizes = "; ".join(
-            f"{_check_words(one)}: {slowdown_words(one.slowdown)}" for one in failed if one.slowdown
+            f"{_CHECKS[one.of_others]}: {slowdown_words(one.slowdown)}"
+            for one in failed
+            if one.slowdown
         )
         remedy = (
             "no small group of them explains it, so look for many small effects"
@@ -272,19 +250,13 @@ def _check_warnings(found: AblateFinding) -> Iterator[str]:
             else "allow more trials to continue the search"
         )
         yield f"changes without a label have an effect together ({sizes}); {remedy}"
-    if unknown := [_check_words(one) for one in found.checks if one.is_passed is None]:
+    if unknown := [_CHECKS[one.of_others] for one in found.checks if one.is_passed is None]:
         needs_trials = found.is_budget_spent and not found.is_target_bounded
         remedy = "allow more trials" if needs_trials else "use longer windows"
         yield (
             f"could not compare {listed(unknown)}, so a change that matters may be among those without a "
             f"label; {remedy}"
         )
-
-
-def _check_words(check: CheckFinding) -> str:
-    if check.of_others:
-        return "all other changes together with the reference"
-    return "the target with the survivors alone"
 
 
 def _share_warnings(found: AblateFinding) -> Iterator[str]:
@@ -336,7 +308,7 @@ def _picture(found: AblateFinding) -> list[Block]:
         "interval; logarithmic scale, further right is slower. The factors multiply to the whole, and the "
         f"parts add up to it. {found.method}; {counted(found.full_trials, 'trial')}."
     )
-    return [rows_figure(rows, _TITLE, description, caption, name="ablate-chart")]
+    return [rows_figure(rows, AblateSection.title, description, caption, name="ablate-chart")]
 
 
 def _part_words(share: ShareFinding) -> str:
@@ -372,28 +344,24 @@ def pair_sentence(pair: PairFinding) -> str:
 
 
 def _table(found: AblateFinding) -> Table:
-    columns = (
-        Column("Change"),
-        Column("Label"),
-        Column("Alone, × slower", Align.RIGHT),
-        Column("With the others, × slower", Align.RIGHT),
-        Column("Share", Align.RIGHT),
-    )
-    rows = tuple(
-        (
-            Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
-            Cell(
-                one.label.value,
-                "masked by other changes" if one.is_hidden else "",
-                _TONES.get(one.label, Tone.PLAIN),
-            ),
-            _effect_cell(one.alone),
-            _effect_cell(one.with_others),
-            _share_cell(one),
+    rows = []
+    for one in found.changes:
+        share = NOTHING
+        if one.share is not None and one.share.part is not None:
+            words, _, bounds = _part_words(one.share).partition(" (")
+            share = Cell(words, bounds.rstrip(")"), is_strong=True)
+        masked = "masked by other changes" if one.is_hidden else ""
+        rows.append(
+            (
+                Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
+                Cell(one.label.value, masked, _TONES.get(one.label, Tone.PLAIN)),
+                _effect_cell(one.alone),
+                _effect_cell(one.with_others),
+                share,
+            )
         )
-        for one in found.changes
-    )
-    return Table("What each change does", columns, rows)
+    columns = header("Change", "Label", ">Alone, × slower", ">With the others, × slower", ">Share")
+    return Table("What each change does", columns, tuple(rows))
 
 
 def _value(value: str | None) -> str:
@@ -411,13 +379,6 @@ def _effect_cell(found: Interval | None) -> Cell:
     return Cell(format_ratio(found.center), bounds_words(found, bare_ratio), tone)
 
 
-def _share_cell(change: ChangeFinding) -> Cell:
-    if change.share is None or change.share.part is None:
-        return NOTHING
-    words, _, bounds = _part_words(change.share).partition(" (")
-    return Cell(words, bounds.rstrip(")"), is_strong=True)
-
-
 def _labels(found: AblateFinding) -> list[Label]:
     return [label for label in Label if any(one.label is label for one in found.changes)]
 
@@ -425,8 +386,8 @@ def _labels(found: AblateFinding) -> list[Label]:
 def _legend(found: AblateFinding) -> Paragraph:
     meanings = " ".join(f"{capital(label.value)}: {label.meaning}" for label in _labels(found))
     detectable = _detectable(found)
-    brief = found.brief_trials
-    trials = counted(brief, "short trial") if brief else "trials of full length"
+    short = counted(found.brief_trials, "short trial")
+    trials = short if found.brief_trials else "trials of full length"
     power = f" {capital(detectable)} (nine times in ten)." if detectable else ""
     return Paragraph(
         f"Alone: {found.reference} with the change against {found.reference}. With the others: {found.target} "

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
-from pgdrag.designs.bisect.findings import BisectFinding, GuiltyChange, SetTested
+from pgdrag.designs.bisect.findings import BisectFinding, SetTested
 from pgdrag.designs.bisect.history import SetVerdict
 from pgdrag.designs.bisect.procedure import Ending
 from pgdrag.english import counted, listed, percent_words
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING
-from pgdrag.report.document import (
-    Align,
-    Block,
-    Cell,
-    Column,
-    Details,
-    Figure,
-    Paragraph,
-    Table,
-    Tone,
-)
+from pgdrag.report.document import Block, Cell, Details, Figure, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.strips import StripRow, strips_chart, strips_text
 
 _MOST_NAMED = 8  # more changes than this are counted
-_TITLE = "Sets that were tried, and the share each keeps"
 _NEEDED = {
     SetVerdict.LOSES.value: ("needed", Tone.GOOD),
     SetVerdict.KEEPS.value: ("may not be needed", Tone.WARNING),
@@ -39,11 +27,11 @@ _TEXT_ROOM = 24  # changes that fit into a line of a terminal beside label and w
 class BisectSection(Section):
     """The guilty changes in a table, and every set that was tried, as a strip."""
 
-    name: ClassVar[str] = "bisect"
-    summary: ClassVar[str] = "the guilty changes, and every set that was tried"
-    title: ClassVar[str] = "The guilty changes"
-    order: ClassVar[int] = 13
-    is_folded: ClassVar[bool] = False
+    name = "bisect"
+    summary = "the guilty changes, and every set that was tried"
+    title = "The guilty changes"
+    order = 13
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is something to show as soon as a set was tried."""
@@ -52,16 +40,28 @@ class BisectSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the set, the picture of the search and the table of all tests."""
         found = found_of(findings, BisectFinding)
-        return (
-            *_set(found),
-            *_inert(found),
-            *_picture(found),
-            Details(f"All {counted(len(found.tests), 'set')} that were tried", (_tests(found),)),
-        )
+        blocks = list(self.brief(findings))
+        if found.inert:
+            text = f"Left out, because they read the same at both ends: {listed(found.inert)}."
+            blocks.append(Paragraph(text, Tone.MUTED))
+        tests = Details(f"All {counted(len(found.tests), 'set')} that were tried", (_tests(found),))
+        return (*blocks, _picture(found), tests)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the set."""
-        return _set(found_of(findings, BisectFinding))
+        found = found_of(findings, BisectFinding)
+        if not found.guilty:
+            return ()
+        rows = []
+        for one in found.guilty:
+            words, tone = _NEEDED.get(one.verdict, (one.verdict, Tone.PLAIN))
+            without = "–" if one.without is None else _percent(one.without.center)
+            ends = f"{_value(one.before)} → {_value(one.after)}"
+            name = Cell(one.name, ends, is_strong=True)
+            rows.append((name, _share_cell(one.alone), Cell(without, words, tone)))
+        caption = "The set found, and the share of the log slowdown that is kept"
+        table = Table(caption, header("Change", ">Share alone", ">Share without it"), tuple(rows))
+        return (table, Paragraph(_reading(found), Tone.MUTED))
 
 
 def answer(found: BisectFinding) -> str:
@@ -120,59 +120,38 @@ def warnings(found: BisectFinding) -> Iterator[str]:
 
 
 def _set_words(found: BisectFinding) -> str:
-    names = [one.name for one in found.guilty]
-    is_one = len(names) == 1
+    names, them = [one.name for one in found.guilty], "them"
     shown = names if len(names) <= _MOST_NAMED else [*names[: _MOST_NAMED - 1], "others"]
     count = f"{len(names)} of {counted(len(found.changes), 'change')}"
+    are, come, keep = "are", "come closest", "keep"
+    if len(names) == 1:
+        them, are, come, keep = "it", "is", "comes closest", "keeps"
     if found.outcome:
-        verb = "is" if is_one else "are"
-        return f"{count} {verb} enough for {found.target}'s outcome ({found.outcome}): {listed(shown)}."
+        return (
+            f"{count} {are} enough for {found.target}'s outcome ({found.outcome}): {listed(shown)}."
+        )
     if found.share is None:
         return f"{count} may be enough, but were not measured together yet: {listed(shown)}."
     what = "slowdown" if found.slowdown is None or found.slowdown.center >= 1 else "speedup"
-    if found.share.center < found.share_wanted:
-        verb = "comes closest" if is_one else "come closest"
-    else:
-        verb = "is enough" if is_one else "are enough"
-    keep = "keeps" if is_one else "keep"
-    text = f"{count} {verb}: {listed(shown)} {keep} {share_words(found.share)} of the log {what}."
+    verb = come if found.share.center < found.share_wanted else f"{are} enough"
+    text = f"{count} {verb}: {listed(shown)} {keep} {_share_words(found.share)} of the log {what}."
     if found.slowdown is not None and found.held is not None:
         text += (
-            f" With {'it' if is_one else 'them'} alone, {found.reference} is {slowdown_words(found.held)}; "
+            f" With {them} alone, {found.reference} is {slowdown_words(found.held)}; "
             f"with all changes, {slowdown_words(found.slowdown)}."
         )
     return text if found.ending != Ending.UNDER_WAY else f"So far: {text}"
 
 
-def share_words(share: Interval) -> str:
+def _share_words(share: Interval) -> str:
     """Return `94 % (95 % CI 89 % to 99 %)`."""
-    low, center, high = (share_of(x) for x in (share.low, share.center, share.high))
+    low, center, high = map(_percent, (share.low, share.center, share.high))
     return f"{center} ({percent_words(share.confidence)} CI {low} to {high})"
 
 
-def share_of(share: float) -> str:
+def _percent(share: float) -> str:
     """Return a share in whole per cent, without a sign before 0."""
     return percent_words(round(share, 2) + 0.0)
-
-
-def _set(found: BisectFinding) -> list[Block]:
-    if not found.guilty:
-        return []
-    columns = (
-        Column("Change"),
-        Column("Share alone", Align.RIGHT),
-        Column("Share without it", Align.RIGHT),
-    )
-    rows = tuple(
-        (
-            Cell(one.name, f"{_value(one.before)} → {_value(one.after)}", is_strong=True),
-            _share_cell(one.alone),
-            _without_cell(one),
-        )
-        for one in found.guilty
-    )
-    table = Table("The set found, and the share of the log slowdown that is kept", columns, rows)
-    return [table, Paragraph(_reading(found), Tone.MUTED)]
 
 
 def _reading(found: BisectFinding) -> str:
@@ -180,10 +159,8 @@ def _reading(found: BisectFinding) -> str:
     if found.share is not None and found.share_left is not None:
         kind = "by full trials" if found.is_confirmed else "by short trials, not confirmed yet"
         rest = counted(len(found.changes) - len(found.guilty), "other change")
-        parts += [
-            f"The set keeps {share_words(found.share)} of the log ratio, {kind}.",
-            f"{rest} add {share_words(found.share_left)}.",
-        ]
+        parts.append(f"The set keeps {_share_words(found.share)} of the log ratio, {kind}.")
+        parts.append(f"{rest} add {_share_words(found.share_left)}.")
     if found.slowdown is not None:
         parts.append(f"All changes: {slowdown_words(found.slowdown)}.")
     parts.append(
@@ -192,37 +169,28 @@ def _reading(found: BisectFinding) -> str:
     return " ".join(parts)
 
 
-def _picture(found: BisectFinding) -> list[Block]:
+def _picture(found: BisectFinding) -> Figure:
     count = len(found.changes)
     rows, last = [], ""
     for test in found.tests:
+        keeps = test.verdict == SetVerdict.KEEPS
+        words = "no number" if test.share is None else _percent(test.share.center)
+        if found.outcome:
+            words = "same outcome" if keeps else test.verdict
         label = test.stage if test.stage != last else ""
+        rows.append(StripRow(label, frozenset(test.places), words, keeps))
         last = test.stage
-        strong = test.verdict == SetVerdict.KEEPS
-        rows.append(StripRow(label, frozenset(test.places), _kept_words(found, test), strong))
     description = "; ".join(f"{counted(len(row.places), 'change')}: {row.words}" for row in rows)
     caption = (
         "In the order tried, from the top. Each place is a change, filled if the set has it, and strong if "
         "the set keeps the share wanted."
     )
+    title = "Sets that were tried, and the share each keeps"
     text = strips_text(rows, count) if count <= _TEXT_ROOM else ""
-    return [Figure(strips_chart(rows, count, _TITLE, description), caption, text)]
-
-
-def _kept_words(found: BisectFinding, test: SetTested) -> str:
-    if found.outcome:
-        return "same outcome" if test.verdict == SetVerdict.KEEPS else test.verdict
-    return "no number" if test.share is None else share_of(test.share.center)
+    return Figure(strips_chart(rows, count, title, description), caption, text)
 
 
 def _tests(found: BisectFinding) -> Table:
-    columns = (
-        Column("Set"),
-        Column("Stage"),
-        Column("Verdict"),
-        Column("Share kept", Align.RIGHT),
-        Column("Trials", Align.RIGHT),
-    )
     rows = tuple(
         (
             Cell(_members(found, test)),
@@ -233,6 +201,7 @@ def _tests(found: BisectFinding) -> Table:
         )
         for test in found.tests
     )
+    columns = header("Set", "Stage", "Verdict", ">Share kept", ">Trials")
     return Table("Every set of changes that was tried, in order", columns, rows)
 
 
@@ -248,25 +217,10 @@ def _members(found: BisectFinding, test: SetTested) -> str:
     return listed(test.changes)
 
 
-def _inert(found: BisectFinding) -> list[Block]:
-    if not found.inert:
-        return []
-    text = f"Left out, because they read the same at both ends: {listed(found.inert)}."
-    return [Paragraph(text, Tone.MUTED)]
-
-
 def _share_cell(share: Interval | None) -> Cell:
     if share is None:
         return NOTHING
-    bounds = f"{share_of(share.low)} to {share_of(share.high)}"
-    return Cell(share_of(share.center), bounds)
-
-
-def _without_cell(one: GuiltyChange) -> Cell:
-    words, tone = _NEEDED.get(one.verdict, (one.verdict, Tone.PLAIN))
-    if one.without is None:
-        return Cell("–", words, tone)
-    return Cell(share_of(one.without.center), words, tone)
+    return Cell(_percent(share.center), f"{_percent(share.low)} to {_percent(share.high)}")
 
 
 def _value(value: str | None) -> str:
