@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from pgdrag.designs._subsets import Observed
+from pgdrag.designs.ablate import Procedure
 from pgdrag.designs.ablate.history import SetTrials
 from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
-from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.designs.ablate.parameters import AblateParameters
-from pgdrag.designs.ablate.procedure import Procedure
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.systems import (

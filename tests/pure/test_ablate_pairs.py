@@ -4,7 +4,7 @@ import pytest
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
 from pgdrag.designs.ablate.labels import Effect
-from pgdrag.designs.ablate.pairs import Together, cross, suspected_pairs
+from pgdrag.designs.ablate.long_trials import Together, cross, suspected_pairs
 
 NOISE = TrialNoise(0.03, 20)
 
@@ -35,7 +35,7 @@ def test_a_factorial_says_how_two_changes_act_together(first, second, both, toge
 
 
 def test_the_interaction_is_what_both_do_beyond_the_sum():
-    found = read(1.0, 2.0, 4.0).effects
+    found = read(1.0, 2.0, 4.0)
     assert found.interaction.center == pytest.approx(1.0)
     # Four corners of the same error: twice the error of one.
     assert found.interaction.high - 1.0 == pytest.approx(2.086 * 0.04, rel=1e-3)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pgdrag.designs._subsets import Observed
+from pgdrag.designs.ablate import Procedure, default_max_trials, smallest_max_trials
 from pgdrag.designs.ablate.labels import Label
-from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.designs.ablate.parameters import AblateParameters
-from pgdrag.designs.ablate.procedure import Procedure, default_max_trials, smallest_max_trials
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 

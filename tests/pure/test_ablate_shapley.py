@@ -34,20 +34,19 @@ def centers(found):
     return [share.center for share in found.players]
 
 
-def test_three_that_add_up_get_their_own_effects():
-    found = shares(3, all_orders(3), game(3, lambda s: sum(i + 1 for i in s)), NOISE)
-    assert centers(found) == pytest.approx([1, 2, 3])
+@pytest.mark.parametrize(
+    ("loss", "wanted"),
+    [
+        (lambda s: sum(i + 1 for i in s), [1, 2, 3]),
+        (lambda s: 2.0 * bool(s & {0, 1}), [1, 1, 0]),
+        (lambda s: 2.0 * ({0, 1} <= s), [1, 1, 0]),
+    ],
+    ids=["that add up", "of which two do the same", "of which two need each other"],
+)
+def test_shares_of_three(loss, wanted):
+    found = shares(3, all_orders(3), game(3, loss), NOISE)
+    assert centers(found) == pytest.approx(wanted)
     assert found.is_exact
-
-
-def test_two_that_do_the_same_get_half_each():
-    found = shares(3, all_orders(3), game(3, lambda s: 2.0 * bool(s & {0, 1})), NOISE)
-    assert centers(found) == pytest.approx([1, 1, 0])
-
-
-def test_two_that_need_each_other_get_half_each():
-    found = shares(3, all_orders(3), game(3, lambda s: 2.0 * ({0, 1} <= s)), NOISE)
-    assert centers(found) == pytest.approx([1, 1, 0])
 
 
 @given(st.lists(st.floats(-5, 5), min_size=16, max_size=16), st.integers(0, 99))

@@ -10,7 +10,7 @@ import pytest
 
 from pgdrag.designs.ablate import Ablate, AblateParameters
 from pgdrag.designs.ablate.findings import AblateFinding
-from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.errors import UsageError
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
@@ -19,7 +19,7 @@ from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = (
     "random_page_cost",
@@ -137,21 +137,6 @@ def test_names_of_treatments_name_their_changes(record: RunRecord) -> None:
     assert {"good.conf", "bad.conf", "good.conf with shared_buffers"} <= names
     assert "bad.conf without shared_buffers" in names
     assert max(map(len, names)) <= 60
-
-
-def test_a_run_killed_in_any_stage_resumes_to_the_same_result(
-    record: RunRecord, tmp_path: Path
-) -> None:
-    for at in (3, 30, len(record.results) - 5):
-        journal = Journal(tmp_path / f"{at}.sqlite")
-        run_id = begin(journal, record.study)
-        with pytest.raises(SimulatedKill):
-            run_experiment(
-                run_id, SimulatedTrialRunner(TRUTH, seed=2, faults={at: SimulatedKill()}), journal
-            )
-        assert finding(journal.run(run_id)).answer  # whatever the state
-        resumed = run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2), journal)
-        assert resumed.results == record.results
 
 
 def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path) -> None:

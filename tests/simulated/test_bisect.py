@@ -6,12 +6,10 @@ import pytest
 
 from pgdrag.designs.bisect.findings import BisectFinding
 from pgdrag.findings.find import find
-from pgdrag.journal import Journal
-from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Level, Outcome, Rung, Treatment
+from pgdrag.model import Level, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.testing.conformance_sections import run_blocks
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
 GROUPS = {name: f"group {at // 4}" for at, name in enumerate(NAMES)}
@@ -169,35 +167,6 @@ def test_changes_that_read_the_same_at_both_ends_are_left_out():
     assert find(run).found.inert == ("s31",)
     later = [one.trial.treatment for one in run.results if one.trial.treatment.name != "bad"]
     assert all("s31" not in treatment.of_kind("setting") for treatment in later)
-
-
-@pytest.mark.parametrize("kill_in_trial", [2, 9, 17])
-def test_a_bisection_killed_in_a_trial_resumes_to_the_identical_result(tmp_path, kill_in_trial):
-    def begin(name):
-        journal = Journal(tmp_path / name)
-        run_id = journal.begin_run(
-            study_of(),
-            Host("simulated", 2, 1 << 30, "simulated", "simulated"),
-            server_wanted=None,
-            server_version="simulated",
-            pgdrag_version="0",
-            seed=1,
-        )
-        return journal, run_id
-
-    journal, run_id = begin("uncut.sqlite")
-    uncut = run_experiment(run_id, SimulatedTrialRunner(PLAIN, seed=7), journal)
-    journal, run_id = begin("killed.sqlite")
-    with pytest.raises(SimulatedKill):
-        run_experiment(
-            run_id,
-            SimulatedTrialRunner(PLAIN, seed=7, faults={kill_in_trial: SimulatedKill()}),
-            journal,
-        )
-    resumed = run_experiment(run_id, SimulatedTrialRunner(PLAIN, seed=7), journal)
-    assert resumed.results == uncut.results
-    assert find(resumed).found == find(uncut).found
-    assert guilty(find(resumed).found) == {"s03", "s10"}
 
 
 def test_a_target_that_crashed_once_by_chance_is_bisected_by_its_throughput():

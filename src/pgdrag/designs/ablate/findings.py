@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdrag.designs.ablate.labels import Label
-from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.findings.values import DesignFinding, Interval
 
 

@@ -2,16 +2,23 @@
 
 The players, in the sense of game theory, are the survivors, and all other changes together as one, so
 that the shares add up to the whole.
+
+A pair is crossed on the reference: neither, the first, the second, both. What both do beyond the sum of
+what each does is their interaction, a difference of logarithms: below 0 they do partly the same, above
+0 they need or strengthen each other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
 
 from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.ablate.history import REFERENCE, History
-from pgdrag.designs.ablate.labels import Effect
-from pgdrag.designs.ablate.pairs import Crossed, Pair, Together, corner_sets, cross, suspected_pairs
+from pgdrag.designs.ablate.history import REFERENCE, History, TrialNoise, Value
+from pgdrag.designs.ablate.labels import Effect, contrast
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.shapley import (
     Coalition,
@@ -27,9 +34,42 @@ from pgdrag.designs.ablate.shapley import (
 END_TRIALS = 3  # of reference and target to begin with: they show the noise
 _EXACT_PLAYERS = 4  # 16 sets in all; two draws of orders of five players need 16 of their 32
 _DRAWS_MIN = 2  # fewer do not show what another order would give
-_PAIR_TRIALS = 2  # of each corner of a factorial
+_PAIR_TRIALS = (2, 4, 6)  # of each corner of a factorial: more while a pair is undecided
 _RESERVED = 3  # the pairs may have one part in so many of the budget left
-_PAIR_ROUNDS = 2  # of further trials while a pair is undecided
+_SMALL = 0.25  # a part of what both do that counts as little
+_SUSPICION = 2.0  # standard errors by which a change's two comparisons must differ
+_CLEAR_P = 1e-3
+_UNRESOLVED_MAX = 3  # changes to cross because they could not be compared with the others
+
+Pair = tuple[int, int]
+
+
+class Together(StrEnum):
+    """How two changes act together."""
+
+    EITHER = "either alone suffices"
+    BOTH_NEEDED = "both are needed"
+    WEAKER = "together less than the sum"
+    STRONGER = "together more than the sum"
+    ADD_UP = "they add up"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """What two changes do alone and together: log slowdowns.
+
+    Attributes:
+        interaction: `both` less the sum of `first` and `second`.
+        is_bounded: a corner committed nothing, and counts with the upper bound of its throughput.
+    """
+
+    first: Effect
+    second: Effect
+    both: Effect
+    interaction: Effect
+    together: Together
+    is_bounded: bool
 
 
 class LongTrials:
@@ -75,11 +115,10 @@ class LongTrials:
         alone = [frozenset({change}) for change in sorted(ranked[:room])]
         self.players: tuple[Changes, ...] = (*alone, rest) if rest else tuple(alone)
         count = len(self.players)
+        self._target: Changes = frozenset().union(*self.players)
         self._is_exact = count <= _EXACT_PLAYERS
         self.draws: tuple[Order, ...] = (
-            all_orders(count)
-            if self._is_exact
-            else drawn_orders(count, parameters.seed, _DRAWS_MIN)
+            all_orders(count) if self._is_exact else self._drawn(_DRAWS_MIN)
         )
         self.is_precise = False
         self.has_shares = False
@@ -103,8 +142,7 @@ class LongTrials:
 
     def shares(self) -> Shares | None:
         """Return the shares so far, in the order of the players; None before the first whole draw."""
-        sets = {one for draw in self.draws for one in coalitions(draw)}
-        known = {one: self.trials.value(self._union(one)) for one in sets}
+        known = {one: self.trials.value(some) for one, some in self._sets(self.draws).items()}
         values = {one: value for one, value in known.items() if value is not None}
         return shares(len(self.players), self.draws, values, self.trials.noise)
 
@@ -121,9 +159,8 @@ class LongTrials:
 
     def least_trials(self) -> int:
         """Return how many sets that shares and pairs need have no number yet."""
-        sets = {self._union(one) for draw in self.draws for one in coalitions(draw)}
-        sets.update(one for pair in self.pairs for one in corner_sets(pair))
-        return sum(self.trials.is_open(one) for one in sets)
+        sets = {one for pair in self.pairs for one in corner_sets(pair)}
+        return sum(map(self.trials.is_open, sets.union(self._sets(self.draws).values())))
 
     def _room(self, *, has_others: bool) -> int:
         """Return how many survivors can be players, so that the budget has room for two draws."""
@@ -134,16 +171,18 @@ class LongTrials:
 
     # --- shares --------------------------------------------------------------------------------
 
-    @property
-    def _target(self) -> Changes:
-        return frozenset().union(*self.players)
+    def _drawn(self, count: int) -> tuple[Order, ...]:
+        return drawn_orders(len(self.players), self._parameters.seed, count)
 
     def _union(self, coalition: Coalition) -> Changes:
         return frozenset().union(*(self.players[player] for player in coalition))
 
+    def _sets(self, draws: Sequence[Order]) -> dict[Coalition, Changes]:
+        return {one: self._union(one) for draw in draws for one in coalitions(draw)}
+
     def _open_sets(self, draws: Sequence[Order]) -> list[Changes]:
-        sets = {self._union(one) for draw in draws for one in coalitions(draw)}
-        wanted = [one for one in sets - {REFERENCE, self._target} if self.trials.is_open(one)]
+        sets = {*self._sets(draws).values()} - {REFERENCE, self._target}
+        wanted = [one for one in sets if self.trials.is_open(one)]
         return sorted(wanted, key=lambda one: (len(one), sorted(one)))
 
     def _is_precise_enough(self, found: Shares | None) -> bool:
@@ -158,11 +197,8 @@ class LongTrials:
 
     def _further(self, found: Shares | None) -> list[Changes]:
         """Return what would shorten the longest interval: another order, or repeats."""
-        more: tuple[Order, ...] = ()
-        if not self._is_exact:
-            wanted = len(self.draws) + 1
-            drawn = drawn_orders(len(self.players), self._parameters.seed, wanted)
-            more = drawn[len(self.draws) :]
+        count = len(self.draws)
+        more = () if self._is_exact else self._drawn(count + 1)[count:]
         if found is None:
             self.draws += more
             return self._open_sets(more)
@@ -189,18 +225,14 @@ class LongTrials:
     # --- pairs ---------------------------------------------------------------------------------
 
     def _measure_pairs(self) -> Iterator[Request]:
-        yield from self._ask_up_to(_PAIR_TRIALS, self.pairs)
-        for more in range(1, _PAIR_ROUNDS + 1):
-            found = self.crossed()
-            undecided = [x for x, one in found.items() if one.together is Together.UNDECIDED]
-            yield from self._ask_up_to(_PAIR_TRIALS + 2 * more, undecided)
-
-    def _ask_up_to(self, trials: int, pairs: Sequence[Pair]) -> Iterator[Request]:
-        """Ask for corners until each has as many trials as wanted; leave out what cannot be measured."""
-        sets = dict.fromkeys(one for pair in pairs for one in corner_sets(pair))
-        known = [one for one in sets if self.trials.failure(one) is None]
-        wanted = [one for one in known for _ in range(trials - self.trials.count(one))]
-        yield from self._history.ask(wanted)
+        undecided: Sequence[Pair] = self.pairs
+        for trials in _PAIR_TRIALS:
+            sets = dict.fromkeys(one for pair in undecided for one in corner_sets(pair))
+            known = [one for one in sets if self.trials.failure(one) is None]
+            missing = [one for one in known for _ in range(trials - self.trials.count(one))]
+            yield from self._history.ask(missing)
+            crossed = self.crossed().items()
+            undecided = [x for x, one in crossed if one.together is Together.UNDECIDED]
 
     @property
     def _spare(self) -> int:
@@ -209,7 +241,104 @@ class LongTrials:
 
     def _missing_pair_trials(self) -> int:
         corners = {one for pair in self.pairs for one in corner_sets(pair)}
-        return sum(max(_PAIR_TRIALS - self.trials.count(one), 0) for one in corners)
+        return sum(max(_PAIR_TRIALS[0] - self.trials.count(one), 0) for one in corners)
 
     def _ask_spare(self, sets: Sequence[Changes]) -> Iterator[Request]:
         yield from self._history.ask(sets[: self._spare])
+
+
+def corner_sets(pair: Pair) -> tuple[Changes, ...]:
+    """Return the sets of a factorial: neither, the first, the second, both."""
+    first, second = pair
+    return REFERENCE, frozenset({first}), frozenset({second}), frozenset(pair)
+
+
+def cross(corners: Sequence[Value], noise: TrialNoise, *, matters: float) -> Crossed:
+    """Judge a factorial.
+
+    Args:
+        corners: log throughput of neither, the first, the second, both.
+        matters: the largest interaction that still counts as none, a natural logarithm above 0.
+    """
+    signs = ((1, -1, 0, 0), (1, 0, -1, 0), (1, 0, 0, -1), (-1, 1, 1, -1))
+    first, second, both, interaction = (contrast(corners, each, noise) for each in signs)
+    is_bounded = any(one.is_bound for one in corners)
+    together = Together.UNDECIDED
+    if not is_bounded:
+        together = _together((first, second), both, interaction, matters)
+    return Crossed(first, second, both, interaction, together, is_bounded)
+
+
+def suspected_pairs(
+    effects: Mapping[int, tuple[Effect | None, Effect | None]], *, most: int
+) -> list[Pair]:
+    """Return the pairs that most probably interact, the likeliest first.
+
+    What a change does with the others less what it does alone is the sum of its interactions. Two
+    that interact with each other only have the same difference: so pairs are ranked by how large,
+    and how similar, their differences are.
+
+    Args:
+        effects: of each survivor, alone and with the others.
+        most: the most pairs of such changes. Pairs of changes without a comparison with the others
+            follow them.
+    """
+    left: dict[int, float] = {}
+    errors: dict[int, float] = {}
+    for change, (alone, with_others) in sorted(effects.items()):
+        if alone and with_others and not math.isinf(alone.se + with_others.se):
+            left[change] = with_others.center - alone.center
+            errors[change] = math.hypot(alone.se, with_others.se)
+
+    def evidence(pair: Pair) -> float:
+        """Large and similar: the smaller difference, less half of what the larger exceeds it by."""
+        small, large = sorted(abs(left[change]) for change in pair)
+        return small - (large - small) / 2
+
+    found: list[Pair] = []
+    while len(found) < most:
+        pairs = [
+            pair
+            for pair in combinations(left, 2)
+            if pair not in found
+            and all(abs(left[change]) > _SUSPICION * errors[change] for change in pair)
+            and left[pair[0]] * left[pair[1]] > 0
+        ]
+        if not pairs:
+            break
+        pair = max(pairs, key=lambda pair: (evidence(pair), pair))
+        found.append(pair)
+        # What this pair explains, no other pair has to.
+        shared = math.copysign(min(abs(left[change]) for change in pair), left[pair[0]])
+        for change in pair:
+            left[change] -= shared
+    # In a target that commits nothing all changes that have an effect alone may do the same: of those that
+    # could not be compared with the others, the largest.
+    sizes = {
+        change: abs(alone.size)
+        for change, (alone, with_others) in effects.items()
+        if alone is not None
+        and alone.p_value < _CLEAR_P
+        and (with_others is None or math.isinf(with_others.se))
+    }
+    ranked = sorted(sizes, key=lambda change: (-sizes[change], change))
+    unresolved = combinations(sorted(ranked[:_UNRESOLVED_MAX]), 2)
+    return [*found, *sorted(unresolved, key=lambda pair: -min(sizes[x] for x in pair))]
+
+
+def _together(
+    alone: tuple[Effect, Effect], both: Effect, interaction: Effect, matters: float
+) -> Together:
+    if not interaction.is_significant:
+        is_small = -matters < interaction.low <= interaction.high < matters
+        return Together.ADD_UP if is_small else Together.UNDECIDED
+    direction = both.center
+    if both.is_significant:
+        parts = [one.center / both.center for one in alone]
+        if all(abs(part) <= _SMALL for part in parts):
+            return Together.BOTH_NEEDED
+        if all(one.is_significant for one in alone) and all(abs(x - 1) <= _SMALL for x in parts):
+            return Together.EITHER
+    else:  # they cancel
+        direction = alone[0].center + alone[1].center
+    return Together.WEAKER if interaction.center * direction < 0 else Together.STRONGER

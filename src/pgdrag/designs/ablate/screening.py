@@ -12,7 +12,7 @@ difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.designs._subsets import Changes, Request
@@ -129,6 +129,10 @@ class Screening:
         self._history = history
         self._parameters = parameters
         self._labels: dict[int, Screened] = {}
+        self._blocks = max(math.ceil(changes / _CHANGES_PER_BLOCK), 1)
+        self._controls = max(
+            _CONTROLS_MIN - _END_TRIALS, self._blocks
+        )  # of each end, in all blocks
 
     @property
     def is_labelled(self) -> bool:
@@ -139,8 +143,7 @@ class Screening:
         """Return how many trials ends and comparisons take if none fails or is repeated."""
         sets = {one for change in self.changes for one in self._sets(change)}
         sets -= {REFERENCE, self.whole}
-        controls = sum(self._controls(block) for block in range(self._blocks))
-        return 2 * (_END_TRIALS + controls) + len(sets)
+        return 2 * (_END_TRIALS + self._controls) + len(sets)
 
     def run(self) -> Iterator[Request]:
         """Ask for blocks until the survivors are known."""
@@ -229,15 +232,6 @@ class Screening:
 
     # --- comparisons ---------------------------------------------------------------------------
 
-    @property
-    def _blocks(self) -> int:
-        return max(math.ceil(len(self.changes) / _CHANGES_PER_BLOCK), 1)
-
-    def _controls(self, block: int) -> int:
-        """Return how many trials of each end a block has: spread evenly, and enough in all."""
-        wanted = max(_CONTROLS_MIN - _END_TRIALS, self._blocks)
-        return wanted // self._blocks + (block < wanted % self._blocks)
-
     def _sets(self, change: int) -> tuple[Changes, ...]:
         """Return the sets that a change's comparisons need, beside the ends."""
         alone = frozenset({change})
@@ -252,8 +246,8 @@ class Screening:
         for block in range(self._blocks):
             # Every nth change, so that neighbours in the file are run at different times.
             some = self.changes[block :: self._blocks]
-            controls = self._ends * self._controls(block)
-            yield from self._ask([*controls, *self._wanted_sets(some)])
+            controls = self._controls // self._blocks + (block < self._controls % self._blocks)
+            yield from self._ask([*self._ends * controls, *self._wanted_sets(some)])
         yield from self._ask(self._wanted_sets(self.changes))
 
     def _wanted_sets(self, changes: Sequence[int]) -> list[Changes]:
@@ -290,31 +284,32 @@ class Screening:
     def _effect(self, before: Changes, after: Changes) -> Effect | None:
         return effect(self.trials.value(before), self.trials.value(after), self.trials.noise)
 
+    def _comparisons(self) -> Iterator[tuple[Changes, Effect, Call]]:
+        """Yield the effect by which each set differs from an end, in order of the changes."""
+        for change, one in self._judged().items():
+            alone = frozenset({change})
+            sets, effects = (alone, self.whole - alone), (one.alone, one.with_others)
+            for some, found, call in zip(sets, effects, one.calls, strict=True):
+                if found is not None and some not in (REFERENCE, self.whole):
+                    yield some, found, call
+
     def _repeat_doubtful(self) -> Iterator[Request]:
         # One trial slowed down by something else on the machine must not give a change an effect.
-        called = self._sets_where(lambda _, call: call in (Call.SLOWER, Call.FASTER))
-        single = [one for one in called if self.trials.count(one) == 1]
+        called = [x for x, _, call in self._comparisons() if call in (Call.SLOWER, Call.FASTER)]
+        single = [x for x in dict.fromkeys(called) if self.trials.count(x) == 1]
         yield from self._ask([*self._ends, *single] if single else [])
         for _ in range(_ROUNDS):
-            sets = self._sets_where(self._is_doubtful)
-            if not sets:
+            doubtful = [
+                x
+                for x, found, call in self._comparisons()
+                if call is not Call.UNKNOWN
+                and _SURE_P < found.p_value < _DOUBTFUL_P
+                and abs(found.center) >= self._parameters.log_threshold
+            ]
+            if not doubtful:
                 return
+            sets = list(dict.fromkeys(doubtful))
             yield from self._ask([*self._ends * _REPEATS, *sets * _REPEATS])
-
-    def _sets_where(self, claim: Callable[[Effect, Call], bool]) -> list[Changes]:
-        """Return the sets behind the comparisons for which a claim holds, in order of the changes."""
-        sets = {}
-        for change, one in self._judged().items():
-            of_sets = {frozenset({change}): one.alone, self.whole - {change}: one.with_others}
-            for (changes, found), call in zip(of_sets.items(), one.calls, strict=True):
-                if found is not None and claim(found, call):
-                    sets[changes] = True
-        return [one for one in sets if one not in (REFERENCE, self.whole)]
-
-    def _is_doubtful(self, found: Effect, call: Call) -> bool:
-        is_near = _SURE_P < found.p_value < _DOUBTFUL_P
-        is_large = abs(found.center) >= self._parameters.log_threshold
-        return call is not Call.UNKNOWN and is_near and is_large
 
     # --- what others mask ----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdrag.designs.ablate.findings import AblateFinding, PairFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
-from pgdrag.designs.ablate.pairs import Together
+from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words

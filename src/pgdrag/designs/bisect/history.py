@@ -24,7 +24,7 @@ T = TypeVar("T")
 # A part of the procedure: it yields the trials to run next, and reads their results from the history.
 Steps = Generator[Request, None, T]
 
-ERROR = 0.05  # of the test on either side, where a rate lies outside the indifference zone
+ERROR = 0.05  # of the test on either side, where a rate lies outside the zone of indifference
 USUAL_NOISE = Noise(0.06, 3)  # of a quiet machine, worth so many degrees of freedom
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -78,19 +78,6 @@ class Threshold:
         """1 where the target is the slower one, else -1."""
         return 1 if self.reference.log >= self.target.log else -1
 
-    @property
-    def log_per_s(self) -> float:
-        """The threshold itself."""
-        return self.reference.log - self.share * (self.reference.log - self.target.log)
-
-    @property
-    def indifference(self) -> float:
-        """Half the width of the zone within which either verdict will do.
-
-        Half of what may be lost, and at least the noise of one trial.
-        """
-        return max((1 - self.share) * self.whole / 2, self.noise_sd)
-
     def effect(self, readings: Sequence[Reading]) -> LogValue:
         """Return how far a treatment's rate lies from the reference's, towards the target's."""
         found = estimate(readings, self.noise_sd)
@@ -99,13 +86,16 @@ class Threshold:
     def verdict(self, readings: Sequence[Reading]) -> SetVerdict:
         """Return the verdict on a treatment from its trials so far.
 
-        Source: Wald's sequential probability ratio test (1945) between the two ends of the
-        indifference zone.
+        Within a zone around the threshold, half of what may be lost and at least the noise of one trial to
+        either side, either verdict will do.
+
+        Source: Wald's sequential probability ratio test (1945) between the two ends of that zone.
         """
-        away = self.sign * self.indifference
+        threshold = self.reference.log - self.share * (self.reference.log - self.target.log)
+        away = self.sign * max((1 - self.share) * self.whole / 2, self.noise_sd)
         keeps, loses = (
             log_likelihood(readings, at, self.noise_sd)
-            for at in (self.log_per_s - away, self.log_per_s + away)
+            for at in (threshold - away, threshold + away)
         )
         if abs(keeps - loses) < math.log((1 - ERROR) / ERROR):
             return SetVerdict.UNRESOLVED

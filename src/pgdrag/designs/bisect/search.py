@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 from pgdrag.designs._subsets import Changes, Request
 from pgdrag.designs.bisect.history import History, SetVerdict, Steps
@@ -97,7 +98,10 @@ class Search:
         if largest is None:
             return None
         others = sorted((x for x in pieces.items if x is not largest), key=lambda x: -x.gain)
-        more, less = _divided([x for x in others if not x.members <= pieces.redundant])
+        others = [x for x in others if not x.members <= pieces.redundant]
+        carried = list(accumulate(max(piece.gain, 0.0) for piece in others))
+        half = next((at for at, x in enumerate(carried, 1) if x >= carried[-1] / 2), 0)
+        more, less = others[:half], others[half:]
         if not more or not less:
             return None
         both = [largest.members.union(*(x.members for x in side)) for side in (more, less)]
@@ -247,13 +251,3 @@ class Search:
             elif len(nodes[0].members) > 1:
                 todo += [[half] for half in reversed(nodes[0].halves())]
         self.candidate = kept
-
-
-def _divided(others: Sequence[Piece]) -> tuple[Sequence[Piece], Sequence[Piece]]:
-    """Return the pieces that carry half of what all do, the largest first, and the others."""
-    half, carried = sum(max(piece.gain, 0.0) for piece in others) / 2, 0.0
-    for at, piece in enumerate(others):
-        carried += max(piece.gain, 0.0)
-        if carried >= half:
-            return others[: at + 1], others[at + 1 :]
-    return others, ()

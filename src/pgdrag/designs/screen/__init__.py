@@ -148,12 +148,14 @@ class Screen(OneBlock):
                     change.name,
                     change.before.value if change.before else None,
                     change.after.value if change.after else None,
-                    effect.slowdown.interval(_CONFIDENCE),
-                    effect.slowdown.p_value,
-                    effect.p_adjusted,
-                    effect.p_adjusted <= 1 - _CONFIDENCE,
+                    effect.interval(_CONFIDENCE),
+                    effect.p_value,
+                    p_adjusted,
+                    p_adjusted <= 1 - _CONFIDENCE,
                 )
-                for change, effect in zip(self._changes, screened.effects, strict=True)
+                for change, effect, p_adjusted in zip(
+                    self._changes, screened.effects, screened.p_adjusted, strict=True
+                )
             ]
             # An effect of this size passes the strictest of Holm's steps.
             strictest = t_multiplier(1 - (1 - _CONFIDENCE) / len(changes), screened.dof)

@@ -23,30 +23,19 @@ Matrix = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Effect:
-    """How many times slower a change makes it, on average over all settings of the others.
-
-    Attributes:
-        slowdown: on the log scale.
-        p_adjusted: its p-value, adjusted for all changes (Holm).
-    """
-
-    slowdown: LogEstimate
-    p_adjusted: float
-
-
-@dataclass(frozen=True)
 class Screened:
     """Result of a screening.
 
     Attributes:
-        effects: in the order of the changes.
+        effects: how many times slower each change makes it, on average over all settings of the others.
+        p_adjusted: their p-values, adjusted for all changes (Holm).
         se: standard error of an effect; of the middle one where trials are missing.
         dof: of that.
         method: how the error was estimated, in a few words.
     """
 
-    effects: tuple[Effect, ...]
+    effects: tuple[LogEstimate, ...]
+    p_adjusted: tuple[float, ...]
     se: float
     dof: float
     method: str
@@ -132,8 +121,8 @@ def screen(design: npt.ArrayLike, logs: npt.ArrayLike) -> Screened | None:
         LogEstimate(float(effect), se * float(own / scale), dof, 0.0, f"t interval, {method}")
         for effect, own in zip(effects, scales, strict=True)
     ]
-    adjusted = holm([one.p_value for one in found])
-    return Screened(tuple(map(Effect, found, adjusted)), se, dof, method)
+    p_adjusted = tuple(holm([one.p_value for one in found]))
+    return Screened(tuple(found), p_adjusted, se, dof, method)
 
 
 def lenth(effects: Sequence[float]) -> tuple[float, float]:
