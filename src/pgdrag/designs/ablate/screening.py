@@ -94,14 +94,6 @@ class Check:
     is_passed: bool | None
 
 
-@dataclass(frozen=True)
-class Group:
-    """Changes that together, applied to `base`, make most of the difference."""
-
-    base: Changes
-    members: tuple[int, ...]
-
-
 class Screening:
     """Finds the survivors among the changes, and a label for each.
 
@@ -111,7 +103,8 @@ class Screening:
         left_out: changes left out of the target, because nothing could be measured with them.
         survivors: the changes that go on; none until the labels are final.
         checks: the last two that nothing is masked; none before the labels are final.
-        groups: what the group searches found.
+        groups: what the group searches found: changes that together, applied to a base, make most of the
+            difference, each time the base and then they.
         is_diffuse: a check failed, and no small group of changes explains it.
         problem: what has no number: "reference" or "target"; "nothing" without changes; or "".
     """
@@ -123,7 +116,7 @@ class Screening:
         self.left_out: dict[int, Label] = {}
         self.survivors: Changes = frozenset()
         self.checks: tuple[Check, ...] = ()
-        self.groups: list[Group] = []
+        self.groups: list[tuple[Changes, tuple[int, ...]]] = []
         self.is_diffuse = False
         self.problem = ""
         self._history = history
@@ -164,17 +157,16 @@ class Screening:
     def screened(self) -> dict[int, Screened]:
         """Return what is known of every change so far."""
         found = dict(self._labels or self._judged())
-        for group in self.groups:
-            is_pair = not group.base and len(group.members) > 1
-            label = Label.SYNERGIST if is_pair else Label.HIDDEN
-            for change in group.members:
+        for base, members in self.groups:
+            label = Label.SYNERGIST if not base and len(members) > 1 else Label.HIDDEN
+            for change in members:
                 found[change] = replace(found[change], label=label, is_hidden=True)
         return found
 
     def known_pairs(self) -> list[tuple[int, int]]:
         """Return the pairs that a group search found on the reference."""
-        groups = [one.members for one in self.groups if not one.base]
-        return [(members[0], members[1]) for members in groups if len(members) == 2]
+        on_reference = [members for base, members in self.groups if not base]
+        return [(members[0], members[1]) for members in on_reference if len(members) == 2]
 
     def detectable(self) -> tuple[float, float]:
         """Return the smallest effects that a comparison alone, and one with the others, detects.
@@ -378,7 +370,7 @@ class Screening:
             members.append(pool[high - 1])
             pool = pool[: high - 1]
             if (yield from closes(members)):
-                self.groups.append(Group(base, tuple(sorted(members))))
+                self.groups.append((base, tuple(sorted(members))))
                 self.survivors |= {*members}
                 return
         self.is_diffuse = True

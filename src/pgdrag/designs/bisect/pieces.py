@@ -31,15 +31,10 @@ _LARGE, _SYNERGY = 0.1, 0.05
 
 @dataclass(frozen=True)
 class Node:
-    """A set of changes that is tried as one, and the parts it consists of.
-
-    Attributes:
-        label: the group's name; "" for a part that has none.
-    """
+    """A set of changes that is tried as one, and the groups it consists of."""
 
     members: Changes
     parts: tuple[Node, ...] = ()
-    label: str = ""
 
     def halves(self) -> tuple[Node, Node]:
         """Return two parts of about the same size: whole groups where it has any, else members in order."""
@@ -52,7 +47,10 @@ class Node:
         for part in sorted(self.parts, key=lambda part: (-len(part.members), min(part.members))):
             sizes = [sum(len(one.members) for one in side) for side in sides]
             sides[sizes[1] < sizes[0]].append(part)
-        return _merged(sides[0]), _merged(sides[1])
+        first, second = (
+            _merged(side, has_groups=any(len(one.members) > 1 for one in side)) for side in sides
+        )
+        return first, second
 
 
 def units(changes: Mapping[int, str], groups: Mapping[str, str]) -> tuple[Node, ...]:
@@ -66,12 +64,12 @@ def units(changes: Mapping[int, str], groups: Mapping[str, str]) -> tuple[Node, 
     for at, name in changes.items():
         by_group.setdefault(groups.get(name, ""), []).append(at)
     loose = by_group.pop("", [])
-    nodes = [Node(frozenset(members), (), label) for label, members in by_group.items()]
+    nodes = [Node(frozenset(members)) for members in by_group.values()]
     if len(nodes) + bool(loose) > MOST_UNITS:
         families: dict[str, list[Node]] = {}
-        for node in nodes:
-            families.setdefault(node.label.partition(_SEPARATOR)[0], []).append(node)
-        nodes = [_merged(family, label) for label, family in families.items()]
+        for label, node in zip(by_group, nodes, strict=True):
+            families.setdefault(label.partition(_SEPARATOR)[0], []).append(node)
+        nodes = [_merged(family, has_groups=True) for family in families.values()]
     # Changes without a group are divided evenly, neighbours together: people write related lines together.
     count = min(max(1, MOST_UNITS - len(nodes)), len(loose))
     bounds = [round(at * len(loose) / count) for at in range(count + 1)] if count else []
@@ -79,12 +77,11 @@ def units(changes: Mapping[int, str], groups: Mapping[str, str]) -> tuple[Node, 
     return tuple(sorted(nodes, key=lambda node: min(node.members)))
 
 
-def _merged(nodes: Sequence[Node], label: str = "") -> Node:
+def _merged(nodes: Sequence[Node], *, has_groups: bool) -> Node:
     if len(nodes) == 1:
         return nodes[0]
-    has_groups = bool(label) or any(len(node.members) > 1 for node in nodes)
     members: Changes = frozenset().union(*(node.members for node in nodes))
-    return Node(members, tuple(nodes) if has_groups else (), label)
+    return Node(members, tuple(nodes) if has_groups else ())
 
 
 @dataclass(eq=False)
