@@ -39,9 +39,14 @@ def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, typ
     Raises:
         PluginError: a package from outside cannot be imported, or takes a name that is taken.
     """
+    return dict(_subclasses((*_modules(folder, module), *_plugin_modules()), base))  # type: ignore[arg-type]
+
+
+@cache
+def _subclasses(modules: tuple[ModuleType, ...], base: type[T]) -> dict[str, type[T]]:
     return _by_name(
         (each, value)
-        for each in (*_modules(folder, module), *_plugin_modules())
+        for each in modules
         for value in vars(each).values()
         if inspect.isclass(value)
         and issubclass(value, base)
@@ -53,9 +58,14 @@ def registered(folder: str, base: type[T], *, module: str = "") -> dict[str, typ
 
 def registered_values(folder: str, kind: type[T], *, module: str = "") -> dict[str, T]:
     """Return what is of a class in the modules of a folder and in plug-ins, by `name`; else as `registered`."""
+    return dict(_values((*_modules(folder, module), *_plugin_modules()), kind))  # type: ignore[arg-type]
+
+
+@cache
+def _values(modules: tuple[ModuleType, ...], kind: type[T]) -> dict[str, T]:
     return _by_name(
         (each, value)
-        for each in (*_modules(folder, module), *_plugin_modules())
+        for each in modules
         for value in vars(each).values()
         if isinstance(value, kind)
     )

@@ -21,15 +21,16 @@ MARGIN = 2 * math.sqrt(0.05 * 0.95 / WINDOWS)  # 1.1 %
 MEAN = 1000.0
 
 
-def autocorrelated(rng, rho, *, seconds=60, sd=0.1):
-    """Make a window whose per-second rate is AR(1) around `MEAN` with a relative deviation `sd`."""
-    shocks = rng.standard_normal(seconds) * sd * math.sqrt(1 - rho**2)
-    level = rng.standard_normal() * sd
-    rates = []
-    for shock in shocks:
+def autocorrelated(rng, rho, *, seconds=60, sd=0.1, means=None):
+    """Make a window whose per-second rate is AR(1) around `MEAN`, or `means`, with a relative deviation `sd`."""
+    shocks = (rng.standard_normal(seconds) * sd * math.sqrt(1 - rho**2)).tolist()
+    level = float(rng.standard_normal() * sd)
+    samples = []
+    for at, shock in enumerate(shocks):
         level = rho * level + shock
-        rates.append(max(round(MEAN * (1 + level)), 0))
-    return tuple(Sample(at + 1.0, 1.0, count) for at, count in enumerate(rates))
+        mean = MEAN if means is None else means[at]
+        samples.append(Sample(at + 1.0, 1.0, max(round(mean * (1 + level)), 0)))
+    return tuple(samples)
 
 
 def trial_of(samples, block=1):
@@ -98,15 +99,10 @@ LOADS = [
 
 
 def in_steps(rng, load, rho, *, slower=1.0, block=1):
-    """Make a trial under a load in steps; and return the mean of its steps."""
+    """Make a trial under a load in steps."""
     lengths, rates = zip(*load, strict=True)
-    levels = np.repeat(rates, lengths)
-    samples = tuple(
-        replace(sample, committed=round(sample.committed * level / slower / MEAN))
-        for sample, level in zip(
-            autocorrelated(rng, rho, seconds=sum(lengths)), levels, strict=True
-        )
-    )
+    means = (np.repeat(rates, lengths) / slower).tolist()
+    samples = autocorrelated(rng, rho, seconds=len(means), means=means)
     changes_s = tuple(float(end_s) for end_s in np.cumsum(lengths)[:-1])
     return replace(trial_of(samples, block), changes_s=changes_s)
 
