@@ -122,6 +122,7 @@ def expand(
                     seed=trial_seed,
                     is_checked=study.is_checked and not block.is_brief,
                     is_brief=block.is_brief,
+                    instrument=study.instrument,
                 )
             )
     return trials

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from pgdrag.collectors import optional_collectors
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError
@@ -329,5 +328,4 @@ def look_here(scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] 
         newest_settings=load_settings_catalog(newest, scratch),
         scratch_root=scratch.root,
         allowed=frozenset(allowed),
-        optional_collectors=optional_collectors(),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,9 +22,8 @@ from pgdrag.errors import (
     ServerLost,
 )
 from pgdrag.factors.applying import START_TIMEOUT_S, AppliedTreatment
-from pgdrag.factors.instrument import is_asked, is_observed, takes_turns
 from pgdrag.factors.workload import workload_of
-from pgdrag.model import Observation, Outcome, Result, Treatment, Trial
+from pgdrag.model import Instrument, Observation, Outcome, Result, Trial
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Recordings, together
@@ -146,8 +145,8 @@ class _Collecting:
 
     def __init__(self, trial: Trial, workload: Workload, driver: Driver) -> None:
         self.started_unix_s = self._finished_unix_s = 0.0
-        self._collectors = _collectors_for(trial.treatment)
-        self._turns = Turns(trial.seed) if takes_turns(trial.treatment) else None
+        self._collectors = _collectors_of(trial.instrument)
+        self._turns = Turns(trial.seed) if trial.instrument.collectors == "turns" else None
         # The same values in all trials, so that plans compare.
         self._examples = partial(workload.sends, driver, seed=EXAMPLES_SEED)
 
@@ -191,14 +190,15 @@ class _Collecting:
         )
 
 
-def _collectors_for(treatment: Treatment) -> list[Collector]:
-    """Return those that look at the treatment's trials.
+def _collectors_of(instrument: Instrument) -> list[Collector]:
+    """Return the collectors that observe a trial.
 
     Optional ones, which may take long to begin, begin first: what the others count would go on meanwhile.
     """
-    kinds = all_collectors() if is_observed(treatment) else {}
     wanted = [
-        kind for name, kind in kinds.items() if not kind.is_optional or is_asked(treatment, name)
+        kind
+        for name, kind in all_collectors().items()
+        if instrument.includes(name, is_optional=kind.is_optional)
     ]
     return [kind() for kind in sorted(wanted, key=lambda kind: not kind.is_optional)]
 
@@ -256,10 +256,12 @@ def _restart(cluster: Cluster) -> None:
             no violation.
         ServerDidNotStart: it does not start again.
     """
+    cluster.configure(CHECK_SETTINGS)
+    with suppress(ServerLost):
+        cluster.reload()  # so that the shutdown's checkpoint does not wait for the disk
     cluster.stop(fast_timeout_s=CHECK_TIMEOUT_S)
     if (state := shutdown_state(cluster)) != CLEAN:
         raise ServerLost(f"the server did not shut down cleanly, its state is: {state}")
-    cluster.configure(CHECK_SETTINGS)
     cluster.start(timeout_s=START_TIMEOUT_S)
 
 

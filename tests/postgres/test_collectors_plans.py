@@ -142,6 +142,7 @@ def test_why_a_statement_has_no_plan(
     with_rows: Cluster, text: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plans_module, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(plans_module, "RUNNING_BUDGET_S", 5.0)
     run_in_session(with_rows, "CREATE SEQUENCE odd")
     broken, sound = plans_of(with_rows, Example("t", text), READ)
     assert reason in broken.missing
@@ -153,11 +154,25 @@ def test_why_a_statement_has_no_plan(
 def test_all_together_they_take_no_longer_than_they_may(
     with_rows: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans_module, "BUDGET_S", 0.0)
+    monkeypatch.setattr(plans_module, "RUNNING_BUDGET_S", 0.0)
+    (planned,) = plans_of(with_rows, READ)
+    assert planned.custom is not None
+    assert planned.missing == "not run: the time for all statements was over"
+    monkeypatch.setattr(plans_module, "PLANNING_BUDGET_S", 0.0)
     collector = look(with_rows, READ)
     (plan,) = recordings_of(collector).of(StatementPlan)
-    assert plan.missing == "no generic plan: the 0 s for all statements were over"
-    assert "for all statements were over" in observed(collector).missing
+    assert plan.missing == "no generic plan: the time for all statements was over"
+    assert "the time for all statements was over" in observed(collector).missing
+
+
+def test_the_cheapest_statements_are_run_first(
+    with_rows: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans_module, "TIMEOUT_S", 5.0)
+    monkeypatch.setattr(plans_module, "RUNNING_BUDGET_S", 0.3)
+    slow = Example("t", "SELECT pg_sleep(0.5), count(*) FROM rows")
+    _, cheap = plans_of(with_rows, slow, Example("t", "SELECT 1"))
+    assert cheap.analyzed is not None
 
 
 def test_what_has_no_plan_is_left_out(with_rows: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ from watching import run_in_session, start, watching
 import pgdrag.collectors.profile as profile_module
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.profile import CUT_SHORT, WITHOUT_KERNEL, Profile
-from pgdrag.experiment.questions import PROFILED
-from pgdrag.model import Treatment, Trial, WorkloadSpec
+from pgdrag.model import Instrument, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.recordings import Recordings, Stack
 from pgdrag.servers.cluster import Cluster
@@ -146,7 +146,8 @@ def trial_of(treatment: Treatment) -> Trial:
 
 @pytest.mark.usefixtures("_perf")
 def test_a_trial_has_a_profile_where_it_is_asked_for(bench: ServerTrialRunner) -> None:
-    result = run_trial(trial_of(Treatment("T", (PROFILED,))), bench)
+    profiled = replace(trial_of(Treatment("T")), instrument=Instrument(optional=("profile",)))
+    result = run_trial(profiled, bench)
     assert result.recordings.of(Stack)
     assert "profile_kernel_share" in {one.name for one in result.evidence}
     assert [(x.level.name, x.effective) for x in result.applied] == [("profile", "on")]

@@ -41,15 +41,13 @@ class TestEveryFactor(FactorConformance):
 
 
 def test_every_kind_of_factor_has_examples_of_its_own() -> None:
-    # A cluster is of one version from the beginning, and knows nothing of the instrument: see
-    # test_kept_cluster and test_question_commands for those. The disk under a cluster is somebody's, and
+    # A cluster is of one version from the beginning: see test_kept_cluster. The disk under a cluster is somebody's, and
     # virtual machines have no frequency: see test_kernel_factors. A workload is no part of a cluster: see
     # WorkloadConformance.
     without = {name for name, kind in all_factors().items() if not kind.examples}
-    assert without >= {"server", "instrument", "block_device", "cpu_governor"}
+    assert without >= {"server", "block_device", "cpu_governor"}
     assert without <= {
         "server",
-        "instrument",
         "block_device",
         "cpu_governor",
         "memory_balloon",

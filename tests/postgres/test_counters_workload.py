@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import DriverCost, Measurement, Sum
 from pgdrag.servers.cluster import Cluster
@@ -121,9 +121,9 @@ def test_the_check_allows_for_transactions_of_which_nobody_knows_and_says_so(
     add += "SELECT pg_terminate_backend(pg_backend_pid());\n\\endif\nEND"
     catalogue(monkeypatch, "C1", replace(CATALOGUE["C1"], statement=add))
     brief = replace(CROWD, min_commits=200)
-    treatment = Treatment("T", (Level("instrument", "collectors", "off"),))
     spec = WorkloadSpec("counters", {"variant": "C1"})
-    result = run_trial(Trial(1, 1, 1, treatment, spec, brief, seed=1), bench)
+    trial = Trial(1, 1, 1, Treatment("T"), spec, brief, seed=1, instrument=Instrument("off"))
+    result = run_trial(trial, bench)
     assert (result.outcome, result.violations) == (Outcome.MEASURED, ()), result.reason
     assert result.measurement is not None
     unknown = result.measurement.sums["v_delta"].unknown

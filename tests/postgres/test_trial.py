@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import ServerError
-from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput
 from pgdrag.model.load import LoadProfile, Open, Step
 from pgdrag.model.recordings import StatementPlan
@@ -64,8 +64,7 @@ def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(
 def test_a_trial_that_collectors_are_kept_from_is_measured_without_evidence(
     bench: ServerTrialRunner,
 ) -> None:
-    unobserved = Treatment("T", (Level("instrument", "collectors", "off"),))
-    result = run_trial(replace(trial_of(), treatment=unobserved), bench)
+    result = run_trial(replace(trial_of(), instrument=Instrument("off")), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert (result.evidence, result.recordings.series) == ((), ())
 

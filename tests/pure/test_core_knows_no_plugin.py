@@ -17,11 +17,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "pgdrag"
 # Where plug-ins live. The simulated laboratory plants effects of factors that it names; what the horizon's
 # census finds is of a kind that PostgreSQL has, which the holder of that kind is named after.
 PLUGIN_FOLDERS = ("factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
-# The same word for another thing: a mistake that pydantic reports, a type of file system, the state of a server.
+# The same word for another thing: a mistake that pydantic reports, a type of file system, the state of a
+# server, how collectors observe.
 OTHER_THINGS = {
     ("experiment/mistakes.py", "steps"),
     ("host/control_groups/hierarchies.py", "cgroup"),
     ("servers/postmaster.py", "standby"),
+    ("trial.py", "turns"),
 }
 
 

@@ -86,8 +86,8 @@ def test_the_same_plans_are_said_to_be_the_same() -> None:
 
 
 def test_why_a_plan_is_not_there_is_in_the_report() -> None:
-    assert "not run: it took more than 2 s" in render_markdown(
-        findings(missing="not run: it took more than 2 s")
+    assert "not run: it took more than 0.5 s" in render_markdown(
+        findings(missing="not run: it took more than 0.5 s")
     )
 
 

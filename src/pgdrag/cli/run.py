@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,7 +45,6 @@ def run(
     """Run an experiment and report the result."""
     from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
     from pgdrag.experiment import load_experiment
-    from pgdrag.experiment.questions import PROFILED
 
     refuse_directory(html)
     loaded = load_experiment(experiment)
@@ -52,7 +52,7 @@ def run(
     if replicates is not None:
         study = study.with_replicates(replicates)
     if profile:
-        study = study.with_levels([PROFILED])
+        study = replace(study, instrument=study.instrument.also("profile"))
     with opened_runner(postgres, allow_change) as runner:
         _refuse_mistakes(loaded, study, runner)
         return begin_and_report(study, runner, seed=seed, html=html, json=json)

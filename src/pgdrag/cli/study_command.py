@@ -19,7 +19,7 @@ from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
-from pgdrag.experiment.questions import PROFILED, Conditions, conditions_from, conditions_of
+from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.lab import make_design
 from pgdrag.model import Study
@@ -164,7 +164,7 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
         under,
         is_checked=under.is_checked and options.check,
         budget_s=None if options.budget is None else parse_seconds(options.budget),
-        levels=(PROFILED,) if options.profile else (),
+        instrument=under.instrument.also("profile") if options.profile else under.instrument,
     )
 
 

@@ -44,7 +44,6 @@ __all__ = [
     "all_observations",
     "detailed",
     "observation_names",
-    "optional_collectors",
     "sampling",
 ]
 
@@ -234,7 +233,7 @@ class Collector(ABC):
     summary: ClassVar[str]  # one line for `pgdrag list`
     # What an ordinary server or trial lacks, without which there are reasons in place of values.
     needs: ClassVar[str] = ""
-    # Looks only where the level of its name of the factor `instrument` is on; begins before all others.
+    # Observes only where the study's instrument names it; begins before all others.
     is_optional: ClassVar[bool] = False
     # What it sees is of all that runs on the server's machine.
     is_of_machine: ClassVar[bool] = False
@@ -293,11 +292,6 @@ class Collector(ABC):
     def recordings(self, window: Window) -> Recordings:
         """Return what there is beside numbers, of any kinds; most collectors have nothing."""
         return Recordings()
-
-
-def optional_collectors() -> frozenset[str]:
-    """Return the names of the collectors that run only where they are asked for."""
-    return frozenset(name for name, kind in all_collectors().items() if kind.is_optional)
 
 
 SAMPLE_EVERY_S = 1.0

@@ -3,7 +3,8 @@
 After the window, when all others have taken their readings: each statement is prepared in a session of
 its own, which has the settings of the workload's sessions, and explained as for any values and as for
 given ones. Those that only read are run once more, in a transaction that is rolled back, to see how
-many rows come where how many were expected.
+many rows come where how many were expected: the cheapest by the planner's estimate first, as many as
+fit into a second.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from pgdrag.collectors._explaining import (
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import attempt
 from pgdrag.errors import PgdragError
-from pgdrag.findings.plan_nodes import nodes, scanned, text_of
+from pgdrag.findings.plan_nodes import nodes, number_of, scanned, text_of
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, StatementPlan
 from pgdrag.servers.abort_connection import abort_after
 
-TIMEOUT_S = 2.0  # of one statement
-BUDGET_S = 10.0  # of all
+TIMEOUT_S = 0.5  # of one statement
+PLANNING_BUDGET_S = 5.0  # of all statements together
+RUNNING_BUDGET_S = 1.0  # of those that are run
 _PATIENCE_S = 5.0  # for a server that does not even end a statement
 
 _WRITING = frozenset({"LockRows", "ModifyTable"})
@@ -95,7 +97,7 @@ def _look(observer: Observer) -> Sequence[StatementPlan]:
     try:
         with (
             observer.cluster.connect(application_name="pgdrag plans") as connection,
-            abort_after(connection, after_s=BUDGET_S + _PATIENCE_S),
+            abort_after(connection, after_s=PLANNING_BUDGET_S + RUNNING_BUDGET_S + _PATIENCE_S),
         ):
             return _Session(connection).look(examples)
     except (psycopg.Error, PgdragError) as error:
@@ -108,36 +110,39 @@ class _Session:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         connection.prepare_threshold = None  # DEALLOCATE ALL would take them, too
-        self._until_s = time.monotonic() + BUDGET_S
         connection.execute(f"SET statement_timeout = {TIMEOUT_S * 1000:.0f}".encode())
         connection.execute(SESSION.encode())
 
     def look(self, examples: Sequence[Example]) -> Sequence[StatementPlan]:
         """Explain all, then run those that only read: what takes long comes last."""
-        explained = [(example, self._explained(example)) for example in examples]
-        return [self._analyzed(example, plan) for example, plan in explained]
+        until_s = time.monotonic() + PLANNING_BUDGET_S
+        found = [self._explained(example, until_s) for example in examples]
+        until_s = time.monotonic() + RUNNING_BUDGET_S
+        for at in sorted(range(len(found)), key=lambda at: _cost(found[at])):
+            found[at] = self._analyzed(examples[at], found[at], until_s)
+        return found
 
-    def _explained(self, example: Example) -> StatementPlan:
+    def _explained(self, example: Example, until_s: float) -> StatementPlan:
         found = StatementPlan(query=example.text, transaction=example.transaction)
         for kind in ("generic", "custom"):
-            plan = self._plan(example, kind, "")
+            plan = self._plan(example, kind, "", until_s)
             if isinstance(plan, str):
                 return replace(found, missing=f"no {kind} plan: {plan}")
             found = replace(found, **{kind: plan})  # type: ignore[arg-type]
         return found
 
-    def _analyzed(self, example: Example, found: StatementPlan) -> StatementPlan:
+    def _analyzed(self, example: Example, found: StatementPlan, until_s: float) -> StatementPlan:
         if found.custom is None or not _only_reads(found.custom):
             return found
-        plan = self._plan(example, "custom", "ANALYZE, BUFFERS, ")
+        plan = self._plan(example, "custom", "ANALYZE, BUFFERS, ", until_s)
         if isinstance(plan, str):
             return replace(found, missing=f"not run: {plan}")
         return replace(found, analyzed=plan)
 
-    def _plan(self, example: Example, kind: str, options: str) -> Plan | str:
+    def _plan(self, example: Example, kind: str, options: str, until_s: float) -> Plan | str:
         """Return a statement's plan, or why there is none."""
-        if time.monotonic() >= self._until_s:
-            return f"the {BUDGET_S:.0f} s for all statements were over"
+        if time.monotonic() >= until_s:
+            return "the time for all statements was over"
         try:
             self._connection.execute("BEGIN READ ONLY")
             self._connection.execute(f"SET LOCAL plan_cache_mode = force_{kind}_plan".encode())
@@ -148,7 +153,7 @@ class _Session:
             assert row is not None, "EXPLAIN has an answer"
             return tidy(row[0][0])
         except psycopg.errors.QueryCanceled:
-            return f"it took more than {TIMEOUT_S:.0f} s"
+            return f"it took more than {TIMEOUT_S:g} s"
         except psycopg.Error as error:
             if self._connection.closed:
                 raise
@@ -157,6 +162,10 @@ class _Session:
             with suppress(psycopg.OperationalError):
                 self._connection.execute("ROLLBACK")
                 self._connection.execute("DEALLOCATE ALL")
+
+
+def _cost(found: StatementPlan) -> float:
+    return number_of(found.custom or {}, "Total Cost")
 
 
 def _only_reads(plan: Plan) -> bool:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from pgdrag.collectors import all_collectors
 from pgdrag.designs import all_designs
 from pgdrag.errors import PluginError
 from pgdrag.experiment.load import LoadTable
@@ -160,10 +161,22 @@ class ClaimTable(Table):
         return self
 
 
+class InstrumentTable(Table):
+    """What observes the trials; made with a key for each optional collector."""
+
+    collectors: Annotated[Literal["on", "off", "turns"], BeforeValidator(_level_text)] = Field(
+        default="on",
+        description="All collectors; turns: they sample and pause in turns, to measure their cost",
+    )
+
+
 class BaselineTable(Table):
     """What every rung is compared with."""
 
     name: Name = Field(default="baseline", description="Name in reports")
+    instrument: InstrumentTable = Field(
+        default_factory=InstrumentTable, description="An older place of [instrument]"
+    )
     title: str = Field(default="", description="A few words on what it is")
     claim: ClaimTable = Field(default_factory=ClaimTable, description="What was published of it")
 
@@ -195,6 +208,9 @@ class ScaleTable(Table):
     )
     workload: Bag = Field(description="Keys of [workload] that this scale replaces")
     load: LoadTable = Field(default_factory=LoadTable, description="How hard and how long")
+    instrument: InstrumentTable = Field(
+        default_factory=InstrumentTable, description="Keys of [instrument] that this scale replaces"
+    )
     design: Bag = Field(description="Keys of [design] that this scale replaces")
     check: bool = Field(
         default=True,
@@ -237,6 +253,9 @@ class ExperimentTable(Table):
     design: DesignTable = Field(
         default_factory=DesignTable, description="Which treatments are run (default: a ladder)"
     )
+    instrument: InstrumentTable = Field(
+        default_factory=InstrumentTable, description="What observes all trials"
+    )
     baseline: BaselineTable = Field(description="What every rung is compared with")
     rungs: Annotated[list[RungTable], Field(min_length=1)] = Field(
         description="The steps, in order, each upon those above it"
@@ -251,6 +270,10 @@ def experiment_table() -> type[ExperimentTable]:
     """Return the model of the file, with a table of levels for each registered kind of factor."""
     baseline, rung, scale = (_with_levels(x) for x in (BaselineTable, RungTable, ScaleTable))
     fields: dict[str, Any] = {
+        "instrument": (
+            _instrument_table(),
+            _field("instrument", default_factory=_instrument_table()),
+        ),
         "baseline": (baseline, _field("baseline", default_factory=baseline)),
         "rungs": (Annotated[list[rung], Field(min_length=1)], _field("rungs")),  # type: ignore[valid-type]
         "scales": (Annotated[dict[Name, scale], Field(min_length=1)], _field("scales")),  # type: ignore[valid-type]
@@ -283,6 +306,17 @@ def experiment_schema() -> dict[str, Any]:
     }
 
 
+@cache
+def _instrument_table() -> type[InstrumentTable]:
+    switch = Annotated[Literal["on", "off"], BeforeValidator(_level_text)]
+    fields: dict[str, Any] = {
+        name: (switch, Field(default="off", description=kind.summary))
+        for name, kind in all_collectors().items()
+        if kind.is_optional
+    }
+    return create_model("InstrumentTable", __base__=InstrumentTable, **fields)
+
+
 def _with_levels(table: type[Table]) -> type[Table]:
     taken = table.model_fields.keys() & all_factors().keys()
     if taken != table.kinds_without_levels:
@@ -297,6 +331,13 @@ def _with_levels(table: type[Table]) -> type[Table]:
         for kind, factor in all_factors().items()
         if kind not in taken
     }
+    if "instrument" in table.model_fields:
+        description = table.model_fields["instrument"].description
+        instrument = _instrument_table()
+        fields["instrument"] = (
+            instrument,
+            Field(default_factory=instrument, description=description),
+        )
     return create_model(table.__name__, __base__=table, __doc__=table.__doc__, **fields)
 
 

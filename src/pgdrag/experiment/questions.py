@@ -17,9 +17,8 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, is_inert, two_labels
 from pgdrag.factors import Phase, Problem, is_of
-from pgdrag.factors.instrument import COLLECTORS, INSTRUMENT, ON, PROFILE, TURNS
 from pgdrag.factors.workload import level_problems, workload_of
-from pgdrag.model import Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.model.design import parameters_of
 from pgdrag.model.load import LoadProfile
@@ -29,7 +28,6 @@ from pgdrag.units import to_base_real
 from pgdrag.workloads import Workload, all_workloads
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
-PROFILED = Level(INSTRUMENT, PROFILE, ON)
 OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 
@@ -41,7 +39,6 @@ class Conditions:
     Attributes:
         scale: in a few words: what reports call the workload's size.
         budget_s: of the whole run, in seconds; None: none.
-        levels: that all trials have beside their own.
     """
 
     workload: WorkloadSpec
@@ -50,7 +47,7 @@ class Conditions:
     source: Source = field(default_factory=Source)
     is_checked: bool = True
     budget_s: float | None = None
-    levels: tuple[Level, ...] = ()
+    instrument: Instrument = field(default_factory=Instrument)
 
     def study(
         self,
@@ -85,14 +82,22 @@ class Conditions:
             design_parameters=parameters_of(design, parameters),
             is_checked=self.is_checked,
             budget_s=self.budget_s,
-        ).with_levels(self.levels)
+            instrument=self.instrument,
+        )
 
 
 def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:
     """Return the workload and the load of an experiment at a scale, by default its first."""
     study = experiment.study(scale or experiment.default_scale)
     where = f"{study.name}, {study.scale_words}"
-    return Conditions(study.workload, study.load, where, study.source, study.is_checked)
+    return Conditions(
+        study.workload,
+        study.load,
+        where,
+        study.source,
+        study.is_checked,
+        instrument=study.instrument,
+    )
 
 
 def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfile) -> Conditions:
@@ -159,13 +164,13 @@ def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -
 
 def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> Study:
     """Return the study of what the collectors cost, which look and rest in turns within each trial."""
-    turns = Level(INSTRUMENT, COLLECTORS, TURNS)
+    under = replace(under, instrument=replace(under.instrument, collectors="turns"))
     return under.study(
         OVERHEAD,
         design="turns",
         title=f"{arm.label}, looked at in turns",
         question="How much throughput do the collectors cost?",
-        rungs=(Rung("in turns", _title(arm), Treatment("in turns", (*arm.levels, turns))),),
+        rungs=(Rung("in turns", _title(arm), Treatment("in turns", arm.levels)),),
         parameters=parameters,
         notes=arm.mends,
     )

@@ -35,7 +35,7 @@ from pgdrag.experiment.model import (
 from pgdrag.experiment.profile import load_profile
 from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
 from pgdrag.factors.workload import level_problems, workload_of
-from pgdrag.model import Claim, Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model import Claim, Instrument, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.conf import Mend
 from pgdrag.toml_lines import KeyLines, KeyPath
@@ -197,6 +197,7 @@ class _Reader:
             if isinstance(design, DesignParameters)
             else DesignParameters(),
             is_checked=scale.check,
+            instrument=_instrument(table, scale),
         )
 
     def _check_workload(
@@ -332,6 +333,15 @@ def _max_connections(settings: Mapping[str, str]) -> int:
         return to_base_integer(settings["max_connections"], None)
     except (KeyError, SettingError):  # a value that no server takes is told when the levels are
         return DEFAULT_MAX_CONNECTIONS
+
+
+def _instrument(table: ExperimentTable, scale: ScaleTable) -> Instrument:
+    """Return what observes the trials at a scale, whose own keys come last."""
+    found: dict[str, Any] = {}
+    for one in (table.baseline.instrument, table.instrument, scale.instrument):
+        found |= one.model_dump(exclude_unset=True)
+    collectors = found.pop("collectors", "on")
+    return Instrument(collectors, tuple(name for name, value in found.items() if value == "on"))
 
 
 def _parameters(model: BaseModel | None) -> dict[str, object]:

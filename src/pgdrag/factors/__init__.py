@@ -66,7 +66,6 @@ class Here:
             that the scratch directory is on.
         workload: what the experiment's clients do; None: that is not known yet.
         settings_asked: the treatment's own settings, as they are written, by name in lower case.
-        optional_collectors: names of those that run only where the instrument's level of their name is on.
     """
 
     settings: SettingsCatalog
@@ -76,7 +75,6 @@ class Here:
     storage: Mapping[str, str] = field(default_factory=dict)
     workload: WorkloadSpec | None = None
     settings_asked: Mapping[str, str] = field(default_factory=dict)
-    optional_collectors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

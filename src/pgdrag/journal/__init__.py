@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
+from pgdrag.journal._older import of_today
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
@@ -472,7 +473,7 @@ def _written(kind: type, value: object) -> str:
 
 def _read(kind: type[_T], text: str | bytes) -> _T:
     found: _T = _adapter(kind).validate_json(text)  # type: ignore[arg-type]  # a class is hashable
-    return found
+    return of_today(found)
 
 
 def _true_status(status: RunStatus, pid: int | None) -> RunStatus:

@@ -19,7 +19,15 @@ from pgdrag.model.result import (
     Unit,
 )
 from pgdrag.model.run import Host, RunRecord
-from pgdrag.model.study import OPERATIONAL_SPEED, Claim, Rung, Source, Study, WorkloadSpec
+from pgdrag.model.study import (
+    OPERATIONAL_SPEED,
+    Claim,
+    Instrument,
+    Rung,
+    Source,
+    Study,
+    WorkloadSpec,
+)
 from pgdrag.model.treatment import LONGEST_SHOWN, Block, Forecast, Level, Treatment
 
 __all__ = [
@@ -34,6 +42,7 @@ __all__ = [
     "DriverCost",
     "Forecast",
     "Host",
+    "Instrument",
     "Latency",
     "Level",
     "LoadProfile",

@@ -10,7 +10,7 @@ from typing import Literal
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Recordings
-from pgdrag.model.study import WorkloadSpec
+from pgdrag.model.study import Instrument, WorkloadSpec
 from pgdrag.model.treatment import Level, Treatment
 
 
@@ -48,6 +48,7 @@ class Trial:
     seed: int
     is_checked: bool = True
     is_brief: bool = False
+    instrument: Instrument = field(default_factory=Instrument)
 
 
 @dataclass(frozen=True)

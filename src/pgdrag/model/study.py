@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -21,6 +21,27 @@ class WorkloadSpec:
 
     kind: str
     parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """What observes the trials of a study: the same in all of them, so that ratios are free of its cost.
+
+    Attributes:
+        collectors: "turns": they sample and pause in turns within each window, to measure their cost.
+        optional: collectors that are off by default, and are on.
+    """
+
+    collectors: Literal["on", "off", "turns"] = "on"
+    optional: tuple[str, ...] = ()
+
+    def includes(self, collector: str, *, is_optional: bool) -> bool:
+        """Tell whether a collector, by name, observes the trials."""
+        return self.collectors != "off" and (not is_optional or collector in self.optional)
+
+    def also(self, collector: str) -> Instrument:
+        """Return it with an optional collector."""
+        return replace(self, optional=tuple(dict.fromkeys((*self.optional, collector))))
 
 
 @dataclass(frozen=True)
@@ -112,6 +133,7 @@ class Study:
         budget_s: what all trials together may take, in seconds; the run ends before one that would
             pass it. None: no limit.
         allowed: what it may change though it is somebody's: names of sysctls, devices, mount points.
+        instrument: what observes its trials.
     """
 
     name: str
@@ -129,6 +151,7 @@ class Study:
     is_checked: bool = True
     budget_s: float | None = None
     allowed: tuple[str, ...] = ()
+    instrument: Instrument = field(default_factory=Instrument)
 
     def __post_init__(self) -> None:
         if type(self.design_parameters) is DesignParameters:
@@ -169,12 +192,3 @@ class Study:
     def with_replicates(self, replicates: int) -> Study:
         """Return the same study with another number of replicates."""
         return replace(self, replicates=replicates)
-
-    def with_levels(self, levels: Iterable[Level]) -> Study:
-        """Return the same study with levels that all its trials have beside their own."""
-        levels = tuple(levels)
-        rungs = (
-            replace(rung, treatment=rung.treatment.with_levels(rung.treatment.name, levels))
-            for rung in self.rungs
-        )
-        return replace(self, rungs=tuple(rungs))

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 from pgdrag.collectors import Turns
 from pgdrag.designs import all_designs
-from pgdrag.experiment.questions import PROFILED
 from pgdrag.findings.find import find
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import FACTOR, REPLAY, WINDOW, HolderKind
@@ -28,6 +27,7 @@ from pgdrag.lab import expand, make_design
 from pgdrag.model import (
     Block,
     Host,
+    Instrument,
     Level,
     Outcome,
     Result,
@@ -110,7 +110,9 @@ class SectionConformance:
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
 # The same with half of the sessions at first, and a profile: it has all that a report can show.
 STEPPED = replace(
-    STUDY.with_levels([PROFILED]), load=replace(STUDY.load, steps=(Step(0, 4), Step(10, 8)))
+    STUDY,
+    load=replace(STUDY.load, steps=(Step(0, 4), Step(10, 8))),
+    instrument=Instrument(optional=("profile",)),
 )
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from pgdrag.designs import Design
 from pgdrag.factors import Problem
-from pgdrag.factors.instrument import PROFILE, is_asked
 from pgdrag.findings.holds.levels import AFTER, FACTOR, HOLD, HOLDER, NOTHING
 from pgdrag.lab import expand
 from pgdrag.model import (
@@ -180,7 +179,7 @@ class SimulatedTrialRunner:
     ) -> tuple[tuple[Observation, ...], Recordings]:
         """Return the evidence and the recordings of a trial."""
         evidence: tuple[Observation, ...] = ()
-        found = [_profile(trial.treatment)]
+        found = [_profile(trial)]
         if measured is None:
             return evidence, found[0]
         hold = simulated_hold(trial.treatment, self.truth.held_costs_per_s)
@@ -272,12 +271,12 @@ class SimulatedTrialRunner:
         )
 
 
-def _profile(treatment: Treatment) -> Recordings:
+def _profile(trial: Trial) -> Recordings:
     """Return a profile, where it is asked for: the more levels, the longer the way to the rows."""
-    if not is_asked(treatment, PROFILE):
+    if "profile" not in trial.instrument.optional:
         return Recordings()
     session = ("client backend", "PostgresMain", "exec_simple_query")
-    scan = Stack((*session, "ExecSeqScan", "heap_getnextslot"), 100 * len(treatment.levels))
+    scan = Stack((*session, "ExecSeqScan", "heap_getnextslot"), 100 * len(trial.treatment.levels))
     return Recordings((scan, Stack((*session, "vfs_read_[k]"), 50)))
 
 

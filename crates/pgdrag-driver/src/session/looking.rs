@@ -13,7 +13,8 @@ const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
 /// and the server's own files, command line or catalog have set. What a client must agree with the
 /// server about, and what names objects, stays. Every condition looks at whole tables, so the plan wanted is
 /// always the same: read them in order and hash, without indexes, which may be bloated, and which would
-/// hide a row that they have lost.
+/// hide a row that they have lost. Workers take whole parts of a statement (shares of the warehouses), not
+/// pages of a table: what is hashed and joined above the pages is most of the work.
 const PREPARE: &str = "\
     SELECT set_config(name, boot_val, false) FROM pg_settings
         WHERE context = 'user' AND boot_val IS NOT NULL AND setting <> boot_val
@@ -25,7 +26,7 @@ const PREPARE: &str = "\
             AND name NOT LIKE 'lc\\_%' AND name NOT LIKE '%.%';
     SET enable_nestloop = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
     SET enable_bitmapscan = off; SET enable_mergejoin = off; SET jit = off; SET work_mem = '128MB';
-    SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+    SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 715827882;
     SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 
 /// Keeps what the session does out of the workload's account and out of the log, where the server keeps
