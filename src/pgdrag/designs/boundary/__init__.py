@@ -156,51 +156,47 @@ class Boundary(Design):
 
     def find(self, run: RunRecord) -> BoundaryFinding:
         """Return boundary and knee, as far as they are known."""
-        results: dict[str, list[Result]] = {
-            value: [x for x in run.results if x.trial.treatment.identity == treatment.identity]
-            for value, treatment in self.treatments.items()
-        }
+        results: dict[str, list[Result]] = {value: [] for value in self.treatments}
+        by_identity = {x.identity: value for value, x in self.treatments.items()}
+        for result in run.results:
+            if (value := by_identity.get(result.trial.treatment.identity)) is not None:
+                results[value].append(result)
         rates = {
-            value: rates_of(x for x in found if not x.trial.is_brief)
-            for value, found in results.items()
+            value: rates_of(x for x in of_value if not x.trial.is_brief)
+            for value, of_value in results.items()
         }
         # Two trials of a value say little of its throughput, the repeats of all values more.
         model = fit(rates)
-        sizes = {value: size_of(value) for value in results}
         tried = []
-        for value, found in results.items():
-            if found:
-                worked = sum(map(_works, found))
-                tried.append(
-                    ValueTried(
-                        value=value,
-                        size=sizes[value],
-                        worked=worked,
-                        failed=len(found) - worked,
-                        outcomes=dict(Counter(x.outcome.value for x in found)),
-                        reason=next((x.reason for x in reversed(found) if x.reason), ""),
-                        tps=(model.rate(value) or combined_rate(rates[value]))
-                        if rates[value]
-                        else None,
-                    )
+        points = []
+        for value, of_value in results.items():
+            if not of_value:
+                continue
+            size, worked, full = size_of(value), sum(map(_works, of_value)), rates[value]
+            tried.append(
+                ValueTried(
+                    value=value,
+                    size=size,
+                    worked=worked,
+                    failed=len(of_value) - worked,
+                    outcomes=dict(Counter(x.outcome.value for x in of_value)),
+                    reason=next((x.reason for x in reversed(of_value) if x.reason), ""),
+                    tps=(model.rate(value) or combined_rate(full)) if full else None,
                 )
-        points = [
-            (size, math.log(one.per_s))
-            for value, size in sizes.items()
-            for one in rates[value]
-            if size is not None and size > 0 and one.committed
-        ]
+            )
+            if size is not None and size > 0:
+                points += [(size, math.log(one.per_s)) for one in full if one.committed]
         curve = knee([size for size, _ in points], [log for _, log in points])
         if curve.size is not None:
-            least = curve.size * 0.999
-            at = next((value for value, size in sizes.items() if (size or 0.0) >= least), None)
+            sizes = {value: size_of(value) or 0.0 for value in self.treatments}
+            at = next((value for value, x in sizes.items() if x >= curve.size * 0.999), None)
             curve = replace(curve, at=at)
         step, values = self.step, tuple(self.treatments)
         smallest = failing = None
         if step is not None and step.state is not State.SEARCHING:
             smallest = None if step.smallest is None else values[step.smallest]
             failing = None if step.failing is None else values[step.failing]
-        found_all = BoundaryFinding(
+        found = BoundaryFinding(
             answer="",
             warnings=(),
             setting=self.setting,
@@ -211,8 +207,8 @@ class Boundary(Design):
             candidates=len(values),
             curve=curve,
         )
-        text = f"{_boundary_words(found_all)} {_knee_words(found_all)}".strip()
-        return replace(found_all, answer=text, warnings=tuple(_warnings(found_all)))
+        text = f"{_boundary_words(found)} {_knee_words(found)}".strip()
+        return replace(found, answer=text, warnings=tuple(_warnings(found)))
 
 
 def size_of(value: str) -> float | None:
