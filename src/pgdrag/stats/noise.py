@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Noise:
@@ -42,7 +40,9 @@ def pooled_noise(
     squares, dof = (prior.log_sd**2 * prior.dof, prior.dof) if prior else (0.0, 0)
     for at, values in enumerate(groups):
         if len(values) > 1:
-            variance = float(np.var(values, ddof=1)) - (within[at] if within else 0.0)
-            squares += (len(values) - 1) * max(variance, 0.0)
+            # By hand: groups are of a few values, for which numpy takes fifty times as long.
+            mean = math.fsum(values) / len(values)
+            variance = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
+            squares += (len(values) - 1) * max(variance - (within[at] if within else 0.0), 0.0)
             dof += len(values) - 1
     return Noise(math.sqrt(squares / dof), dof) if dof else None
