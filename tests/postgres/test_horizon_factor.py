@@ -46,7 +46,7 @@ def applied_to(result: Result, name: str) -> Applied:
     return found
 
 
-@pytest.mark.parametrize("holder", ["cursor", "prepared", "slot", "standby"])
+@pytest.mark.parametrize("holder", ["prepared", "slot", "standby"])
 def test_a_horizon_that_is_held_for_the_window_reads_back_with_its_age(
     bench: ServerTrialRunner, holder: str
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from living import is_alive
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import (
@@ -82,23 +81,6 @@ def test_the_server_itself_ends_a_hold_that_is_longer_than_the_longest(
     assert wait_until(lambda: held.lost() != "", TIMEOUT_S)
     assert "idle-in-transaction timeout" in held.lost()
     held.release()
-
-
-@pytest.mark.parametrize("name", ["slot", "standby"])
-def test_a_standby_is_a_cluster_of_its_own_that_close_removes(
-    name: str, place: HoldPlace, held_cluster: Cluster
-) -> None:
-    holder, directory = all_holders()[name](), held_cluster.scratch.clusters
-    before = set(directory.iterdir())
-    try:
-        holder.prepare(place)
-        [standby] = set(directory.iterdir()) - before
-        postmaster = int((standby / "data" / "postmaster.pid").read_text().splitlines()[0])
-        assert is_alive(postmaster)
-    finally:
-        holder.close()
-    assert not is_alive(postmaster)
-    assert not standby.exists()
 
 
 def test_a_server_without_prepared_transactions_says_what_to_set(
