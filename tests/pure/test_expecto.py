@@ -37,8 +37,8 @@ def waiting(wait_type: str, *sessions: float, per_second: int = 1) -> Series:
     return Series(WAIT_SERIES[wait_type], wait_type, "count", times, sessions)
 
 
-def view(samples: tuple[Sample, ...], *series: Series, **rest: float) -> ExpectoFinding:
-    found = expecto_finding(samples, Recordings(series), **rest)
+def view(samples: tuple[Sample, ...], *series: Series) -> ExpectoFinding:
+    found = expecto_finding(samples, Recordings(series))
     assert found is not None
     return found
 
@@ -107,13 +107,16 @@ def test_a_band_goes_by_the_size_of_the_weighted_correlation(weighted: float, na
     assert band(weighted) == name
 
 
-def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them() -> None:
+def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # In windows of one interval medians are the values.
+    monkeypatch.setattr("pgdrag.findings.expecto.published.WINDOW_SHARE", 0.01)
     rates = [100, 90] * 6
     found = view(
         seconds(*rates),
         waiting("IO", *[3.0, 6.0] * 6),
         waiting("Lock", *[1.0] * 12),
-        window_share=0.01,  # windows of one interval: medians are the values
     )
     assert found.window == 1
     assert found.speed_per_min == pytest.approx(95 * 60)
@@ -129,10 +132,8 @@ def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them()
     assert (lock.published, lock.weighted, lock.band, lock.sound, lock.q) == (None,) * 5
 
 
-def test_the_window_is_a_third_of_the_trial_by_default() -> None:
-    rates, sessions = seconds(*range(100, 130)), waiting("IO", *range(30))
-    assert view(rates, sessions).window == 10
-    assert view(rates, sessions, window_share=0.5).window == 15
+def test_the_window_is_a_third_of_the_trial() -> None:
+    assert view(seconds(*range(100, 130)), waiting("IO", *range(30))).window == 10
 
 
 def test_a_type_seen_in_fewer_than_half_of_the_intervals_vanishes_from_the_published_view() -> None:

@@ -52,15 +52,15 @@ def test_a_lost_index_is_told_with_cost_and_rows() -> None:
         (STOCK, bitmap("stock", "a", "b"), "index scan of stock by stock_pkey → bitmap scan of stock by a and b"),
         (WHOLE_STOCK, scan("stock", "i", "Index Only Scan"), "sequential scan of stock → index-only scan of stock by i"),
         (STOCK, scan("stock", "stock_pkey", **{"Scan Direction": "Backward"}), "index scan of stock by stock_pkey → backward index scan of stock by stock_pkey"),
-        (STOCK, node("Sort", STOCK), "with a sort"),
-        (node("Sort", STOCK), node("Incremental Sort", STOCK), "a sort → an incremental sort"),
-        (node("Append", STOCK, node("Sort", ITEM)), node("Append", node("Sort", STOCK), node("Sort", ITEM)), "with a sort"),
+        (STOCK, node("Sort", STOCK), "with Sort"),
+        (node("Sort", STOCK), node("Incremental Sort", STOCK), "Sort → Incremental Sort"),
+        (node("Append", STOCK, node("Sort", ITEM)), node("Append", node("Sort", STOCK), node("Sort", ITEM)), "with Sort"),
         (STOCK, {**STOCK, "JIT": {"Functions": 3}}, "with JIT compilation"),
         ({**STOCK, "JIT": {}}, STOCK, "without JIT compilation"),
         (node("Aggregate", STOCK, Strategy="Sorted"), node("Aggregate", STOCK, Strategy="Hashed"), "sorted aggregate → hashed aggregate"),
         (WHOLE_STOCK, node("Gather", WHOLE_STOCK, **{"Workers Planned": 2}), "parallel workers 0 → 2"),
-        (node("Append", STOCK, ITEM), STOCK, "without index scan of item by item_pkey; without an append"),
-        (node("ModifyTable", STOCK), node("ModifyTable", STOCK, node("Odd")), 'with a node "Odd"'),
+        (node("Append", STOCK, ITEM), STOCK, "without index scan of item by item_pkey; without Append"),
+        (node("ModifyTable", STOCK), node("ModifyTable", STOCK, node("Odd")), "with Odd"),
     ],
 )  # fmt: skip
 def test_what_changed_is_named(before: Node, after: Node, words: str) -> None:
@@ -72,7 +72,7 @@ def test_joins_are_compared_by_the_tables_on_their_sides() -> None:
     turned = node("Nested Loop", ITEM, STOCK, **{"Join Type": "Inner"})
     hashed = node("Hash Join", STOCK, node("Hash", ITEM), **{"Join Type": "Left"})
     assert plan_diff(loop, hashed).startswith(
-        "nested loop of stock with item → hash join (left) of stock with item; with a hash"
+        "nested loop of stock with item → hash join (left) of stock with item; with Hash"
     )
     assert plan_diff(loop, turned).startswith(
         "nested loop of stock with item → nested loop of item with stock;"

@@ -1,7 +1,7 @@
 """How does one plan differ from another? Said in words; costs and estimates alone are no difference.
 
-Scans are compared table by table, joins by the tables on their two sides, and everything else by how often it
-is there: two plans of the same form are one plan, whatever the settings make them cost.
+Scans are compared table by table, joins by the tables on their two sides, and everything else, under EXPLAIN's
+name for it, by how often it is there: two plans of the same form are one plan, whatever the settings make them cost.
 """
 
 from __future__ import annotations
@@ -28,22 +28,6 @@ from pgdrag.findings.plan_nodes import (
 from pgdrag.model.recordings import Plan, StatementPlan
 
 _NAMED = 4  # differences of one statement
-# What else a plan may do, for people; other kinds of nodes keep their own names.
-_WORK = {
-    "Sort": "a sort",
-    "Incremental Sort": "an incremental sort",
-    "Hash": "a hash table",
-    "Materialize": "a materialization",
-    "Memoize": "a cache of inner rows",
-    "WindowAgg": "a window",
-    "Unique": "a removal of duplicates",
-    "LockRows": "row locks",
-    "Append": "an append",
-    "Merge Append": "a merging append",
-    "Subquery Scan": "a subquery",
-    "CTE Scan": "a common table expression",
-    "Function Scan": "a function's rows",
-}
 
 
 @dataclass(frozen=True)
@@ -142,7 +126,7 @@ def _parts(plan: Plan) -> Mapping[str, Counter[str]]:
             words = " ".join(word for word in how if word not in ("", "simple"))
             found["aggregates"][f"{words} aggregate".strip()] += 1
         elif not kind.startswith(("Bitmap", "Gather")):  # part of a scan; seen in its workers
-            found["rest"][_WORK.get(kind, f'a node "{kind}"')] += 1
+            found["rest"][kind] += 1
     if "JIT" in plan:
         found["rest"]["JIT compilation"] += 1
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 from pgdrag.findings.values import Interval
 from pgdrag.model import Observation
@@ -25,9 +26,11 @@ def slowdown_words(found: Interval) -> str:
         return f"at least {format_ratio(found.low)} slower"
     if found.center == 0:
         return f"at least {format_ratio(inverse(found.high))} faster"
-    if found.center >= 1:
-        return _words(found.low, found.center, found.high, "slower")
-    return _words(inverse(found.high), inverse(found.center), inverse(found.low), "faster")
+    bounds, way = (found.low, found.center, found.high), "slower"
+    if found.center < 1:
+        bounds, way = (inverse(found.high), inverse(found.center), inverse(found.low)), "faster"
+    number, _, interval = format_interval(*bounds).partition(" ")
+    return f"{number} {way} {interval}"
 
 
 def published_words(ratio: float) -> str:
@@ -54,17 +57,7 @@ def detectable_words(detectable: float) -> str:
 
 def value_words(observation: Observation, value: float) -> str:
     """Return a value of the observation's unit for people."""
-    match observation.unit:
-        case "ratio":
-            return _percent(value)
-        case "bytes" | "bytes/transaction":
-            return format_bytes(value)
-        case "1/s":
-            return format_rate(value)
-        case "s" | "s/transaction":
-            return format_duration(value)
-        case _:
-            return format_number(value)
+    return _BY_UNIT.get(observation.unit, format_number)(value)
 
 
 def inverse(ratio: float) -> float:
@@ -74,15 +67,6 @@ def inverse(ratio: float) -> float:
     return 0.0 if math.isinf(ratio) else 1 / ratio
 
 
-def _words(low: float, center: float, high: float, way: str) -> str:
-    if 0 < low < 0.1 and high > 1:  # as people say it: neither "1/17.6" nor "0.0568×"
-        other = "faster" if way == "slower" else "slower"
-        bounds = f"{format_ratio(1 / low)} {other} to {format_ratio(high)} {way}"
-        return f"{format_ratio(center)} {way} ({bounds})"
-    number, _, bounds = format_interval(low, center, high).partition(" ")
-    return f"{number} {way} {bounds}"
-
-
 def _percent(share: float) -> str:
     """Return a share in per cent; near 0 and 1 with as many digits as tell it from them."""
     rest = min(share, 1 - share)
@@ -90,3 +74,13 @@ def _percent(share: float) -> str:
         return f"{share:.0%}".replace("%", " %")
     decimals = min(-math.floor(math.log10(rest * 100)), 6) if rest < 0.01 else 1
     return f"{share * 100:.{decimals}f} %"
+
+
+_BY_UNIT: Mapping[str, Callable[[float], str]] = {
+    "ratio": _percent,
+    "bytes": format_bytes,
+    "bytes/transaction": format_bytes,
+    "1/s": format_rate,
+    "s": format_duration,
+    "s/transaction": format_duration,
+}

@@ -1,7 +1,7 @@
 """What do pg_expecto's formulas show of one trial, and what do its raw intervals?
 
 Published, a window is an hour of one value a minute. A trial is shorter: here an interval is one of
-the load driver's (a second), and the window a third of the trial by default.
+the load driver's (a second), and the window a third of the trial.
 
 A second resembles the one before it, so sixty of them carry less information than sixty independent ones. The
 effective number of intervals follows from the autocorrelation of both series; with it Fisher's interval
@@ -24,7 +24,6 @@ from pgdrag.findings.expecto.findings import (
     WaitTypeFinding,
 )
 from pgdrag.findings.expecto.published import (
-    WINDOW_SHARE,
     Values,
     angle_deg,
     band,
@@ -48,17 +47,13 @@ _LAGS_SHARE = 5  # autocorrelations are used up to a fifth of the length
 _MOST_R = 1 - 1e-12  # Fisher's transformation of 1 is infinite
 
 
-def expecto_finding(
-    samples: Sequence[Sample], recordings: Recordings, *, window_share: float = WINDOW_SHARE
-) -> ExpectoFinding | None:
+def expecto_finding(samples: Sequence[Sample], recordings: Recordings) -> ExpectoFinding | None:
     """Return pg_expecto's view of a trial; None without waits over time, or with fewer than 10 intervals.
 
     Args:
         samples: what the driver counted, interval by interval.
         recordings: with series of sessions by what they wait for, and statements where they were counted.
-        window_share: length of the trailing windows, in (0, 1) of the trial.
     """
-    assert 0 < window_share < 1, window_share
     series = {one.name: one for one in recordings.series}
     whole = whole_intervals(samples)
     if _ALWAYS_THERE not in series or not whole:
@@ -73,7 +68,7 @@ def expecto_finding(
         return None
     rates = per_min(whole)[seen]
     waits = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
-    window = window_of(len(rates), window_share)
+    window = window_of(len(rates))
     speed = trailing_medians(rates, window)
     medians = {kind: trailing_medians(values, window) for kind, values in waits.items()}
     waitings = sum(medians.values(), start=np.zeros(len(speed)))

@@ -89,9 +89,9 @@ def per_min(samples: Sequence[Sample]) -> Values:
     return np.array([60 * one.committed / one.duration_s for one in samples])
 
 
-def window_of(intervals: int, window_share: float = WINDOW_SHARE) -> int:
+def window_of(intervals: int) -> int:
     """Return how many intervals a trailing median is of."""
-    return max(round(window_share * intervals), 1)
+    return max(round(WINDOW_SHARE * intervals), 1)
 
 
 def trailing_medians(values: Values, window: int) -> Values:

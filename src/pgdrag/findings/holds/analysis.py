@@ -98,8 +98,7 @@ def _held(result: Result, window_s: float) -> Iterator[tuple[str, SeenHold]]:
         if event.kind != HOLD_EVENT or event.count != 1 or event.start_s >= window_s:
             continue
         end_s = window_s if event.end_s is None else min(event.end_s, window_s)
-        has_ended = event.end_s is not None and event.end_s < window_s
-        has_ended = has_ended and ", lost: " not in event.text
+        has_ended = end_s < window_s and ", lost: " not in event.text
         if end_s > event.start_s:
             yield event.text.partition(",")[0], SeenHold(end_s - event.start_s, has_ended)
 
