@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis_runs import measurement
 from pgdrag.model.measurement import Sample
 from pgdrag.stats.counts import Tally, exact_rate, overdispersion
 from pgdrag.stats.rates import (
@@ -145,10 +144,6 @@ def test_the_estimate_lies_within_its_bounds(committed, elapsed_s):
 def test_any_window_has_an_interval_around_its_rate(counts):
     found = rate_interval(TrialRate(1, sum(counts), float(len(counts)), samples_of(counts)))
     assert 0 <= found.low <= found.center <= found.high
-
-
-def test_the_builder_of_these_tests_spreads_its_commits_evenly():
-    assert sum(sample.committed for sample in measurement(1001).samples) == 1001
 
 
 def in_steps(counts: list[int], *changes_s: float) -> TrialRate:

@@ -26,7 +26,7 @@ def test_the_normal_one(probability, at):
 
 @given(PROBABILITIES, VALUES, DOFS | st.just(math.inf))
 def test_students_also_with_infinite_degrees_of_freedom(probability, at, dof):
-    assert of.student_quantile(probability, dof) == close(stats.t.ppf(probability, dof))
+    assert of.t_multiplier(probability, dof) == close(stats.t.ppf((1 + probability) / 2, dof))
     assert of.student_beyond(at, dof) == close(stats.t.sf(at, dof))
 
 

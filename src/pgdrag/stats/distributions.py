@@ -25,20 +25,10 @@ def normal_beyond(at: float) -> float:
     return float(scipy.special.ndtr(-at))
 
 
-def student_quantile(probability: float, dof: float) -> float:
-    """Return what a variable of Student's t stays below.
-
-    Args:
-        probability: in (0, 1).
-        dof: degrees of freedom, over 0; infinite ones make it a normal variable.
-    """
-    return float(scipy.special.stdtrit(dof, probability))
-
-
 @lru_cache(maxsize=65536)
 def t_multiplier(confidence: float, dof: float) -> float:
-    """Return how many standard errors a two-sided t interval reaches to each side."""
-    return student_quantile((1 + confidence) / 2, dof)
+    """Return how many standard errors a two-sided t interval reaches to each side; infinite dof: a normal one."""
+    return float(scipy.special.stdtrit(dof, (1 + confidence) / 2))
 
 
 @lru_cache(maxsize=65536)
@@ -63,7 +53,7 @@ def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
         return noncentral_student_beyond(quantile, dof, shift) - power
 
     # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
-    top = 2 * (quantile + student_quantile(power, dof))
+    top = 2 * (quantile + float(scipy.special.stdtrit(dof, power)))
     return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
 
 

@@ -40,7 +40,7 @@ from pgdrag.stats.curve_fit import (
     Values,
     fit_stretch,
 )
-from pgdrag.stats.distributions import normal_quantile, student_quantile
+from pgdrag.stats.distributions import normal_quantile, t_multiplier
 from pgdrag.stats.interval import Interval, bounded_exp
 from pgdrag.stats.noise import pooled_noise
 from pgdrag.units import format_rate
@@ -292,7 +292,7 @@ def scatter_of(rungs: Sequence[Sequence[Estimate]]) -> float:
     noise = pooled_noise(groups)
     if noise is None:
         return 1.0
-    return noise.log_sd * student_quantile((1 + CONFIDENCE) / 2, noise.dof) / normal
+    return noise.log_sd * t_multiplier(CONFIDENCE, noise.dof) / normal
 
 
 def as_ratio(found: Estimate, method: str) -> Interval:

@@ -26,7 +26,7 @@ from pgdrag.model import Result
 from pgdrag.model.measurement import Measurement
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Values
-from pgdrag.stats.distributions import normal_beyond, student_quantile
+from pgdrag.stats.distributions import normal_beyond, t_multiplier
 from pgdrag.stats.interval import Interval
 
 # What grows with a hold, by the names of the series.
@@ -140,7 +140,7 @@ def _bootstrapped(
         [of(_correlations(ranks[:, np.concatenate([by_trial[at] for at in lot])])) for lot in draws]
     )
     # Few clusters vary too little when drawn again: the quantiles lie further out by as much.
-    wider = math.sqrt(count / (count - 1)) * student_quantile((1 + CONFIDENCE) / 2, count - 1)
+    wider = math.sqrt(count / (count - 1)) * t_multiplier(CONFIDENCE, count - 1)
     rest = normal_beyond(wider)
     own = _correlations(ranks)
     lows, highs = np.quantile(drawn, [rest, 1 - rest], axis=0)

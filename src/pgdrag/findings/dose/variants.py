@@ -29,7 +29,7 @@ from pgdrag.model import Level, Result
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.stats.batches import samples_within
 from pgdrag.stats.curve_fit import CONFIDENCE, Estimate
-from pgdrag.stats.distributions import student_quantile
+from pgdrag.stats.distributions import t_multiplier
 from pgdrag.units import parse_seconds
 
 
@@ -114,7 +114,7 @@ def mean_log_rate(samples: Sequence[Sample], begin_s: float, end_s: float) -> Es
     if len(logs) < 3:
         return None
     se = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-    quantile = student_quantile((1 + CONFIDENCE) / 2, len(logs) - 1)
+    quantile = t_multiplier(CONFIDENCE, len(logs) - 1)
     return Estimate.around(float(np.mean(logs)), quantile * se)
 
 
