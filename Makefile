@@ -30,7 +30,7 @@ WORKERS := $(shell expr `nproc` + 1)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/installed-dev
-	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --release --locked --quiet
+	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --locked --quiet
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
@@ -56,7 +56,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
-	cargo clippy --release --locked --all-targets --quiet -- -D warnings
+	cargo clippy --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format src tests benchmarks simulations examples
