@@ -131,14 +131,6 @@ def test_without_any_effect_few_long_trials_are_run():
     assert found.history.trials - found.history.brief_trials < 40
 
 
-def test_shares_add_up_to_the_whole_with_all_others_as_one_player():
-    found = play(lambda s: TEN * (1 in s) + math.log(3) * ({4, 5} <= s)).long_trials
-    every = frozenset().union(*found.players)
-    assert every == frozenset(range(32))
-    shares = found.shares()
-    assert sum(one.center for one in shares.players) == pytest.approx(shares.whole.center)
-
-
 def test_a_change_that_prevents_the_start_is_left_out_and_the_rest_is_measured():
     found = play(
         lambda s: TEN * (1 in s), fails=lambda s: Outcome.DID_NOT_START if 7 in s else None

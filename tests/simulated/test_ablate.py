@@ -132,13 +132,6 @@ def test_no_treatment_of_a_harmless_change_got_a_long_trial(record: RunRecord) -
     assert all(len(some & harmless) in (0, len(harmless)) for some in names)
 
 
-def test_names_of_treatments_name_their_changes(record: RunRecord) -> None:
-    names = {result.trial.treatment.name for result in record.results}
-    assert {"good.conf", "bad.conf", "good.conf with shared_buffers"} <= names
-    assert "bad.conf without shared_buffers" in names
-    assert max(map(len, names)) <= 60
-
-
 def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path) -> None:
     truth = replace(TRUTH, outcomes={"harmless_0": Outcome.DID_NOT_START})
     journal = Journal(tmp_path / "journal.sqlite")

@@ -103,9 +103,9 @@ class SetTrials:
 
     def value(self, changes: Changes) -> Value | None:
         """Return the mean over the trials of a set; None where none has a number."""
-        if changes in self._values or changes not in self._readings:
+        readings = self._readings.get(changes)
+        if readings is None or changes in self._values:
             return self._values.get(changes)
-        readings = self._readings[changes]
         is_bound = all(one.is_bound for one in readings)
         if not is_bound:
             readings = [_estimated(one) for one in readings]

@@ -3,16 +3,6 @@
 Each change is compared twice: alone (the reference with it against the reference) and with the others
 (the target against the target without it). One comparison is not enough: of two changes that each do
 the whole harm, removing one shows nothing; of two that need each other, adding one shows nothing.
-
-| alone | with the others | label |
-|---|---|---|
-| effect | effect | sufficient and necessary |
-| effect | none | redundant: sufficient, and another change does the same |
-| none | effect | synergist: necessary, and needs a partner |
-| none | none | inert |
-| effect | unknown | sufficient |
-| unknown | effect | necessary |
-| any other | | undecided |
 """
 
 from __future__ import annotations
@@ -91,7 +81,8 @@ class Call(StrEnum):
 
 
 _HAS_EFFECT = {Call.SLOWER: True, Call.FASTER: True, Call.NONE: False}
-_LABELS = {  # by the effects alone and with the others
+# By the effects alone and with the others; None: unknown, or perhaps chance. Any other: undecided.
+_LABELS = {
     (True, True): Label.BOTH,
     (True, False): Label.REDUNDANT,
     (True, None): Label.SUFFICIENT,

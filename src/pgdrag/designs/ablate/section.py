@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pgdrag.designs.ablate.findings import AblateFinding, PairFinding, ShareFinding
+from pgdrag.designs.ablate.findings import AblateFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.english import capital, counted, listed, percent_words
@@ -322,25 +322,22 @@ def _part_words(share: ShareFinding) -> str:
 
 
 def _pairs(found: AblateFinding) -> list[Block]:
-    if not found.pairs:
+    """Say how the changes of each pair act together."""
+    sentences = []
+    for pair in found.pairs:
+        start = _PAIRS[pair.together].format(*pair.names)
+        first, second = (
+            f"{name} {_effect_words(one)}" for name, one in zip(pair.names, pair.alone, strict=True)
+        )
+        low, center, high = pair.interaction.low, pair.interaction.center, pair.interaction.high
+        end = f"interaction {format_interval(low, center, high)}"
+        if pair.is_bounded:
+            end = "some of this is only a bound, because nothing was committed"
+        both = _effect_words(pair.both)
+        sentences.append(f"{start}: {first}, {second}, both together {both}; {end}.")
+    if not sentences:
         return []
-    return [
-        Heading("Pairs", "on the reference, each alone and both"),
-        Items(tuple(pair_sentence(pair) for pair in found.pairs)),
-    ]
-
-
-def pair_sentence(pair: PairFinding) -> str:
-    """Say how two changes act together."""
-    start = _PAIRS[pair.together].format(*pair.names)
-    first, second = (
-        f"{name} {_effect_words(one)}" for name, one in zip(pair.names, pair.alone, strict=True)
-    )
-    found = pair.interaction
-    end = f"interaction {format_interval(found.low, found.center, found.high)}"
-    if pair.is_bounded:
-        end = "some of this is only a bound, because nothing was committed"
-    return f"{start}: {first}, {second}, both together {_effect_words(pair.both)}; {end}."
+    return [Heading("Pairs", "on the reference, each alone and both"), Items(tuple(sentences))]
 
 
 def _table(found: AblateFinding) -> Table:
