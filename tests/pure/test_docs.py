@@ -13,7 +13,7 @@ import pytest
 from pgdrag.cli import COMMANDS, load_command
 from pgdrag.experiment import load_experiment, shipped_experiments
 from pgdrag.workloads import all_workloads
-from pgdrag.workloads._profiles import PROFILES
+from pgdrag.workloads._reading import PROFILES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(

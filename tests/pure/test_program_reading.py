@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pgdrag.workloads._profiles import PROFILES
-from pgdrag.workloads._reading import Reading, Unreadable, read_figures
+from pgdrag.workloads._reading import PROFILES, Reading, Unreadable, read_figures
 from pgdrag.workloads.command import Command
 
 OUTPUT = Path(__file__).parent / "program_output"

@@ -202,25 +202,17 @@ def _replayed() -> Findings:
         "faithful": (1.0, 1.0, 5.0, 1.0),
         "halved": (0.5, 0.5, 2.5, 0.5),
     }
-    results = [
-        replace(
-            one,
-            recordings=together(
-                (one.recordings, _holds(lengths_s.get(one.trial.treatment.name, ())))
-            ),
+    results = []
+    for one in run.results:
+        # Again and again, one every six seconds.
+        holds = Recordings(
+            [
+                Event(HOLD_EVENT, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
+                for at, length_s in enumerate(lengths_s.get(one.trial.treatment.name, ()) * 2)
+            ]
         )
-        for one in run.results
-    ]
+        results.append(replace(one, recordings=together((one.recordings, holds))))
     return find(record_of(study, results))
-
-
-def _holds(lengths_s: tuple[float, ...]) -> Recordings:
-    """Return holds of these lengths, again and again, one every six seconds."""
-    events = [
-        Event(HOLD_EVENT, 6.0 * at, 6.0 * at + length_s, f"transaction, session {at}")
-        for at, length_s in enumerate(lengths_s * 2)
-    ]
-    return Recordings(events)
 
 
 def _recorded(findings: Findings, recordings: tuple[Recording, ...]) -> Findings:

@@ -18,9 +18,9 @@ from pgdrag.model import Counts, DriverCost, Latency, Measurement
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example
 from pgdrag.workloads import Workload
-from pgdrag.workloads._profiles import PROFILES
 from pgdrag.workloads._program import Ended, program_environment, run_program
 from pgdrag.workloads._reading import (
+    PROFILES,
     Figures,
     Reading,
     Unreadable,
