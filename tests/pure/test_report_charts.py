@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pgdrag.findings.values import Interval
 from pgdrag.report import svg
 from pgdrag.report.panels_chart import Line, Panel, panels_chart
-from pgdrag.report.rows_chart import Row, RowsChart
+from pgdrag.report.rows_chart import Row, rows_figure
 
 ROW = Row(
     name="A1",
@@ -24,7 +24,7 @@ ROW = Row(
 
 
 def drawn(*rows: Row) -> str:
-    return RowsChart("chart", rows).svg("title", "description")
+    return rows_figure(rows, "title", "description", "").svg
 
 
 ratios = st.floats(1e-6, 1e6)
@@ -86,7 +86,7 @@ def test_a_bound_is_drawn_as_an_arrow_to_the_edge():
 
 
 def test_text_in_a_picture_is_escaped():
-    chart = RowsChart("c", (replace(ROW, aside="</text><script>"),)).svg("<b>", "a & b")
+    chart = rows_figure([replace(ROW, aside="</text><script>")], "<b>", "a & b", "").svg
     assert "<script>" not in chart
     assert "&lt;b&gt;" in chart
     assert "a &amp; b" in chart
@@ -97,8 +97,8 @@ def test_the_picture_in_characters_shows_intervals_and_published_values():
     bound = replace(
         ROW, name="A2", found=Interval(90, math.inf, math.inf, 0.95, ""), published=None
     )
-    chart = RowsChart("chart", (base, ROW, bound))
-    assert chart.text().splitlines() == [
+    chart = rows_figure((base, ROW, bound), "", "", "")
+    assert chart.text.splitlines() == [
         "A0    │                                       1,000/s",
         "A1    │               ├─●┤               ◇    165/s, 10× slower (◇ 100×)",
         "A2    │                                  ►    165/s, 10× slower",

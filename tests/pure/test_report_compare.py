@@ -18,7 +18,7 @@ from pgdrag.model.design import parameters_of
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
-from pgdrag.report.rows_chart import Row, RowsChart
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.terminal import terminal_text
 
 
@@ -81,9 +81,10 @@ def test_json_has_every_field_and_no_infinity():
 )
 def test_every_interval_can_be_drawn(shown, track):
     row = Row("3 pairs", words="words", found=shown)
-    picture = RowsChart("chart", (row,), band=1.02, limit=1.03, dots=(1.1, math.inf, 0.9))
-    assert track in picture.text()
-    drawn = picture.svg("title <b>", "description")
+    dots = (1.1, math.inf, 0.9)
+    picture = rows_figure([row], "title <b>", "", "", band=1.02, limit=1.03, dots=dots)
+    assert track in picture.text
+    drawn = picture.svg
     assert "<b>" not in drawn
     assert "nan" not in drawn
     assert "inf" not in drawn.replace("interval", "")
@@ -91,8 +92,8 @@ def test_every_interval_can_be_drawn(shown, track):
 
 def test_so_many_pairs_as_there_are_the_picture_stays_low():
     row = Row("1,000 pairs", found=interval(1.0, 1.1, 1.2))
-    picture = RowsChart("chart", (row,), band=1.02, dots=tuple([1.1] * 1000))
-    height = re.search(r'height="(\d+)"', picture.svg("t", "d"))
+    picture = rows_figure([row], "t", "d", "", band=1.02, dots=[1.1] * 1000)
+    height = re.search(r'height="(\d+)"', picture.svg)
     assert height is not None
     assert int(height[1]) < 600
-    assert "+" in picture.text()
+    assert "+" in picture.text

@@ -22,8 +22,8 @@ from pgdrag.model import Block, Outcome, Result, RunRecord
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import LOOKING, TURN, Event
 from pgdrag.report import document
-from pgdrag.report.document import Cell, Figure, KeyValues
-from pgdrag.report.rows_chart import Row, RowsChart
+from pgdrag.report.document import Cell, KeyValues
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.stats.paired import PairedLogs, interval
 from pgdrag.units import format_interval, format_rate
@@ -165,8 +165,6 @@ class TurnsSection(Section):
         assert cost is not None, "see applies"
         words = format_interval(cost.low, cost.center, cost.high)
         count = counted(len(found.blocks), "block")
-        dots = tuple(block.slowdown for block in found.blocks)
-        shown = RowsChart("turns-chart", (Row(count, words=words, found=cost),), _SMALL, dots=dots)
         caption = (
             "Throughput with the collectors paused divided by that with them running: the interval, and below it each block of "
             "four neighbouring turns in the order run. The band is 1 % to either side."
@@ -180,7 +178,11 @@ class TurnsSection(Section):
             ("Paused to running", Cell(words, how)),
             ("From", Cell(f"{count} in {counted(found.trials, 'trial')}")),
         )
-        figure = Figure(shown.svg(self.title, found.answer), caption, shown.text())
+        row = Row(count, words=words, found=cost)
+        dots = [block.slowdown for block in found.blocks]
+        figure = rows_figure(
+            [row], self.title, found.answer, caption, name="turns-chart", band=_SMALL, dots=dots
+        )
         return (figure, KeyValues(numbers))
 
     def brief(self, findings: Findings) -> Sequence[document.Block]:

@@ -54,97 +54,84 @@ class Row:
     is_baseline: bool = False
 
 
-@dataclass(frozen=True)
-class RowsChart:
-    """The picture, ready to be drawn or written in characters.
+def rows_figure(
+    rows: Sequence[Row],
+    title: str,
+    description: str,
+    caption: str,
+    *,
+    name: str = "rows-chart",
+    band: float = 1.0,
+    limit: float | None = None,
+    dots: Sequence[float] = (),
+) -> Figure:
+    """Return the picture, with the same in characters.
 
-    Attributes:
+    There `├─●─┤` is an estimate, `◆` the whole, `◇` published, `│` no change.
+
+    Args:
         name: unique in the document.
         band: ratio up to which, and down to whose reciprocal, differences count as equal.
         limit: a ratio to mark on the axis: the largest slowdown that passes.
         dots: single ratios below the rows, in the order run; infinite where nothing was committed.
     """
+    marks = [1.0, band, 1 / band, *([limit] if limit is not None else []), *dots]
+    scale = LogScale.around([*marks, *(ratio for row in rows for ratio in _extent(row))])
+    has_published = any(row.published is not None for row in rows)
 
-    name: str
-    rows: tuple[Row, ...]
-    band: float = 1.0
-    limit: float | None = None
-    dots: tuple[float, ...] = ()
+    top = _LEGEND if has_published else 0
+    dot_row = min(_DOT_ROW, _DOTS / max(len(dots), 1))
+    dots_top = top + _ROW * len(rows)
+    bottom = dots_top + (dot_row * (len(dots) + 1) if dots else _GAP)
+    parts = _legend() if has_published else []
+    if band > 1:
+        parts.append(svg.bar(scale.at(1 / band), scale.at(band), top, bottom - top, "band"))
+    parts += svg.ratio_axis(scale, top, bottom)
+    if limit is not None:
+        parts.append(svg.line(scale.at(limit), top, scale.at(limit), bottom, "limit"))
+    for at, row in enumerate(rows):
+        parts += _drawn(scale, row, top + at * _ROW)
+    for at, ratio in enumerate(dots, start=1):
+        shape = _DOT if 0 < ratio < math.inf else _RIGHT
+        parts.append(svg.mark(scale.at(ratio), dots_top + dot_row * at, shape, "found"))
+    chart = svg.picture(name, title, description, math.ceil(bottom + _AXIS), parts)
 
-    def svg(self, title: str, description: str) -> str:
-        """Return the picture as SVG."""
-        scale = self._scale()
-        top = _LEGEND if self._has_published else 0
-        dot_row = min(_DOT_ROW, _DOTS / max(len(self.dots), 1))
-        dots_top = top + _ROW * len(self.rows)
-        bottom = dots_top + (dot_row * (len(self.dots) + 1) if self.dots else _GAP)
-        parts = _legend() if self._has_published else []
-        if self.band > 1:
-            parts.append(
-                svg.bar(scale.at(1 / self.band), scale.at(self.band), top, bottom - top, "band")
-            )
-        parts += svg.ratio_axis(scale, top, bottom)
-        if self.limit is not None:
-            at = scale.at(self.limit)
-            parts.append(svg.line(at, top, at, bottom, "limit"))
-        for at_row, row in enumerate(self.rows):
-            parts += _drawn(scale, row, top + at_row * _ROW)
-        for at_dot, ratio in enumerate(self.dots):
-            shape = _DOT if 0 < ratio < math.inf else _RIGHT
-            y = dots_top + dot_row * (at_dot + 1)
-            parts.append(svg.mark(scale.at(ratio), y, shape, "found"))
-        return svg.picture(self.name, title, description, math.ceil(bottom + _AXIS), parts)
+    empty = [" "] * _WIDTH
+    if band > 1:
+        for place in range(_place(scale, 1 / band), _place(scale, band) + 1):
+            empty[place] = "░"
+    empty[_place(scale, 1.0)] = "│"
+    if limit is not None:
+        empty[_place(scale, limit)] = "!"
+    lines = [(row.name, f"{_track(scale, row, empty)}  {_row_words(row)}") for row in rows]
+    if dots:
+        counts = Counter(_place(scale, ratio) for ratio in dots)
+        strip = (counts[place] for place in range(_WIDTH))
+        signs = "".join("+" if n >= _MANY else str(n) if n else " " for n in strip)
+        lines.append(("", f"{signs}  pairs at each place"))
+    lines.append(("", _ticks(scale)))
+    if has_published:
+        lines.append(("", "● measured  ◇ published"))
+    width = max(len(row.name) for row in rows)
+    text = "\n".join(f"{label:{width}}  {line}".rstrip() for label, line in lines)
+    return Figure(chart, caption, text)
 
-    def text(self) -> str:
-        """Return the same in characters: `├─●─┤` an estimate, `◆` the whole, `◇` published, `│` no change."""
-        scale = self._scale()
-        names = max(len(row.name) for row in self.rows)
-        lines = [
-            f"{row.name:{names}}  {self._track(scale, row)}  {_row_words(row)}".rstrip()
-            for row in self.rows
-        ]
-        if self.dots:
-            counts = Counter(_place(scale, ratio) for ratio in self.dots)
-            marks = (counts[place] for place in range(_WIDTH))
-            strip = "".join("+" if n >= _MANY else str(n) if n else " " for n in marks)
-            lines.append(f"{'':{names}}  {strip}  pairs at each place")
-        lines.append(f"{'':{names}}  {_ticks(scale)}".rstrip())
-        if self._has_published:
-            lines.append(f"{'':{names}}  ● measured  ◇ published")
-        return "\n".join(lines)
 
-    @property
-    def _has_published(self) -> bool:
-        return any(row.published is not None for row in self.rows)
-
-    def _scale(self) -> LogScale:
-        limit = [self.limit] if self.limit is not None else []
-        extents = (ratio for row in self.rows for ratio in _extent(row))
-        return LogScale.around([1.0, self.band, 1 / self.band, *limit, *extents, *self.dots])
-
-    def _track(self, scale: LogScale, row: Row) -> str:
-        cells = [" "] * _WIDTH
-        if self.band > 1:
-            for place in range(_place(scale, 1 / self.band), _place(scale, self.band) + 1):
-                cells[place] = "░"
-        cells[_place(scale, 1.0)] = "│"
-        if self.limit is not None:
-            cells[_place(scale, self.limit)] = "!"
-        if row.published is not None:
-            cells[_place(scale, row.published)] = "◇"
-        found = row.found
-        if found is None:
-            return "".join(cells)
-        if _is_bound(found):
-            cells[_place(scale, _shown(found))] = "►" if math.isinf(found.center) else "◄"
-            return "".join(cells)
+def _track(scale: LogScale, row: Row, empty: Sequence[str]) -> str:
+    cells = list(empty)
+    if row.published is not None:
+        cells[_place(scale, row.published)] = "◇"
+    found = row.found
+    if found is not None and _is_bound(found):
+        cells[_place(scale, _shown(found))] = "►" if math.isinf(found.center) else "◄"
+    elif found is not None:
         low, high = _place(scale, found.low), _place(scale, found.high)
         for place in range(low, high + 1):
             cells[place] = cells[place] if cells[place] == "◇" else "─"
         if high > low:
             cells[low], cells[high] = "├", "┤"
         cells[_place(scale, found.center)] = "◆" if row.is_whole else "●"
-        return "".join(cells)
+    return "".join(cells)
 
 
 def _is_bound(found: Interval) -> bool:
@@ -233,11 +220,3 @@ def _ticks(scale: LogScale) -> str:
 
 def _place(scale: LogScale, ratio: float) -> int:
     return min(int(scale.at(ratio) / 100 * _WIDTH), _WIDTH - 1)
-
-
-def rows_figure(
-    rows: Sequence[Row], title: str, description: str, caption: str, *, name: str = "rows-chart"
-) -> Figure:
-    """Return the picture of rows alone."""
-    chart = RowsChart(name, tuple(rows))
-    return Figure(chart.svg(title, description), caption, chart.text())

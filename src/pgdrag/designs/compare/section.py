@@ -17,7 +17,6 @@ from pgdrag.report.document import (
     Block,
     Cell,
     Details,
-    Figure,
     Heading,
     KeyValues,
     Paragraph,
@@ -25,7 +24,7 @@ from pgdrag.report.document import (
     Tone,
     header,
 )
-from pgdrag.report.rows_chart import Row, RowsChart
+from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.stats.paired import ORDER_PAIRS
@@ -254,13 +253,6 @@ def _numbers(found: CompareFinding) -> list[Block]:
     shown, pairs = found.slowdown, counted(len(found.pairs), "pair")
     assert shown is not None, "no pair is complete"
     limit = None if found.margin is None else 1 + found.margin
-    chart = RowsChart(
-        "pairs-chart",
-        (Row(pairs, words=brief_slowdown(found.verdict, shown), found=shown),),
-        band=1 + found.equivalence,
-        limit=limit,
-        dots=tuple(pair.slowdown for pair in found.pairs),
-    )
     caption = (
         f"How many times slower {found.treatment} is than {found.reference}: the verdict's interval, and "
         "below it each pair in the order run. Logarithmic scale; further right is slower. The band counts as "
@@ -296,7 +288,17 @@ def _numbers(found: CompareFinding) -> list[Block]:
         rows.append(("To detect a slowdown", Cell(words, how)))
     if found.pair_log_sd is not None:
         rows.append(("Noise", _noise(found, found.pair_log_sd)))
-    return [Figure(chart.svg(title, found.answer), caption, chart.text()), KeyValues(tuple(rows))]
+    figure = rows_figure(
+        [Row(pairs, words=brief_slowdown(found.verdict, shown), found=shown)],
+        title,
+        found.answer,
+        caption,
+        name="pairs-chart",
+        band=1 + found.equivalence,
+        limit=limit,
+        dots=[pair.slowdown for pair in found.pairs],
+    )
+    return [figure, KeyValues(tuple(rows))]
 
 
 def _noise(found: CompareFinding, log_sd: float) -> Cell:

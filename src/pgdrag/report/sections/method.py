@@ -26,9 +26,7 @@ from pgdrag.report.document import (
     KeyValues,
     Note,
     Paragraph,
-    Table,
     Tone,
-    header,
     table_of,
 )
 from pgdrag.report.sections import Section
@@ -272,15 +270,29 @@ class SettingsSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table, and what was undone, impossible or without effect."""
-        rows = tuple(
-            row for at, rung in enumerate(findings.rungs) for row in _setting_rows(rung, at)
+        added = [
+            (rung, level) for at, rung in enumerate(findings.rungs) for level in _levels(rung, at)
+        ]
+        table = table_of(
+            "Levels that each rung adds",
+            added,
+            {
+                "Rung": lambda x: Cell(x[0].rung.name, is_strong=True),
+                "Factor": lambda x: (
+                    x[1].name if x[1].kind == "setting" else f"{x[1].name} ({x[1].kind})"
+                ),
+                "Set to": lambda x: x[1].shown,
+                "Read back": lambda x: _read_back(x[0].applied, x[1]),
+            },
         )
-        columns = header("Rung", "Factor", "Set to", "Read back")
         reading = "Each rung keeps the settings of the rungs before it. Values are read back from the running server."
-        remarks = tuple(text for rung in findings.rungs for text in _setting_remarks(rung))
-        table = Table("Levels that each rung adds", columns, rows)
-        blocks: tuple[Block, ...] = (Paragraph(reading, Tone.MUTED), table)
-        return (*blocks, Items(remarks)) if remarks else blocks
+        remarks: list[str] = []
+        for rung in findings.rungs:
+            levels = rung.get(LevelsFinding) or LevelsFinding()
+            remarks += [f"{text}." for text in levels.overrides]  # they name the rung themselves
+            remarks += [f"{rung.rung.name}: {text}." for text in levels.inert]
+        blocks = (Paragraph(reading, Tone.MUTED), table)
+        return (*blocks, Items(tuple(remarks))) if remarks else blocks
 
 
 def _levels(rung: TreatmentFinding, at: int) -> tuple[Level, ...]:
@@ -288,26 +300,8 @@ def _levels(rung: TreatmentFinding, at: int) -> tuple[Level, ...]:
     return rung.rung.added or (rung.rung.treatment.levels if at == 0 else ())
 
 
-def _setting_rows(rung: TreatmentFinding, at: int) -> list[tuple[Cell, ...]]:
-    applied = {one.level.factor: one for one in rung.applied}
-    return [
-        (
-            Cell(rung.rung.name, is_strong=True),
-            Cell(level.name if level.kind == "setting" else f"{level.name} ({level.kind})"),
-            Cell(level.shown),
-            _read_back(applied.get(level.factor)),
-        )
-        for level in _levels(rung, at)
-    ]
-
-
-def _setting_remarks(rung: TreatmentFinding) -> list[str]:
-    levels = rung.get(LevelsFinding) or LevelsFinding()
-    overrides = [f"{text}." for text in levels.overrides]  # they name the rung themselves
-    return overrides + [f"{rung.rung.name}: {text}." for text in levels.inert]
-
-
-def _read_back(applied: Applied | None) -> Cell:
+def _read_back(every: Sequence[Applied], level: Level) -> Cell:
+    applied = next((one for one in every if one.level.factor == level.factor), None)
     if applied is None:
         return Cell("not read back", tone=Tone.MUTED)
     if applied.effective is None:
