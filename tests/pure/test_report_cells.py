@@ -6,6 +6,7 @@ import pytest
 
 from pgdrag.english import as_sentence
 from pgdrag.findings.values import Answer, ClaimFinding, Comparison, Interval, Verdict
+from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import (
     NOTHING,
     bounds_words,
@@ -13,7 +14,7 @@ from pgdrag.report.cells import (
     published_ratio,
     slowdown_cell,
 )
-from pgdrag.report.document import Cell, Column, Table
+from pgdrag.report.document import Cell, Column, Table, table_of
 
 
 def compare(verdict: Verdict, low: float, center: float, high: float) -> Comparison:
@@ -37,6 +38,19 @@ def compare(verdict: Verdict, low: float, center: float, high: float) -> Compari
 def test_a_slowdown_says_which_way_round_it_is(comparison, text, note):
     cell = slowdown_cell(comparison)
     assert (cell.text, cell.note) == (text, note)
+
+
+def test_a_wide_interval_across_no_change_names_both_ways():
+    wide = Interval(1 / 17.6, 1.13, 21.1, 0.95, "by hand")
+    assert slowdown_words(wide) == "1.13× slower (17.6× faster to 21.1× slower)"
+    turned = Interval(1 / 21.1, 1 / 1.13, 17.6, 0.95, "by hand")
+    assert slowdown_words(turned) == "1.13× faster (17.6× slower to 21.1× faster)"
+
+
+def test_a_column_with_nothing_in_it_is_left_out():
+    made = table_of("t", [1, 2], {"A": str, ">B": lambda _: NOTHING, "C": lambda x: f"{x}!"})
+    assert [column.title for column in made.columns] == ["A", "C"]
+    assert [[cell.text for cell in row] for row in made.rows] == [["1", "1!"], ["2", "2!"]]
 
 
 def test_no_comparison_is_a_dash():
