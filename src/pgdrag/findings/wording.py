@@ -26,10 +26,15 @@ def slowdown_words(found: Interval) -> str:
         return f"at least {format_ratio(found.low)} slower"
     if found.center == 0:
         return f"at least {format_ratio(inverse(found.high))} faster"
-    bounds, way = (found.low, found.center, found.high), "slower"
-    if found.center < 1:
-        bounds, way = (inverse(found.high), inverse(found.center), inverse(found.low)), "faster"
-    number, _, interval = format_interval(*bounds).partition(" ")
+    low, center, high = found.low, found.center, found.high
+    way, other = "slower", "faster"
+    if center < 1:
+        low, center, high = inverse(high), inverse(center), inverse(low)
+        way, other = other, way
+    if 0 < low < 0.1 and high > 1:  # as people say it: neither "1/17.6" nor "0.0568×"
+        bounds = f"{format_ratio(1 / low)} {other} to {format_ratio(high)} {way}"
+        return f"{format_ratio(center)} {way} ({bounds})"
+    number, _, interval = format_interval(low, center, high).partition(" ")
     return f"{number} {way} {interval}"
 
 
