@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 
@@ -15,18 +14,14 @@ from watching import EAGER, ROWS, Watch, make_table, run_in_session, start, watc
 
 import pgdrag.collectors as collectors
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
-from pgdrag.collectors._proc import read_io, read_server_io
-from pgdrag.collectors.autovacuum import Autovacuum, parse_analyze, parse_vacuum
-from pgdrag.collectors.buffers import Buffers
+from pgdrag.collectors._proc import read_io, server_total
+from pgdrag.collectors.autovacuum import Autovacuum, parse_work
 from pgdrag.collectors.checkpoints import Checkpoints
-from pgdrag.collectors.cpu import Cpu
-from pgdrag.collectors.database import Database
-from pgdrag.collectors.reads import Reads
-from pgdrag.collectors.scans import Scans
-from pgdrag.collectors.wal import Wal
+from pgdrag.collectors.processes import Cpu, Reads
+from pgdrag.collectors.views import Buffers, Database, Scans, Wal
 from pgdrag.model.recordings import ProcessIoUse
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.log_formats import format_of
+from pgdrag.servers.log_formats import FORMATS
 from pgdrag.servers.processes import wait_until
 from pgdrag.testing.conformance_collectors import CollectorConformance
 
@@ -119,10 +114,10 @@ def test_the_account_of_an_ended_process_passes_to_the_postmaster(shared_cluster
     with shared_cluster.connect() as client:
         session = client.info.backend_pid
         client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
-        in_life = read_io(session).read_calls
-        before = read_io(pid).read_calls
+        in_life = read_io(session)["read_calls"]
+        before = read_io(pid)["read_calls"]
     assert in_life >= 1000
-    assert wait_until(lambda: read_io(pid).read_calls >= before + in_life, 10)
+    assert wait_until(lambda: read_io(pid)["read_calls"] >= before + in_life, 10)
 
 
 def test_the_collectors_own_session_is_left_out(shared_cluster: Cluster) -> None:
@@ -130,19 +125,9 @@ def test_the_collectors_own_session_is_left_out(shared_cluster: Cluster) -> None
     assert pid is not None
     with shared_cluster.connect() as client:
         own = client.info.backend_pid
-        whole = read_server_io(pid, without=-1)
-        rest = read_server_io(pid, without=own)
-    assert whole.living.keys() - rest.living.keys() == {own}
-
-
-def test_busy_sessions_are_told_from_others(cluster: Cluster) -> None:
-    start(cluster, shared_buffers="256kB", io_method="sync")
-    make_table(cluster)
-    with watching(Reads(), cluster) as watch, cluster.connect() as client:
-        client.execute("SELECT count(filler) FROM rows")
-        sampled = threading.Event()
-        sampled.wait(0.6)  # two looks of the sampler
-    assert "sessions" in watch.detail("read_syscalls_per_transaction")
+        whole = server_total(pid, -1, read_io)
+        rest = server_total(pid, own, read_io)
+    assert whole[1] - rest[1] == 1
 
 
 # cpu
@@ -227,13 +212,6 @@ def test_a_log_without_log_lines_is_not_taken_for_silence(cluster: Cluster) -> N
     assert watch.missing("seconds_between_checkpoints") == reason
 
 
-def test_a_log_that_floods_is_read_to_its_end(cluster: Cluster) -> None:
-    start(cluster, log_min_messages="debug3", log_statement="all")
-    with watching(Checkpoints(), cluster) as watch:
-        run_in_session(cluster, *["SELECT 1"] * 2000, "CREATE TABLE t ()", "CHECKPOINT")
-    assert watch.detail("checkpoints_per_s").startswith("1 began: 1 by request.")
-
-
 # autovacuum
 
 
@@ -269,13 +247,12 @@ def wait_for_vacuum(cluster: Cluster) -> None:
 
     def is_done() -> bool:
         [log] = cluster.log_files()
-        form = format_of(log)
-        records = form.records(log.read_bytes(), is_end=False)
-        messages = [entry.message for record in records if (entry := form.parse(record))]
-        vacuums = [vacuum for text in messages if (vacuum := parse_vacuum(text))]
-        has_met_dead = any(v.table == "public.rows" and v.removed + v.kept for v in vacuums)
-        analyzes = [done for text in messages if (done := parse_analyze(text))]
-        return has_met_dead and any(done.table == "public.rows" for done in analyzes)
+        form = FORMATS[log.suffix]
+        messages = [form.parse(record) for record in form.records(log.read_bytes())]
+        works = [work for one in messages if one and (work := parse_work(one.message))]
+        rows = [work for work in works if work.table == "public.rows"]
+        has_met_dead = any(work.removed + work.kept for work in rows)
+        return has_met_dead and any(work.kind == "analyze" for work in rows)
 
     assert wait_until(is_done, 20)
 
@@ -416,7 +393,7 @@ def test_a_server_that_is_mute_is_hung_up_on(
     shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collectors, "QUERY_TIMEOUT_S", 0)
-    monkeypatch.setattr(collectors, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(collectors, "_PATIENCE_S", 1.0)
     with shared_cluster.connect() as connection:
         observer = Observer(shared_cluster, connection)
         observer.query("SELECT 1")

@@ -54,12 +54,9 @@ def test_more_work_than_processors_is_pressure(shared_cluster: Cluster) -> None:
 
 
 def test_a_kernel_without_the_account_of_pressure_is_named(
-    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def none(kind: str) -> int:
-        raise Unseen("there is no such file")
-
-    monkeypatch.setattr(host_module, "_pressure_us", none)
+    monkeypatch.setattr(host_module, "PROC", tmp_path)
     with watching(Host(), shared_cluster) as watch:
         time.sleep(0.2)
     assert watch.missing("io_pressure_share") == "this kernel does not account pressure"
@@ -254,7 +251,10 @@ def test_groups_of_version_1_have_a_tree_for_each_resource(
         "memory/a/b/memory.limit_in_bytes": "4096\n",
         "memory/a/b/memory.usage_in_bytes": "300\n",
         "blkio/c/blkio.throttle.write_bps_device": "8:0 1048576\n8:16 1\n",
-        "blkio/c/blkio.throttle.read_iops_device": "",
+        **{
+            f"blkio/c/blkio.throttle.{x}_device": ""
+            for x in ("read_bps", "read_iops", "write_iops")
+        },
     }
     membership = "4:memory:/a/b\n7:blkio:/c\n1:cpu:/\n0::/\n"
     process_in_groups(monkeypatch, tmp_path, membership, files)

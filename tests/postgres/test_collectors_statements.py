@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 from watching import make_table, run_in_session, start, watching
@@ -105,21 +104,12 @@ def test_a_server_without_it_has_a_reason(shared_cluster: Cluster) -> None:
     assert recordings_of(collector).missing == {"statements": reason}
 
 
-class _ExistingServer:
-    """Somebody else's: it is only read."""
-
-
-def test_an_existing_server_is_left_as_it_is(running_or_not: Cluster) -> None:
+def test_an_extension_of_the_workloads_own_is_used(running_or_not: Cluster) -> None:
     collector = Statements()
-    with running_or_not.connect() as connection:
-        collector.before(Observer(cast("Cluster", _ExistingServer()), connection))
-    (reason,) = recordings_of(collector).missing.values()
-    assert "CREATE EXTENSION pg_stat_statements" in reason
     with running_or_not.connect() as client:
         client.execute('CREATE SCHEMA "Odd one"')
         client.execute('CREATE EXTENSION pg_stat_statements SCHEMA "Odd one"')
-        collector = Statements()
-        observer = Observer(cast("Cluster", _ExistingServer()), client)
+        observer = Observer(running_or_not, client)
         collector.before(observer)
         run_in_session(running_or_not, "SELECT 1")
         collector.after(observer)

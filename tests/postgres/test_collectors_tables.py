@@ -13,13 +13,9 @@ import pytest
 from watching import ROWS, make_table, run_in_session, start, watching
 
 from pgdrag.collectors import Observer, Window
-from pgdrag.collectors.database import Database
 from pgdrag.collectors.horizon import Horizon
-from pgdrag.collectors.indexes import Indexes
-from pgdrag.collectors.io import Io
 from pgdrag.collectors.relations import Relations, stored_bytes
-from pgdrag.collectors.slru import Slru
-from pgdrag.collectors.tables import Tables
+from pgdrag.collectors.views import Database, Indexes, Io, Slru, Tables
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import wait_until

@@ -11,7 +11,7 @@ from watching import make_table, start, watching, watching_all
 
 import pgdrag.collectors.waits as waits_module
 from pgdrag.collectors import Observer
-from pgdrag.collectors.tables import Tables
+from pgdrag.collectors.views import Tables
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.errors import DriverError
 from pgdrag.findings.expecto.findings import WAIT_SERIES

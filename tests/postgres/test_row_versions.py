@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
 
 import psycopg
 import pytest
@@ -243,23 +242,3 @@ def test_what_nobody_updates_gives_way_to_the_table_that_the_workload_does(
     recordings = collector.recordings(Window(1.0, 1, begin_s, time.time()))
     assert {strip.relation for strip in recordings.of(PageStrip)} == {"public.counters"}
     assert {len(one.values) for one in recordings.series if one.name == "bloat_ratio"} == {1}
-
-
-def test_a_server_of_somebody_elses_is_left_as_it_is(running_cluster: Cluster) -> None:
-    class Existing:
-        def connect(self, **named: str) -> psycopg.Connection:
-            return running_cluster.connect(**named)
-
-    collector = RowVersions()
-    with running_cluster.connect() as connection:
-        observer = Observer(cast("Cluster", Existing()), connection)
-        collector.before(observer)
-        collector.after(observer)
-        collector.afterwards(observer)
-        rows = connection.execute("SELECT count(*) FROM pg_extension").fetchall()
-    [first, *_] = collector.observations(Window(1.0, 1, 0.0, 1.0))
-    assert first.missing == (
-        "extension pageinspect is not in the workload's database: CREATE EXTENSION pageinspect makes it"
-    )
-    assert rows == [(1,)], "plpgsql alone"
-    assert collector.recordings(Window(1.0, 1, 0.0, 1.0)).missing == {"row_versions": first.missing}

@@ -29,7 +29,7 @@ TABLE = (
 
 @pytest.fixture(autouse=True)
 def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdrag.collectors._pace.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("pgdrag.collectors._session.LOOK_EVERY_S", 0.0)
 
 
 @pytest.fixture

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
-PREFIX = "%m [%p] %q%u@%d %e "
+from pgdrag.servers.log_formats import LogMessage
+
+
+def logged(unix_s: float, message: str, severity: str = "LOG", sqlstate: str = "") -> LogMessage:
+    """A message as it is read; its time has milliseconds."""
+    moment = datetime.fromtimestamp(unix_s, UTC)
+    return LogMessage(f"{moment:%Y-%m-%d %H:%M:%S.%f}", severity, message, sqlstate)
 
 
 def json_record(message: str, *, timestamp: str, severity: str, sqlstate: str, pid: int) -> str:
@@ -27,9 +34,4 @@ def csv_record(message: str, *, timestamp: str, severity: str, sqlstate: str, pi
     return f'{start},{moved},,,,,,{quoted("SELECT 1")},,,{quoted("psql")},"client backend",,0\n'
 
 
-def stderr_record(message: str, *, timestamp: str, severity: str, sqlstate: str, pid: int) -> str:
-    prefix = f"{timestamp} [{pid}] u@d {sqlstate} "
-    return f"{prefix}{severity}:  " + message.replace("\n", "\n\t") + "\n"
-
-
-WRITERS = {".json": json_record, ".csv": csv_record, "": stderr_record}
+WRITERS = {".json": json_record, ".csv": csv_record}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from log_writing import logged
 
 from pgdrag.collectors import Window
-from pgdrag.collectors._log import LogLine, LogReading
+from pgdrag.collectors._log import LogReading
 from pgdrag.collectors.messages import Messages, Settings
 from pgdrag.model import Observation
 from pgdrag.model.recordings import Event
+from pgdrag.servers.log_formats import LogMessage
 
 WINDOW = Window(elapsed_s=10, committed=4, started_unix_s=100, finished_unix_s=110)
 STILL = "process {} still waiting for ShareLock on transaction 745 after {} ms"
@@ -16,13 +18,12 @@ ACQUIRED = "process {} acquired ShareLock on transaction 745 after {} ms"
 FILE = 'temporary file: path "base/pgsql_tmp/pgsql_tmp77.0", size {}'
 
 
-def having_read(*lines: LogLine, settings: Settings | None = None) -> Messages:
+def having_read(*lines: LogMessage, settings: Settings | None = None) -> Messages:
     collector = Messages()
     collector.reading = LogReading()
     collector.settings = settings or Settings("warning", True, 2**20, "1s")
-    for line in lines:
-        assert collector.wanted.beginnings
-        collector.take(line)
+    for each in lines:
+        collector.take(each)
     return collector
 
 
@@ -30,8 +31,8 @@ def seen(collector: Messages) -> dict[str, Observation]:
     return {each.name: each for each in collector.observations(WINDOW)}
 
 
-def error(unix_s: float | None, sqlstate: str, message: str = "no") -> LogLine:
-    return LogLine(unix_s, message, "ERROR", sqlstate)
+def error(unix_s: float, sqlstate: str, message: str = "no") -> LogMessage:
+    return logged(unix_s, message, "ERROR", sqlstate)
 
 
 def test_errors_are_counted_by_sqlstate() -> None:
@@ -39,9 +40,9 @@ def test_errors_are_counted_by_sqlstate() -> None:
         error(99, "23505"),
         error(101, "40P01"),
         error(102, "23505"),
-        error(None, "23505"),
+        error(103, "23505"),
         error(111, "23505"),
-        LogLine(103, "too many", "FATAL", "53300"),
+        logged(103, "too many", "FATAL", "53300"),
     )
     found = seen(collector)["errors_per_transaction"]
     assert found.value == 4 / 4
@@ -68,9 +69,9 @@ def test_a_flood_of_equal_errors_is_told_in_groups() -> None:
 
 def test_a_wait_that_ended_is_one_event_from_its_beginning() -> None:
     collector = having_read(
-        LogLine(103, STILL.format(7, "1000.250")),
-        LogLine(104, STILL.format(8, "1000.000")),
-        LogLine(105, ACQUIRED.format(7, "3000.250")),
+        logged(103, STILL.format(7, "1000.250")),
+        logged(104, STILL.format(8, "1000.000")),
+        logged(105, ACQUIRED.format(7, "3000.250")),
     )
     assert collector.recordings(WINDOW).events == (
         Event("lock wait", pytest.approx(1.99975), pytest.approx(5.0), "ShareLock on transaction"),
@@ -82,7 +83,7 @@ def test_a_wait_that_ended_is_one_event_from_its_beginning() -> None:
 
 
 def test_a_wait_that_was_told_before_the_mark_ends_in_the_window() -> None:
-    collector = having_read(LogLine(102, ACQUIRED.format(7, "5000.000")))
+    collector = having_read(logged(102, ACQUIRED.format(7, "5000.000")))
     assert [event.start_s for event in collector.recordings(WINDOW).events] == [-3.0]
 
 
@@ -98,7 +99,7 @@ def test_a_wait_that_was_told_before_the_mark_ends_in_the_window() -> None:
     ],
 )
 def test_a_wait_tells_the_kind_of_lock_and_not_which(lock: str, told: str) -> None:
-    collector = having_read(LogLine(103, f"process 7 still waiting for {lock} after 1000.000 ms"))
+    collector = having_read(logged(103, f"process 7 still waiting for {lock} after 1000.000 ms"))
     assert [event.text for event in collector.recordings(WINDOW).events] == [told]
 
 
@@ -110,15 +111,15 @@ def test_a_wait_tells_the_kind_of_lock_and_not_which(lock: str, told: str) -> No
     ],
 )
 def test_a_wait_in_a_deadlock_is_a_wait(message: str) -> None:
-    [event] = having_read(LogLine(103, message)).recordings(WINDOW).events
+    [event] = having_read(logged(103, message)).recordings(WINDOW).events
     assert (event.kind, event.text) == ("lock wait", "ShareLock on transaction")
 
 
 def test_large_temporary_files_are_counted_with_their_bytes() -> None:
     collector = having_read(
-        LogLine(101, FILE.format(3 * 2**20)),
-        LogLine(102, FILE.format(2**20)),
-        LogLine(99, FILE.format(2**20)),
+        logged(101, FILE.format(3 * 2**20)),
+        logged(102, FILE.format(2**20)),
+        logged(99, FILE.format(2**20)),
     )
     found = seen(collector)
     assert found["large_temp_files_per_transaction"].value == 2 / 4

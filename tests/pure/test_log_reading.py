@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
-from log_writing import PREFIX, WRITERS, json_record
+from log_writing import WRITERS, json_record
 
 import pgdrag.collectors._log as log
 from pgdrag.collectors import Observer, Unseen, Window
-from pgdrag.collectors._log import LogCollector, LogLine, LogReader, in_groups, is_within
+from pgdrag.collectors._log import LogCollector, LogReader, in_groups
 from pgdrag.collectors.counters import Counters
 from pgdrag.model import Observation
 from pgdrag.model.recordings import Event
-from pgdrag.servers.log_formats import Wanted
+from pgdrag.servers.log_formats import LogMessage, Wanted
 
 TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
 
@@ -30,20 +30,16 @@ class Keeper(LogCollector):
         super().__init__()
         # What is wanted is of the class for a real collector.
         self.__dict__["wanted"] = Wanted(severities, beginnings)
-        self.lines: list[LogLine] = []
+        self.messages: list[str] = []
 
     def read(self, observer: Observer) -> Counters:
         return {}
 
-    def take(self, line: LogLine) -> None:
-        self.lines.append(line)
+    def take(self, message: LogMessage) -> None:
+        self.messages.append(message.message)
 
     def observations(self, window: Window) -> list[Observation]:
         return []
-
-    @property
-    def messages(self) -> list[str]:
-        return [line.message for line in self.lines]
 
     @property
     def warning(self) -> str:
@@ -80,8 +76,8 @@ class LoggingServer:
         if "pg_stat_activity" in sql:
             return []
         self.asked.append(sql)
-        if "log_timezone" in sql:
-            return [(self.language, self.zone, PREFIX, "default")]
+        if "lc_messages" in sql:
+            return [(self.language, self.zone)]
         if parameters:
             [self._mark] = parameters
         elif not self.is_mute:
@@ -236,38 +232,18 @@ def test_a_line_that_is_no_json_is_left_out(json_server: LoggingServer) -> None:
     assert keeper.messages == ["automatic whole"]
 
 
-def test_a_file_that_is_new_since_the_mark_is_read_whole(server: LoggingServer) -> None:
-    keeper = begun(server, Keeper("automatic "))
-    server.file = server.log_directory / f"server-2{server.suffix}"
-    server.write("automatic in the new file")
-    reading(server, keeper)
-    assert keeper.messages == ["automatic in the new file"]
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns"])
-def test_a_timestamp_is_of_the_logs_time_zone(tmp_path: Path, zone: str) -> None:
-    server = LoggingServer(tmp_path, zone=zone)
-    keeper = begun(server, Keeper("wanted"))
-    hours = {"UTC": 0, "Europe/Berlin": 1, "America/St_Johns": -3.5}[zone]
-    server.write("wanted", timestamp="2026-11-21 12:00:00.500 XYZ")
-    reading(server, keeper)
-    [line] = keeper.lines
-    assert line.unix_s == 1795262400.5 - hours * 3600
-
-
-def test_lines_of_an_unknown_time_zone_count_as_within_the_window(tmp_path: Path) -> None:
-    server = LoggingServer(tmp_path, zone="Nowhere/At_All")
-    keeper = begun(server, Keeper("wanted"))
-    server.write("wanted")
-    reading(server, keeper)
-    assert not isinstance(keeper.reading, Unseen)
-    assert keeper.reading.messages_within(TEN_SECONDS) == 1
-    assert [is_within(line.unix_s, TEN_SECONDS) for line in keeper.lines] == [True]
-
-
-def test_a_log_in_another_language_is_refused(tmp_path: Path) -> None:
-    server = LoggingServer(tmp_path, language="de_DE.UTF-8")
-    with pytest.raises(Unseen, match=r"not in English \(lc_messages is de_DE\.UTF-8\)"):
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"language": "de_DE.UTF-8"}, r"not in English \(lc_messages is de_DE\.UTF-8\)"),
+        ({"zone": "Europe/Berlin"}, r"not in UTC \(log_timezone is Europe/Berlin\)"),
+    ],
+)
+def test_a_log_that_cannot_be_understood_is_refused(
+    tmp_path: Path, settings: dict[str, str], reason: str
+) -> None:
+    server = LoggingServer(tmp_path, **settings)
+    with pytest.raises(Unseen, match=reason):
         LogReader(server.observer)
 
 
@@ -293,7 +269,6 @@ def test_a_second_mark_that_never_comes_is_a_doubt(
     monkeypatch.setattr(log, "_READ_TIMEOUT_S", 0.05)
     keeper = begun(server, Keeper("wanted"))
     server.write("wanted")
-    server.write("the last one of a plain log may go on")
     server.is_mute = True
     reading(server, keeper)
     assert keeper.messages == ["wanted"]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.collectors._pace import FREQUENT_LOOKS, Pace
-
-
-def test_the_first_look_is_due_at_any_moment() -> None:
-    assert Pace().is_due(0.0, looks=0)
+from pgdrag.collectors._session import FREQUENT_LOOKS, is_due
 
 
 @pytest.mark.parametrize(
@@ -20,9 +16,5 @@ def test_the_first_look_is_due_at_any_moment() -> None:
     ],
 )
 def test_a_look_is_due_so_long_after_the_last_began(looks: int, waiting: float, due: float) -> None:
-    pace = Pace()
-    pace.begin(0.0)
-    assert not pace.is_due(waiting, looks=looks)
-    assert pace.is_due(due, looks=looks)
-    pace.begin(due)
-    assert not pace.is_due(due, looks=looks)
+    assert not is_due(waiting, looks=looks)
+    assert is_due(due, looks=looks)

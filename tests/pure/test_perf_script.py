@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.collectors._perf_script import MOST_STACKS, REST, Sample, fold, read_samples
+from pgdrag.collectors.profile import MOST_STACKS, REST, Sample, fold, read_samples
 
 # As perf 6.1 prints it with -F pid,time,ip,sym,dso; servers' paths are shortened.
 PRINTED = (Path(__file__).parent / "program_output" / "perf-script.txt").read_text()

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 from heap_page_writing import Version, page
 
+from pgdrag.collectors import Window
 from pgdrag.collectors._heap_pages import Pages, parse
-from pgdrag.collectors._table_looks import Look, TableLook
-from pgdrag.collectors._table_strips import MOST_COLUMNS, MOST_MOMENTS, Strips, strip_of
+from pgdrag.collectors._table_looks import MOST_COLUMNS, TableLook, strip_of
+from pgdrag.collectors.row_versions import MOST_MOMENTS, Strips
 from pgdrag.model.recordings import PageStrip
 
 
@@ -18,21 +19,17 @@ def pages(count: int) -> Pages:
     return parse([page([Version()] * 2 * (at % 2)) for at in range(count)], range(count))
 
 
-def table(count: int) -> TableLook:
-    return TableLook(7, "public.t", count, 8192, count, 1.0, 0.0, None, 0, 0, 0, 0, 0)
-
-
-def kept_of(looks: int) -> list[PageStrip]:
-    strips = Strips()
-    for at in range(looks):
-        look = Look(1000.0 + at, 0.0, (table(1),), {}, 0)
-        strips.add(look, {7: pages(1)})
-    return list(strips.chosen(1000.0))
+def strip(count: int, at_unix_s: float = 0.0) -> PageStrip:
+    table = TableLook(7, "public.t", count, count, 1.0, 0.0, count * 8192, 8192.0, 0, 0, 0, 0, 0)
+    return strip_of(table, pages(count), at_unix_s, 8192)
 
 
 @pytest.mark.parametrize("looks", [1, 2, 6, 7, 40, 500])
 def test_the_first_and_the_last_look_are_kept_and_others_evenly(looks: int) -> None:
-    moments = [one.at_s for one in kept_of(looks)]
+    strips = Strips()
+    for at in range(looks):
+        strips.add([strip(1, 1000.0 + at)])
+    moments = [one.at_s for one in strips.chosen(Window(1.0, 1, 1000.0, 2000.0))]
     assert len(moments) == min(looks, MOST_MOMENTS)
     assert (moments[0], moments[-1]) == (0, looks - 1)
     gaps = [later - earlier for earlier, later in pairwise(moments)]
@@ -40,6 +37,5 @@ def test_the_first_and_the_last_look_are_kept_and_others_evenly(looks: int) -> N
 
 
 def test_a_strip_has_a_column_a_page_until_there_are_too_many() -> None:
-    assert strip_of(table(4), pages(4), 0.0).live == (0, 2, 0, 2)
-    many = strip_of(table(2 * MOST_COLUMNS), pages(2 * MOST_COLUMNS), 0.0)
-    assert many.live == (1.0,) * MOST_COLUMNS, "the mean of two pages"
+    assert strip(4).live == (0, 2, 0, 2)
+    assert strip(2 * MOST_COLUMNS).live == (1.0,) * MOST_COLUMNS, "the mean of two pages"

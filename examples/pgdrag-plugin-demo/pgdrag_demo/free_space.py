@@ -69,10 +69,10 @@ class FreeSpaceCollector(Collector):
         """Take the last sample."""
         self._take(observer)
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return what the metrics are made of, or why it could not be seen."""
+    def amounts(self, window: Window) -> Amounts:
+        """Return what the metrics are made of; raise `Unseen` where it could not be seen."""
         if self._unseen is not None or not self._samples:
-            return self._unseen or super().amounts(window)
+            raise self._unseen or Unseen("no reading was taken")
         least = min(free for _, free in self._samples)
         return {"least free": float(least), "block size": float(self._block_bytes)}
 

@@ -1,4 +1,4 @@
-"""What did the server do in the window? One file for each collector.
+"""What did the server do in the window? One class for each kind of evidence.
 
 A collector watches the measured window from outside the workload: over its own connection, /proc
 and the server's log, never over the workload's connections. It is registered by being a concrete
@@ -16,7 +16,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
-from pgdrag.collectors._metric import NO_READING, Amounts, Metric, Unseen, Window, detailed
+from pgdrag.collectors._metric import (
+    Amounts,
+    Metric,
+    Unseen,
+    Window,
+    attempt,
+    detailed,
+    known,
+)
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.model import Observation
@@ -42,7 +50,9 @@ __all__ = [
     "Window",
     "all_collectors",
     "all_observations",
+    "attempt",
     "detailed",
+    "known",
     "observation_names",
     "sampling",
 ]
@@ -121,8 +131,7 @@ class Observer:
         Raises:
             Unseen: the server refused, did not answer within `QUERY_TIMEOUT_S`, or is gone.
         """
-        self._prepare()
-        return self._run(sql, *parameters, is_binary=is_binary)[1]
+        return self._answer(sql, *parameters, is_binary=is_binary)[1]
 
     def table(self, sql: LiteralString, *parameters: object) -> list[dict[str, Any]]:
         """Return the rows of a read-only query, each by the names of its columns.
@@ -130,32 +139,27 @@ class Observer:
         Raises:
             Unseen: see `query`.
         """
-        self._prepare()
-        names, rows = self._run(sql, *parameters)
+        names, rows = self._answer(sql, *parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def _prepare(self) -> None:
-        if not self._is_prepared:
-            # By itself and first: the treatment's own may be too short for the rest.
-            self._run(_TIMEOUT)
-            self._run(_SESSION)
-            self._is_prepared = True
-
-    def _run(
+    def _answer(
         self, sql: LiteralString, *parameters: object, is_binary: bool = False
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         import psycopg
 
         try:
             with abort_after(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as was_aborted:
+                if not self._is_prepared:
+                    # By itself and first: the treatment's own may be too short for the rest.
+                    self.connection.execute(_TIMEOUT)
+                    self.connection.execute(_SESSION)
+                    self._is_prepared = True
                 found = self.connection.execute(sql, parameters or None, binary=is_binary)
                 names = [column.name for column in found.description or ()]
                 return names, found.fetchall() if found.description else []
-        except psycopg.errors.QueryCanceled as error:
-            raise Unseen(_NO_ANSWER) from error
         except psycopg.Error as error:
-            if was_aborted.is_set():
-                raise Unseen(_NO_ANSWER) from error
+            if was_aborted.is_set() or isinstance(error, psycopg.errors.QueryCanceled):
+                raise Unseen(f"the server did not answer within {QUERY_TIMEOUT_S} s") from error
             if self.connection.closed:
                 raise Unseen("the connection to the server was lost") from error
             message = error.diag.message_primary or type(error).__name__
@@ -166,7 +170,6 @@ class Observer:
 _LOOKS_FOR_SESSIONS = 10
 _WATCHES: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 QUERY_TIMEOUT_S = 15
-_NO_ANSWER = f"the server did not answer within {QUERY_TIMEOUT_S} s"
 # How much longer the client waits for the server's own statement_timeout to end a query.
 _PATIENCE_S = 5
 
@@ -261,13 +264,13 @@ class Collector(ABC):
     def afterwards(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
         """Read what cannot be read without work that other collectors would count."""
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return what the metrics are made of, by name, or why nothing is known."""
-        return NO_READING
+    @abstractmethod
+    def amounts(self, window: Window) -> Amounts:
+        """Return what the metrics are made of, and words for their details, by name.
 
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return what the details of metrics say beside amounts, by the names in braces."""
-        return {}
+        Raises:
+            Unseen: nothing is known.
+        """
 
     def seconds(self, window: Window) -> float:
         """Return the seconds over which amounts were counted."""
@@ -275,14 +278,12 @@ class Collector(ABC):
 
     def observations(self, window: Window) -> Sequence[Observation]:
         """Return an observation for each metric."""
-        amounts = self.amounts(window)
-        words = {} if isinstance(amounts, Unseen) else self.words(amounts, window)
+        amounts = attempt(lambda: self.amounts(window))
         return tuple(
             metric.evaluate(
                 amounts,
                 window,
                 seconds=self.seconds(window),
-                words=words,
                 absent=self.absent,
                 is_of_machine=self.is_of_machine,
             )

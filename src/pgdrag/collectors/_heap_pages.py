@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
 
 _LAYOUT_VERSION = 4
 _HEADER_BYTES = 24
@@ -83,136 +81,92 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
         return Pages(numbers, *[np.zeros(0, dtype=np.int64)] * 10)
     words = np.frombuffer(b"".join(pages), dtype="<u4").reshape(len(pages), -1)
     lower, upper = (words[:, 3] & 0xFFFF).astype(np.int64), (words[:, 3] >> 16).astype(np.int64)
-    _refuse_others((words[:, 4] >> 16).astype(np.int64), upper, page_bytes=len(pages[0]))
     # A page that was added and not yet written to has nothing but zeros.
-    count = np.where(upper > 0, (lower - _HEADER_BYTES) // _POINTER_BYTES, 0)
-    return _counted(_Pointers(words, count), numbers, np.maximum(upper - lower, 0))
-
-
-def _refuse_others(stamps: Numbers, upper: Numbers, *, page_bytes: int) -> None:
-    for stamp in np.unique(stamps[upper > 0]):
-        if stamp != page_bytes | _LAYOUT_VERSION:
+    is_written = upper > 0
+    for stamp in np.unique((words[:, 4] >> 16)[is_written]):
+        if stamp != len(pages[0]) | _LAYOUT_VERSION:
             raise NotPages(f"pages are stamped {int(stamp):#06x}, which is another layout")
 
+    # All line pointers, one row a page; those that a page does not have are unused there.
+    count = np.where(is_written, (lower - _HEADER_BYTES) // _POINTER_BYTES, 0)
+    most = max(int(count.max()), 0)
+    pointers = words[:, _HEADER_BYTES // 4 :][:, :most]
+    is_there = np.arange(most) < count[:, None]
+    offset = pointers & 0x7FFF
+    # What points outside of its page points to nothing that could be read.
+    is_outside = (offset < _HEADER_BYTES) | (offset > len(pages[0]) - _TUPLE_BYTES)
+    state = np.where(is_there, pointers >> 15 & 3, _UNUSED)
+    state = np.where((state == _NORMAL) & is_outside, _UNUSED, state)
 
-class _Pointers:
-    """All line pointers of all pages, one row a page; those that a page does not have are unused there."""
+    # The headers of all stored versions, in the order of their line pointers, page after page.
+    page, place = np.nonzero(state == _NORMAL)
+    # Versions are aligned, so that their fields can be read as words.
+    first = offset[page, place] // 4 + page * words.shape[1]
+    xmin, xmax, block, item, flags = (words.reshape(-1)[first + at] for at in (0, 1, 3, 4, 5))
+    flags, flags2 = flags & 0xFFFF, item >> 16
+    # Its transaction was seen to have rolled back; or somebody has updated or deleted it, and was not.
+    is_aborted = flags & _XMIN_FROZEN == _XMIN_INVALID
+    is_superseded = (xmax != 0) & (flags & (_XMAX_INVALID | _XMAX_LOCK_ONLY) == 0)
+    is_newest = ~is_superseded & ~is_aborted
+    version_at = np.full((len(pages), most), -1, dtype=np.int64)
+    version_at[page, place] = np.arange(len(page))
 
-    def __init__(self, words: Words, count: Numbers) -> None:
-        self.words = words
-        self.most = max(int(count.max()), 0)
-        first = _HEADER_BYTES // 4
-        pointers = words[:, first : first + self.most]
-        self.is_there: Flags = np.arange(self.most) < count[:, None]
-        self.offset = pointers & 0x7FFF
-        self.length = pointers >> 17
-        state = np.where(self.is_there, pointers >> 15 & 3, _UNUSED).astype(np.uint8)
-        # What points outside of its page points to nothing that could be read.
-        last = 4 * words.shape[1] - _TUPLE_BYTES
-        is_outside = (self.offset < _HEADER_BYTES) | (self.offset > last)
-        self.state = np.where((state == _NORMAL) & is_outside, _UNUSED, state)
+    # The next version in each one's HOT chain, -1 where there is none. As the server follows it
+    # (heap_hot_search_buffer): as long as the next was made by what ended this.
+    next_block = (block & 0xFFFF) << 16 | block >> 16
+    next_place = (item & 0xFFFF).astype(np.int64) - 1  # they are counted from 1
+    may = (flags2 & _HOT_UPDATED != 0) & (flags & _XMAX_INVALID == 0) & ~is_aborted
+    may &= (next_block == numbers[page]) & (next_place >= 0) & (next_place < most)
+    following = np.full(len(page), -1, dtype=np.int64)
+    following[may] = version_at[page[may], next_place[may]]
+    # Where several transactions hold it, the page does not say which one updated it.
+    is_same = (xmin[following] == xmax) | (flags & _XMAX_IS_MULTI != 0)
+    is_next = (following >= 0) & (flags2[following] & _HEAP_ONLY != 0) & is_same
+    following = np.where(is_next, following, -1)
 
-    def per_page(self, state: int) -> Numbers:
-        """Count the pointers of one state on each page."""
-        found: Numbers = np.count_nonzero(self.is_there & (self.state == state), axis=1)
-        return found
-
-
-class _Versions:
-    """The headers of all stored versions, in the order of their line pointers, page after page."""
-
-    def __init__(self, pointers: _Pointers) -> None:
-        self.page, self.place = np.nonzero(pointers.state == _NORMAL)
-        # Versions are aligned, so that their fields can be read as words.
-        first = pointers.offset[self.page, self.place] // 4
-        first = first + self.page * pointers.words.shape[1]
-        words = pointers.words.reshape(-1)
-        self.xmin, self.xmax, block, place, flags = (words[first + at] for at in (0, 1, 3, 4, 5))
-        self.next_block = (block & 0xFFFF) << 16 | block >> 16
-        self.next_place = (place & 0xFFFF).astype(np.int64) - 1  # they are counted from 1
-        self.flags, self.flags2 = flags & 0xFFFF, place >> 16
-        self.bytes = pointers.length[self.page, self.place].astype(np.int64)
-        self.at = np.full((len(pointers.state), pointers.most), -1, dtype=np.int64)
-        self.at[self.page, self.place] = np.arange(len(self.page))
-
-    @property
-    def is_aborted(self) -> Flags:
-        """Whether the transaction that made it was seen to have rolled back."""
-        found: Flags = self.flags & _XMIN_FROZEN == _XMIN_INVALID
-        return found
-
-    @property
-    def is_superseded(self) -> Flags:
-        """Whether somebody has updated or deleted it, and was not seen to roll that back."""
-        is_locked_only = self.flags & _XMAX_LOCK_ONLY != 0
-        found: Flags = (self.xmax != 0) & (self.flags & _XMAX_INVALID == 0) & ~is_locked_only
-        return found
-
-    def following(self, blocks: Numbers) -> Numbers:
-        """Return the next version in each one's HOT chain, -1 where there is none.
-
-        As the server follows it (heap_hot_search_buffer): as long as the next was made by what ended this.
-        """
-        is_updated = (self.flags2 & _HOT_UPDATED != 0) & (self.flags & _XMAX_INVALID == 0)
-        is_here = self.next_block == blocks[self.page]
-        is_inside = (self.next_place >= 0) & (self.next_place < self.at.shape[1])
-        may = is_updated & ~self.is_aborted & is_here & is_inside
-        found = np.full(len(self.page), -1, dtype=np.int64)
-        found[may] = self.at[self.page[may], self.next_place[may]]
-        # Where several transactions hold it, the page does not say which one updated it.
-        is_multi = self.flags & _XMAX_IS_MULTI != 0
-        is_same = (self.xmin[found] == self.xmax) | is_multi
-        is_next = (found >= 0) & (self.flags2[found] & _HEAP_ONLY != 0) & is_same
-        return np.where(is_next, found, -1)
-
-
-def _counted(pointers: _Pointers, blocks: Numbers, free_bytes: Numbers) -> Pages:
-    versions = _Versions(pointers)
-    pages = len(blocks)
+    # A chain begins with a version that is not heap-only, or with the one that a redirect points to.
+    of, redirect = np.nonzero(state == _REDIRECT)
+    target = offset[of, redirect].astype(np.int64) - 1
+    is_inside = (target >= 0) & (target < most)
+    redirected = version_at[of[is_inside], target[is_inside]]
+    begins = np.concatenate([redirected[redirected >= 0], np.flatnonzero(flags2 & _HEAP_ONLY == 0)])
+    lengths = _lengths(begins, following, most)
+    longest = np.zeros(len(pages), dtype=np.int64)
+    np.maximum.at(longest, page[begins], lengths)
 
     def per_page(of: Numbers, weights: Numbers | None = None) -> Numbers:
-        return np.bincount(of, weights, minlength=pages).astype(np.int64)
+        return np.bincount(of, weights, minlength=len(pages)).astype(np.int64)
 
-    is_newest = ~versions.is_superseded & ~versions.is_aborted
-    stored = -(-versions.bytes // _ALIGNMENT) * _ALIGNMENT + _POINTER_BYTES
-    of, lengths = _chains(pointers, versions, blocks)
-    longest = np.zeros(pages, dtype=np.int64)
-    np.maximum.at(longest, of, lengths)
+    def in_state(wanted: int) -> Numbers:
+        found: Numbers = np.count_nonzero(is_there & (state == wanted), axis=1)
+        return found
+
+    row_bytes = (pointers >> 17)[page, place].astype(np.int64)
+    stored = -(-row_bytes // _ALIGNMENT) * _ALIGNMENT + _POINTER_BYTES
     return Pages(
-        blocks=blocks,
-        live=per_page(versions.page[is_newest]),
-        old=per_page(versions.page[~is_newest]),
-        redirect=pointers.per_page(_REDIRECT),
-        dead=pointers.per_page(_DEAD),
-        unused=pointers.per_page(_UNUSED),
-        free_bytes=free_bytes,
-        live_bytes=per_page(versions.page[is_newest], stored[is_newest]),
-        chains=per_page(of),
-        steps=per_page(of, lengths),
+        blocks=numbers,
+        live=per_page(page[is_newest]),
+        old=per_page(page[~is_newest]),
+        redirect=in_state(_REDIRECT),
+        dead=in_state(_DEAD),
+        unused=in_state(_UNUSED),
+        free_bytes=np.maximum(upper - lower, 0),
+        live_bytes=per_page(page[is_newest], stored[is_newest]),
+        chains=per_page(page[begins]),
+        steps=per_page(page[begins], lengths),
         longest=longest,
     )
 
 
-def _chains(pointers: _Pointers, versions: _Versions, blocks: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the page of each chain that index entries may point to, and how many versions are in it.
-
-    It begins with a version that is not heap-only, or with the one that a redirect points to.
-    """
-    page, place = np.nonzero(pointers.state == _REDIRECT)
-    target = pointers.offset[page, place].astype(np.int64) - 1
-    is_inside = (target >= 0) & (target < pointers.most)
-    redirected = versions.at[page[is_inside], target[is_inside]]
-    roots = np.flatnonzero(versions.flags2 & _HEAP_ONLY == 0)
-    begins = np.concatenate([redirected[redirected >= 0], roots])
+def _lengths(begins: Numbers, following: Numbers, most: int) -> Numbers:
+    """Return how many versions are in each chain; one of a damaged page may be a circle: none is longer than `most`."""
     lengths = np.zeros(len(begins), dtype=np.int64)
-    following = versions.following(blocks)
     walking, at = np.arange(len(begins)), begins
-    # A page that is damaged may point in a circle: no chain is longer than its page.
-    for _ in range(pointers.most):
+    for _ in range(most):
         lengths[walking] += 1
         at = following[at]
         goes_on = at >= 0
         walking, at = walking[goes_on], at[goes_on]
         if not len(at):
             break
-    return versions.page[begins], lengths
+    return lengths

@@ -10,22 +10,20 @@ handed to the collectors that asked for it, which keep what they need of it: the
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pgdrag.collectors import Observer, Unseen, Window
+from pgdrag.collectors import Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors.counters import CounterCollector, attempt
+from pgdrag.collectors.counters import CounterCollector
 from pgdrag.model.recordings import Event
-from pgdrag.servers.log_formats import LogFormat, LogMessage, Wanted, format_of, unix_s
+from pgdrag.servers.log_formats import FORMATS, LogMessage, Wanted, unix_s
 
 _MARK_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 20.0
@@ -38,22 +36,8 @@ _SET_MARK = "SELECT set_config('pgdrag.mark', %s, false)"
 _WRITE_MARK = """
 DO $$BEGIN RAISE LOG 'pgdrag has read the log up to here: %', current_setting('pgdrag.mark'); END$$
 """
-_SETTINGS = """
-SELECT current_setting('lc_messages'), current_setting('log_timezone'),
-       current_setting('log_line_prefix'), current_setting('log_error_verbosity')
-"""
+_SETTINGS = "SELECT current_setting('lc_messages'), current_setting('log_timezone')"
 _ENGLISH = ("", "c", "posix", "en")
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """A message and its moment; `unix_s` is None when its time, or its time zone, is unknown here."""
-
-    unix_s: float | None
-    message: str
-    severity: str = "LOG"
-    sqlstate: str = ""
-    pid: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,22 +50,19 @@ class LogReading:
     """
 
     warning: str = ""
-    counts: Sequence[tuple[float | None, int]] = ()
+    counts: Sequence[tuple[float, int]] = ()
 
     def messages_within(self, window: Window) -> int:
         """How many messages were written in the window."""
         # The first hundredth of a second may have begun before the window did.
         start_s = int(window.started_unix_s * 100) / 100
-        return sum(
-            count
-            for moment, count in self.counts
-            if moment is None or start_s <= moment <= window.finished_unix_s
-        )
+        within = (n for at, n in self.counts if start_s <= at <= window.finished_unix_s)
+        return sum(within)
 
 
-def is_within(unix_s: float | None, window: Window) -> bool:
-    """Whether a moment lies in the window; one that is not known is taken to."""
-    return unix_s is None or window.started_unix_s <= unix_s <= window.finished_unix_s
+def is_within(unix_s: float, window: Window) -> bool:
+    """Whether a moment lies in the window."""
+    return window.started_unix_s <= unix_s <= window.finished_unix_s
 
 
 class LogReader:
@@ -92,22 +73,28 @@ class LogReader:
     """
 
     def __init__(self, observer: Observer) -> None:
-        [(language, zone, prefix, verbosity)] = observer.query(_SETTINGS)
-        self._zone = _time_zone(language, zone)
-        self._prefix, self._is_verbose = prefix, verbosity == "verbose"
-        self._offsets = {path: _size(path) for path in _files(observer)}
-        if not self._offsets:
+        [(language, zone)] = observer.query(_SETTINGS)
+        if language.partition("_")[0].partition(".")[0].lower() not in _ENGLISH:
+            raise Unseen(f"the server's log is not in English (lc_messages is {language})")
+        if zone != "UTC":
+            raise Unseen(f"the times in the server's log are not in UTC (log_timezone is {zone})")
+        files = observer.cluster.log_files()
+        if not files:
             raise Unseen(f'there is no log to be read in "{observer.cluster.log_directory}"')
-        self._readers: list[LogCollector] = []
+        self._path = files[0]  # the server neither rotates nor renames it
+        self._format = FORMATS[self._path.suffix]
+        self._offset = self._path.stat().st_size
+        self._collectors: list[LogCollector] = []
+        self._stamps: Counter[bytes] = Counter()
         self._reading: LogReading | Unseen | None = None
-        mark = _write_mark(observer)
-        if not self._stream(observer, mark, _MARK_TIMEOUT_S, _Sink(Wanted())):
+        if not self._stream(_write_mark(observer), _MARK_TIMEOUT_S):
             raise Unseen("a test line did not reach the server's log (log_min_messages?)")
+        self._stamps.clear()
 
     def add(self, collector: LogCollector) -> None:
         """Hand the messages that this collector wants to its `take` when the log is read."""
         assert self._reading is None, "the log has been read already"
-        self._readers.append(collector)
+        self._collectors.append(collector)
 
     @property
     def is_done(self) -> bool:
@@ -124,9 +111,7 @@ class LogReader:
         """
         if self._reading is None:
             self._reading = attempt(lambda: self._read(observer))
-        if isinstance(self._reading, Unseen):
-            raise self._reading
-        return self._reading
+        return known(self._reading)
 
     def _read(self, observer: Observer) -> LogReading:
         warning = ""
@@ -134,25 +119,29 @@ class LogReader:
             mark = _write_mark(observer)
         except Unseen as unseen:
             mark, warning = b"", f" The log was read as it stood, since {unseen.reason}."
-        wanted = Wanted()
-        for reader in self._readers:
-            wanted |= reader.wanted
-        sink = _Sink(wanted, observer.backend_pid, self._zone, self._readers)
-        if not self._stream(observer, mark, _READ_TIMEOUT_S, sink):
+        if not self._stream(mark, _READ_TIMEOUT_S, own_pid=observer.backend_pid):
             warning = f" Its end was not found within {_READ_TIMEOUT_S:g} s: lines may be missing."
-        return LogReading(warning, tuple(sink.counts()))
+        return LogReading(warning, tuple(self._counts()))
 
-    def _stream(self, observer: Observer, mark: bytes, timeout_s: float, sink: _Sink) -> bool:
-        """Give `sink` all since the last call up to the mark, which is waited for; was it there?
+    def _counts(self) -> Iterator[tuple[float, int]]:
+        for stamp, count in self._stamps.items():
+            try:
+                yield unix_s(stamp.decode()), count
+            except ValueError:  # of a torn record
+                continue
+
+    def _stream(self, mark: bytes, timeout_s: float, *, own_pid: int | None = None) -> bool:
+        """Hand out all since the last call up to the mark, which is waited for; was it there?
 
         Without a mark, all up to the present end. The time is for waiting: what is there is read
         however long that takes.
         """
+        wanted = Wanted()
+        for collector in self._collectors:
+            wanted |= collector.wanted
+        finder = self._format.finder(wanted)
         deadline: float | None = None
-        while True:
-            for path in _files(observer):
-                if self._stream_file(path, mark, sink):
-                    return True
+        while not self._stream_to_end(mark, finder, own_pid):
             if not mark:
                 return True
             if deadline is None:
@@ -160,33 +149,41 @@ class LogReader:
             elif time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
+        return True
 
-    def _stream_file(self, path: Path, mark: bytes, sink: _Sink) -> bool:
-        """Give `sink` the whole records up to the mark, or to the file's present end."""
-        form = format_of(path, line_prefix=self._prefix, is_verbose=self._is_verbose)
-        sink.look_for(form)
-        for piece, records in self._pieces(path, form, mark):
-            has_mark = bool(mark) and mark in piece
-            end = _index_of(mark, records) if has_mark else len(records)
-            sink.take(form, piece, records[:end])
-            self._offsets[path] += sum(len(record) for record in records[: end + 1])
+    def _stream_to_end(self, mark: bytes, finder: re.Pattern[bytes], own_pid: int | None) -> bool:
+        """Hand out the whole records up to the mark, or to the file's present end; was the mark there?"""
+        for piece, records in self._pieces():
+            end = len(records)
+            if mark and mark in piece:
+                end = next((at for at, record in enumerate(records) if mark in record), end)
+            self._stamps.update(record[self._format.stamp] for record in records[:end])
+            # Most of a flood has nothing of interest, and is looked through at once.
+            if finder.search(piece):
+                for record in filter(finder.search, records[:end]):
+                    self._hand_out(self._format.parse(record), own_pid)
+            self._offset += sum(len(record) for record in records[: end + 1])
             if end < len(records):
                 return True
         return False
 
-    def _pieces(
-        self, path: Path, form: LogFormat, mark: bytes
-    ) -> Iterator[tuple[bytes, list[bytes]]]:
+    def _hand_out(self, message: LogMessage | None, own_pid: int | None) -> None:
+        # What the collectors' own session was refused is no error of the workload's.
+        if message is not None and (message.pid is None or message.pid != own_pid):
+            for collector in self._collectors:
+                if collector.wanted.has(message):
+                    collector.take(message)
+
+    def _pieces(self) -> Iterator[tuple[bytes, list[bytes]]]:
         """The file from where it was left, in pieces, with the whole records of each."""
         try:
-            with path.open("rb") as file:
+            with self._path.open("rb") as file:
                 present_end = file.seek(0, 2)
                 size = _PIECE_BYTES
-                while (offset := self._offsets.setdefault(path, 0)) < present_end:
-                    file.seek(offset)
-                    piece = file.read(min(size, present_end - offset))
-                    is_end = offset + len(piece) >= present_end and (not mark or mark in piece)
-                    if records := form.records(piece, is_end=is_end):
+                while self._offset < present_end:
+                    file.seek(self._offset)
+                    piece = file.read(min(size, present_end - self._offset))
+                    if records := self._format.records(piece):
                         yield piece, records
                         size = _PIECE_BYTES
                     elif len(piece) < size:
@@ -194,50 +191,7 @@ class LogReader:
                     else:
                         size *= 2  # one record is larger than a piece
         except OSError as error:
-            raise Unseen(f'the log "{path.name}" cannot be read: {error.strerror}') from error
-
-
-@dataclass
-class _Sink:
-    """Where records go: counted, and the wanted ones to their collectors."""
-
-    wanted: Wanted
-    own_pid: int | None = None
-    zone: tzinfo | None = None
-    collectors: Sequence[LogCollector] = ()
-    _stamps: Counter[bytes] = field(default_factory=Counter)
-
-    def look_for(self, form: LogFormat) -> None:
-        self._finder = form.finder(self.wanted)
-
-    def take(self, form: LogFormat, piece: bytes, records: Sequence[bytes]) -> None:
-        if not self.collectors:
-            return
-        self._stamps.update(form.stamps(records))
-        # Most of a flood has nothing of interest, and is looked through at once.
-        if not self._finder.search(piece):
-            return
-        for record in filter(self._finder.search, records):
-            message = form.parse(record)
-            # What the collectors' own session was refused is no error of the workload's.
-            if message and (message.pid is None or message.pid != self.own_pid):
-                self._hand_out(message)
-
-    def _hand_out(self, message: LogMessage) -> None:
-        line = LogLine(
-            unix_s(message.timestamp, self.zone),
-            message.message,
-            message.severity,
-            message.sqlstate,
-            message.pid,
-        )
-        for collector in self.collectors:
-            if collector.wanted.has(message):
-                collector.take(line)
-
-    def counts(self) -> Iterator[tuple[float | None, int]]:
-        for stamp, count in self._stamps.items():
-            yield unix_s(stamp.decode(errors="replace"), self.zone), count
+            raise Unseen(f'the log "{self._path.name}" cannot be read: {error.strerror}') from error
 
 
 class LogCollector(CounterCollector):
@@ -256,14 +210,17 @@ class LogCollector(CounterCollector):
         self.reading: LogReading | Unseen = NO_READING
 
     @abstractmethod
-    def take(self, line: LogLine) -> None:
+    def take(self, message: LogMessage) -> None:
         """Keep what is needed of a wanted message; there may be a million of them."""
 
     def before(self, observer: Observer) -> None:
-        """Mark the log and read the counters."""
-        self._reader = _reader_of(observer)
-        if isinstance(self._reader, LogReader):
-            self._reader.add(self)
+        """Mark the log, once for all collectors, and read the counters."""
+        shared = observer.log
+        if shared is None or (isinstance(shared, LogReader) and shared.is_done):
+            shared = observer.log = attempt(lambda: LogReader(observer))
+        self._reader = shared
+        if isinstance(shared, LogReader):
+            shared.add(self)
         super().before(observer)
 
     def seconds(self, window: Window) -> float:
@@ -272,11 +229,7 @@ class LogCollector(CounterCollector):
 
     def afterwards(self, observer: Observer) -> None:
         """Read the log since the mark: in a flood that takes a second, which no other reading must see."""
-        reader = self._reader
-        if isinstance(reader, Unseen):
-            self.reading = reader
-        else:
-            self.reading = attempt(lambda: reader.read(observer))
+        self.reading = attempt(lambda: known(self._reader).read(observer))
 
 
 def in_groups(events: Iterable[Event], window: Window) -> tuple[Event, ...]:
@@ -297,28 +250,13 @@ def in_groups(events: Iterable[Event], window: Window) -> tuple[Event, ...]:
 
 
 def _together(group: Event, event: Event) -> Event:
-    def end_s(one: Event) -> float:
-        return one.start_s if one.end_s is None else one.end_s
-
+    ends = [one.start_s if one.end_s is None else one.end_s for one in (group, event)]
     return replace(
         group,
         start_s=min(group.start_s, event.start_s),
-        end_s=max(end_s(group), end_s(event)),
+        end_s=max(ends),
         count=group.count + event.count,
     )
-
-
-def _reader_of(observer: Observer) -> LogReader | Unseen:
-    """The reader that the observer's collectors share, or why there is none; it is tried once."""
-    shared = observer.log
-    if shared is None or (isinstance(shared, LogReader) and shared.is_done):
-        shared = observer.log = attempt(lambda: LogReader(observer))
-    return shared
-
-
-def _index_of(mark: bytes, records: Sequence[bytes]) -> int:
-    found = (index for index, record in enumerate(records) if mark in record)
-    return next(found, len(records))
 
 
 def _write_mark(observer: Observer) -> bytes:
@@ -326,26 +264,3 @@ def _write_mark(observer: Observer) -> bytes:
     observer.query(_SET_MARK, mark)
     observer.query(_WRITE_MARK)
     return mark.encode()
-
-
-def _files(observer: Observer) -> list[Path]:
-    try:
-        return observer.cluster.log_files()
-    except OSError as error:
-        raise Unseen(f"the log cannot be read: {error.strerror}") from error
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise Unseen(f'the log "{path.name}" cannot be read: {error.strerror}') from error
-
-
-def _time_zone(language: str, zone: str) -> tzinfo | None:
-    if language.partition("_")[0].partition(".")[0].lower() not in _ENGLISH:
-        raise Unseen(f"the server's log is not in English (lc_messages is {language})")
-    try:
-        return ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        return UTC if zone in ("GMT", "UTC") else None

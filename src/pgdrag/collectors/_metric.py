@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pgdrag.model import Observation, Unit
+from pgdrag.model.recordings import Series, SeriesUnit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,25 @@ NO_READING = Unseen("no reading was taken")
 NO_LENGTH = Unseen("the window has no length")
 NO_COMMIT = Unseen("nothing committed in the window")
 
-# By name: growth of a counter over the window, or what a collector worked out, or why it is not known.
-Amounts: TypeAlias = Mapping[str, "float | Unseen"]
+# By name: growth of a counter over the window, what a collector worked out, or why it is not known; and
+# words for details.
+Amounts: TypeAlias = Mapping[str, "float | str | Unseen"]
+
+
+def attempt(read: Callable[[], T]) -> T | Unseen:
+    """Return what `read` returns, or why it could not."""
+    try:
+        return read()
+    except Unseen as unseen:
+        return unseen
+
+
+def known(found: T | Unseen) -> T:
+    """Return what was found; raise `Unseen` where nothing was."""
+    if isinstance(found, Unseen):
+        # The reason may be raised for each metric, and must not keep all those frames.
+        raise found.with_traceback(None)
+    return found
 
 
 @dataclass(frozen=True)
@@ -60,7 +80,7 @@ class Metric:
         size: what 1 of the amounts is in `unit`: 1e-6 for microseconds.
         step: the smallest change of the amounts, or the name of the amount that says it.
         nothing: why the metric has no value where `per` is 0.
-        detail: of the observation; names in braces are replaced by amounts and by `Collector.words`.
+        detail: of the observation; names in braces are replaced by amounts.
     """
 
     name: str
@@ -79,7 +99,6 @@ class Metric:
         window: Window,
         *,
         seconds: float,
-        words: Mapping[str, str],
         absent: Mapping[str, str],
         is_of_machine: bool = False,
     ) -> Observation:
@@ -87,45 +106,36 @@ class Metric:
 
         Args:
             seconds: over which amounts were counted.
-            words: for `detail`.
             absent: why an amount is not there, by its name.
         """
         value, resolution, detail, reason = None, 1.0, "", ""
         try:
-            value, resolution = self._value(amounts, window, seconds, absent)
+            value, resolution = self._value(known(amounts), window, seconds, absent)
+            detail = " ".join(self.detail.format_map(known(amounts)).split())
         except Unseen as unseen:
             reason = unseen.reason
-        else:
-            assert not isinstance(amounts, Unseen)
-            detail = " ".join(self.detail.format_map({**amounts, **words}).split())
         return Observation(
             self.name, self.label, value, self.unit, resolution, reason, detail, is_of_machine
         )
 
     def _value(
-        self, amounts: Amounts | Unseen, window: Window, seconds: float, absent: Mapping[str, str]
+        self, amounts: Amounts, window: Window, seconds: float, absent: Mapping[str, str]
     ) -> tuple[float, float]:
-        if isinstance(amounts, Unseen):
-            raise amounts
-        if self.unit.endswith("/transaction") and not window.committed:
+        is_per_transaction = self.unit.endswith("/transaction")
+        if is_per_transaction and not window.committed:
             raise NO_COMMIT
-        amount = self.size * total(amounts, self.of, absent)
+        value = self.size * total(amounts, self.of, absent)
         step = total(amounts, self.step, absent) if isinstance(self.step, str) else self.step
-        divisor: float | None = None
-        if self.per:
-            divisor = total(amounts, self.per, absent)
-        elif self.unit.endswith("/transaction"):
-            divisor = window.committed
-        elif self.unit.endswith("/s"):
-            divisor = seconds
-        if divisor is not None and divisor <= 0:
-            raise Unseen(self.nothing) if self.nothing else NO_LENGTH
-        value, resolution = amount, self.size * step
-        if divisor is not None:
-            value, resolution = amount / divisor, resolution / divisor
-        return (
-            (min(value, 1.0), min(resolution, 1.0)) if self.unit == "ratio" else (value, resolution)
-        )
+        resolution = self.size * step
+        if self.per or is_per_transaction or self.unit.endswith("/s"):
+            by_time = window.committed if is_per_transaction else seconds
+            divisor = total(amounts, self.per, absent) if self.per else by_time
+            if divisor <= 0:
+                raise Unseen(self.nothing) if self.nothing else NO_LENGTH
+            value, resolution = value / divisor, resolution / divisor
+        if self.unit == "ratio":
+            return min(value, 1.0), min(resolution, 1.0)
+        return value, resolution
 
 
 def detailed(detail: str, *metrics: Metric) -> tuple[Metric, ...]:
@@ -148,22 +158,19 @@ def total(
         elif name not in amounts:
             raise Unseen((absent or {}).get(name) or f"this server version does not count {name}")
         else:
-            amount = amounts[name]
-            if isinstance(amount, Unseen):
-                raise amount
+            amount = known(amounts[name])
+            assert isinstance(amount, int | float), name
             found.append(amount)
     return sum(found)
 
 
-def of_kind(amounts: Amounts | Unseen, kind: str) -> dict[str, float]:
-    """Of amounts named "KIND X" return those of one kind, by X; none where none is known."""
-    if isinstance(amounts, Unseen):
-        return {}
+def of_kind(amounts: Amounts, kind: str) -> dict[str, float]:
+    """Of amounts named "KIND X" return those of one kind, by X."""
     prefix = f"{kind} "
     return {
         name.removeprefix(prefix): amount
         for name, amount in amounts.items()
-        if name.startswith(prefix) and not isinstance(amount, Unseen)
+        if name.startswith(prefix) and isinstance(amount, int | float)
     }
 
 
@@ -172,3 +179,20 @@ def most_named(heading: str, counts: Mapping[str, float]) -> str:
     ranked = sorted(counts.items(), key=lambda each: -each[1])[:3]
     named = [f"{name} {count:,}" for name, count in ranked if count]
     return f"{heading}: {', '.join(named)}." if named else ""
+
+
+def series_of(
+    name: str,
+    label: str,
+    unit: SeriesUnit,
+    points: Iterable[tuple[float, float | None]],
+    window: Window,
+    *,
+    is_of_machine: bool = False,
+) -> Iterator[Series]:
+    """Yield a series of moments by the clock and their values, as far as they are known; nothing of none."""
+    known_points = [(at, value) for at, value in points if value is not None]
+    if known_points:
+        times_s = tuple(round(at - window.started_unix_s, 3) for at, _ in known_points)
+        values = tuple(value for _, value in known_points)
+        yield Series(name, label, unit, times_s, values, is_of_machine)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import psycopg
 
-from pgdrag.collectors import Observer, Unseen
-from pgdrag.collectors._explaining import QUIET
-from pgdrag.collectors._extensions import SCHEMA
-from pgdrag.collectors._heap_pages import NotPages, Pages, parse
+from pgdrag.collectors import Observer, Unseen, known
+from pgdrag.collectors._heap_pages import NotPages, Numbers, Pages, parse
+from pgdrag.collectors._session import QUIET, SCHEMA
+from pgdrag.model.recordings import PageStrip
 
+MOST_COLUMNS = 200
+MOST_STRIPS = 3  # tables
 BUDGET_S = 0.020  # for the pages of one look, as fast as the last look's came
 MOST_PAGES = 4096
 MOST_TABLES = 4
@@ -70,15 +72,19 @@ SELECT quote_ident(nspname) || '.' || quote_ident(relname),
 
 @dataclass(frozen=True)
 class TableLook:
-    """One table at one moment. Counts of a table that was not read whole are reckoned from its part.
+    """One table, or several together, at one moment.
+
+    Counts of a table that was not read whole are reckoned from its part.
 
     Attributes:
+        oid: 0 of several tables.
         name: with its schema.
         pages_read: of its `pages`.
         rows: versions that are the newest of their row; of a table that is not read whole, as many as
             there were when it was (or as the server estimates), and those inserted and deleted since.
         dead: versions that are not, and dead line pointers.
-        row_bytes: of a row with its line pointer, on average; None where none was seen.
+        pages_bytes: of all pages.
+        needed_bytes: of the fewest pages that its rows fit into; one page at least.
         chains, steps, longest: see `Pages`; of the pages read.
         bytes: with the maps of free and visible space, and what is stored outside of rows.
         updates: rows updated so far.
@@ -87,11 +93,11 @@ class TableLook:
     oid: int
     name: str
     pages: int
-    page_bytes: int
     pages_read: int
     rows: float
     dead: float
-    row_bytes: float | None
+    pages_bytes: int
+    needed_bytes: float
     chains: int
     steps: int
     longest: int
@@ -109,10 +115,19 @@ class TableLook:
         return self.steps / self.chains if self.chains else None
 
     @property
-    def needed_bytes(self) -> float:
-        """Bytes of the fewest pages that its rows fit into; one page at least."""
-        rows_bytes = self.rows * (self.row_bytes or 0.0)
-        return self.page_bytes * max(1, -(-rows_bytes // (self.page_bytes - _HEADER_BYTES)))
+    def bloat_ratio(self) -> float | None:
+        """Bytes of its pages over the fewest that its rows fit into; None without a row."""
+        return self.pages_bytes / self.needed_bytes if self.rows else None
+
+
+_ADDED = ("pages", "pages_read", "rows", "dead", "pages_bytes", "needed_bytes", "chains", "steps", "bytes", "updates")  # fmt: skip
+
+
+def together(tables: Sequence[TableLook]) -> TableLook:
+    """Return what several tables come to."""
+    sums = {name: sum(getattr(one, name) for one in tables) for name in _ADDED}
+    names = ", ".join(one.name for one in tables)
+    return TableLook(oid=0, name=names, longest=max(one.longest for one in tables), **sums)
 
 
 @dataclass(frozen=True)
@@ -121,75 +136,24 @@ class Look:
 
     Attributes:
         took_s: from the first question to the last answer read.
+        whole: all tables together.
         indexes: bytes of each, by its name with its schema.
         entries: entries that scans of these indexes have returned so far.
+        strips: of the tables that are updated most; `at_s` is by the clock.
     """
 
     at_unix_s: float
     took_s: float
-    tables: tuple[TableLook, ...]
+    tables: Sequence[TableLook]
+    whole: TableLook
     indexes: Mapping[str, int]
     entries: int
-
-    @property
-    def rows(self) -> float:
-        """Rows of all tables."""
-        return sum(one.rows for one in self.tables)
-
-    @property
-    def dead_per_row(self) -> float | None:
-        """Old versions and dead line pointers for each row; None where there is no row."""
-        return sum(one.dead for one in self.tables) / self.rows if self.rows else None
-
-    @property
-    def chains(self) -> int:
-        """Chains seen."""
-        return sum(one.chains for one in self.tables)
-
-    @property
-    def chain_length(self) -> float | None:
-        """Versions in a chain, on average; None where there is none."""
-        return sum(one.steps for one in self.tables) / self.chains if self.chains else None
-
-    @property
-    def longest(self) -> int:
-        """Versions in the longest chain."""
-        return max((one.longest for one in self.tables), default=0)
-
-    @property
-    def bloat_ratio(self) -> float | None:
-        """Bytes of the tables' pages over the fewest that their rows fit into; None without a row."""
-        if not self.rows:
-            return None
-        pages_bytes = sum(one.pages * one.page_bytes for one in self.tables)
-        return pages_bytes / sum(one.needed_bytes for one in self.tables)
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of all tables, with their maps and what is stored outside of rows."""
-        return sum(one.bytes for one in self.tables)
-
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of all their indexes."""
-        return sum(self.indexes.values())
-
-    @property
-    def updates(self) -> int:
-        """Rows updated so far."""
-        return sum(one.updates for one in self.tables)
-
-    def table(self, oid: int) -> TableLook | None:
-        """Return one of them; None where it was not there."""
-        return next((one for one in self.tables if one.oid == oid), None)
-
-    def is_of_same(self, other: Look) -> bool:
-        """Whether both are of the same tables."""
-        return [one.oid for one in self.tables] == [one.oid for one in other.tables]
+    strips: Sequence[PageStrip]
 
     def entries_since(self, earlier: Look) -> float | None:
         """Return index entries visited for each row updated since then; None where none was updated."""
-        updates, entries = self.updates - earlier.updates, self.entries - earlier.entries
+        updates = self.whole.updates - earlier.whole.updates
+        entries = self.entries - earlier.entries
         return entries / updates if updates > 0 and entries >= 0 else None
 
 
@@ -197,20 +161,28 @@ class Looker:
     """Looks at the same tables again and again, at as many of their pages as the time allows.
 
     Attributes:
-        backend_pid: the process that serves its session.
-        pages: of each table, by its oid, as they were at the last look; no other copy is kept.
+        connection: a session of its own.
         missed: looks that the server refused, or that would have had to wait.
     """
 
-    def __init__(self, reader: Observer, schema: str, tuples_schema: str | Unseen) -> None:
-        """Take a session of one's own.
+    def __init__(
+        self,
+        observer: Observer,
+        connection: psycopg.Connection[Any],
+        schema: str,
+        tuples_schema: str | Unseen,
+    ) -> None:
+        """Prepare the session.
 
         Args:
-            reader: of that session.
+            observer: of the trial.
+            connection: for this alone.
             schema: of pageinspect, quoted.
             tuples_schema: of pgstattuple, or why it is not there.
         """
-        self._reader = reader
+        self.connection = connection
+        self.missed = 0
+        self._reader = Observer(observer.cluster, connection)
         self._schema = schema
         self._tuples_schema = tuples_schema
         self._oids: list[int] = []
@@ -219,18 +191,9 @@ class Looker:
         self._row_bytes: dict[int, float] = {}
         self._fixed_rows: dict[int, float] = {}  # without those inserted and deleted since
         self._looks = 0
-        self.pages: dict[int, Pages] = {}
-        self.missed = 0
-        self.backend_pid = reader.backend_pid
-        [(page_bytes,)] = reader.query("SELECT current_setting('block_size')::int")
-        self._page_bytes: int = page_bytes
-        reader.query(_LIMITS)
-        reader.query(QUIET)
-
-    def close(self) -> None:
-        """End the session."""
-        with suppress(psycopg.Error):
-            self._reader.connection.close()
+        [(self._page_bytes,)] = self._reader.query("SELECT current_setting('block_size')::int")
+        self._reader.query(_LIMITS)
+        self._reader.query(QUIET)
 
     def look(self) -> Look:
         """Look at the tables that the workload has updated most, which stay the same once there are any.
@@ -252,55 +215,52 @@ class Looker:
         Raises:
             Unseen: it cannot be measured here, or would take too long.
         """
-        if isinstance(self._tuples_schema, Unseen):
-            raise self._tuples_schema
+        schema = known(self._tuples_schema)
         indexes = self._reader.query(_BTREES, self._oids)
         if sum(size for _, size in indexes) > MOST_INDEX_BYTES:
             raise Unseen(f"the indexes are larger than the {MOST_INDEX_BYTES >> 20} MB read")
-        leaves = [self._leaves(name) for name, _ in indexes]
-        pages = sum(count for count, _ in leaves)
+        pages, used = 0, 0.0
+        for name, _ in indexes:
+            sql = f"SELECT leaf_pages, avg_leaf_density FROM {schema}.pgstatindex(%s)"
+            [(count, density)] = self._reader.query(sql, name)
+            if count and density == density:  # not NaN
+                pages, used = pages + count, used + count * density / 100
         if not pages:
             raise Unseen("the tables have no B-tree index with entries")
-        return sum(count * density for count, density in leaves) / pages / 100
-
-    def _leaves(self, index: str) -> tuple[int, float]:
-        sql = f"SELECT leaf_pages, avg_leaf_density FROM {self._tuples_schema}.pgstatindex(%s)"
-        [(pages, density)] = self._reader.query(sql, index)
-        return (pages, density) if pages and density == density else (0, 0.0)
+        return used / pages
 
     def _look(self) -> Look:
-        begin_s = time.perf_counter()
-        at_unix_s = time.time()
-        self._choose()
+        begin_s, at_unix_s = time.perf_counter(), time.time()
+        if not self._was_updated:
+            chosen = self._reader.query(_CHOSEN, MOST_TABLES)
+            updated = [oid for oid, updates in chosen if updates]
+            self._was_updated = bool(updated)
+            self._oids = updated or [oid for oid, _ in chosen]
         rows = self._reader.query(_TABLES, self._oids)
         if not rows:
             raise Unseen("the workload's database has no table")
         counts = [-(-size // self._page_bytes) for *_, size, _ in rows]
         reading_s = time.perf_counter()
-        tables = [
-            self._table(row, pages, share)
-            for row, pages, share in zip(rows, counts, self._shares(counts), strict=True)
-        ]
-        read = sum(one.pages_read for one in tables)
-        if read >= _FEWEST_PAGES // 2:  # of fewer, what a question takes would count as theirs
-            self._page_s = (self._page_s + (time.perf_counter() - reading_s) / read) / 2
+        tables: list[TableLook] = []
+        strips: list[PageStrip] = []
+        for row, pages, share in zip(rows, counts, self._shares(counts), strict=True):
+            # Another part of each stretch each time.
+            found = self._read(row[1], spread(pages, share, (self._looks * 0.618) % 1))
+            tables.append(self._table(row, pages, found))
+            if share and len(strips) < MOST_STRIPS:
+                strips.append(strip_of(tables[-1], found, at_unix_s, self._page_bytes))
+        whole = together(tables)
+        if (
+            whole.pages_read >= _FEWEST_PAGES // 2
+        ):  # of fewer, what a question takes would count as theirs
+            page_s = (time.perf_counter() - reading_s) / whole.pages_read
+            self._page_s = (self._page_s + page_s) / 2
         indexes = self._reader.query(_INDEXES, self._oids)
         self._looks += 1
-        return Look(
-            at_unix_s,
-            time.perf_counter() - begin_s,
-            tuple(tables),
-            {name: size for name, size, _ in indexes},
-            sum(entries for *_, entries in indexes),
-        )
-
-    def _choose(self) -> None:
-        if self._was_updated:
-            return
-        chosen = self._reader.query(_CHOSEN, MOST_TABLES)
-        updated = [oid for oid, updates in chosen if updates]
-        self._was_updated = bool(updated)
-        self._oids = updated or [oid for oid, _ in chosen]
+        sizes = {name: size for name, size, _ in indexes}
+        entries = sum(entries for *_, entries in indexes)
+        took_s = time.perf_counter() - begin_s
+        return Look(at_unix_s, took_s, tables, whole, sizes, entries, strips)
 
     def _shares(self, counts: Sequence[int]) -> list[int]:
         """Return how many pages of each table are read: all of the small ones, as far as time allows."""
@@ -312,38 +272,6 @@ class Looker:
             left = max(0, left - shares[at])
         return shares
 
-    def _table(
-        self, row: tuple[int, str, int, int, float, int, int], pages: int, share: int
-    ) -> TableLook:
-        oid, name, updates, came, estimate, _, size = row
-        # Another part of each stretch each time.
-        blocks = spread(pages, share, (self._looks * 0.618) % 1)
-        found = self.pages[oid] = self._read(name, blocks)
-        read = len(found.blocks)
-        part = read / pages if pages else 1.0
-        live = int(found.live.sum())
-        if live:
-            self._row_bytes[oid] = float(found.live_bytes.sum()) / live
-        if read == pages:
-            self._fixed_rows[oid] = live - came
-        elif oid not in self._fixed_rows:
-            self._fixed_rows[oid] = (estimate if estimate > 0 else live / part) - came
-        return TableLook(
-            oid=oid,
-            name=name,
-            pages=pages,
-            page_bytes=self._page_bytes,
-            pages_read=read,
-            rows=max(0.0, self._fixed_rows[oid] + came),
-            dead=float(found.old.sum() + found.dead.sum()) / part if read else 0.0,
-            row_bytes=self._row_bytes.get(oid),
-            chains=int(found.chains.sum()),
-            steps=int(found.steps.sum()),
-            longest=int(found.longest.max(initial=0)),
-            bytes=size,
-            updates=updates,
-        )
-
     def _read(self, name: str, blocks: Sequence[int]) -> Pages:
         sql = f"SELECT {self._schema}.get_raw_page(%s, 'main', block) FROM unnest(%s::bigint[]) AS block"
         pages = self._reader.query(sql, name, list(blocks), is_binary=True)
@@ -351,6 +279,64 @@ class Looker:
             return parse([page for (page,) in pages], blocks)
         except NotPages as error:
             raise Unseen(str(error)) from error
+
+    def _table(
+        self, row: tuple[int, str, int, int, float, int, int], pages: int, found: Pages
+    ) -> TableLook:
+        oid, name, updates, came, estimate, _, size = row
+        read = len(found.blocks)
+        part = read / pages if pages else 1.0
+        live = int(found.live.sum())
+        if live:
+            # Of a row with its line pointer.
+            self._row_bytes[oid] = float(found.live_bytes.sum()) / live
+        if read == pages:
+            self._fixed_rows[oid] = live - came
+        elif oid not in self._fixed_rows:
+            self._fixed_rows[oid] = (estimate if estimate > 0 else live / part) - came
+        rows = max(0.0, self._fixed_rows[oid] + came)
+        room = self._page_bytes - _HEADER_BYTES
+        return TableLook(
+            oid=oid,
+            name=name,
+            pages=pages,
+            pages_read=read,
+            rows=rows,
+            dead=float(found.old.sum() + found.dead.sum()) / part if read else 0.0,
+            pages_bytes=pages * self._page_bytes,
+            needed_bytes=self._page_bytes
+            * max(1, -(-rows * self._row_bytes.get(oid, 0.0) // room)),
+            chains=int(found.chains.sum()),
+            steps=int(found.steps.sum()),
+            longest=int(found.longest.max(initial=0)),
+            bytes=size,
+            updates=updates,
+        )
+
+
+def strip_of(table: TableLook, found: Pages, at_unix_s: float, page_bytes: int) -> PageStrip:
+    """Return what was found of a table's pages as a strip of at most `MOST_COLUMNS` columns."""
+    columns = min(MOST_COLUMNS, len(found.blocks))
+    first = np.arange(columns) * len(found.blocks) // columns
+    counts = np.diff(np.append(first, len(found.blocks)))
+
+    def means(numbers: Numbers) -> tuple[float, ...]:
+        sums = np.add.reduceat(numbers, first)
+        return tuple(round(float(x), 1) for x in sums / counts)
+
+    return PageStrip(
+        relation=table.name,
+        at_s=at_unix_s,
+        pages=table.pages,
+        pages_read=table.pages_read,
+        page_bytes=page_bytes,
+        live=means(found.live),
+        old=means(found.old),
+        redirect=means(found.redirect),
+        dead=means(found.dead),
+        unused=means(found.unused),
+        free_bytes=tuple(int(x) for x in means(found.free_bytes)),
+    )
 
 
 def spread(pages: int, count: int, offset: float) -> list[int]:

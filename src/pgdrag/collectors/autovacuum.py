@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Amounts, Metric, Unseen, Window
-from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.collectors import Amounts, Metric, Unseen, Window, attempt
+from pgdrag.collectors._log import LogCollector, in_groups, is_within
 from pgdrag.collectors.counters import ANY_VERSION
 from pgdrag.english import counted
 from pgdrag.model.recordings import Event, Recordings
-from pgdrag.servers.log_formats import Wanted
+from pgdrag.servers.log_formats import LogMessage, Wanted
 from pgdrag.units import format_bytes
 
 _COUNTS = """
@@ -21,32 +21,24 @@ SELECT coalesce(sum(autovacuum_count), 0)::bigint AS vacuums,
        coalesce(sum(autoanalyze_count), 0)::bigint AS analyzes
   FROM pg_stat_all_tables
 """
-_VACUUM = re.compile(
-    r'^automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>.+)": '
+_FIRST_LINE = re.compile(
+    r"^automatic (?:aggressive )?(?P<kind>vacuum|analyze) (?:to prevent wraparound )?of table"
+    r' "(?P<table>.+)"'
 )
-_ANALYZE = re.compile(r'^automatic analyze of table "(?P<table>.+)"')
-_TUPLES = re.compile(
-    r"^tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable",
-    re.MULTILINE,
-)
-_PAGES = re.compile(
-    r"^pages: (?P<removed>\d+) removed, (?P<remain>\d+) remain,"
-    r" (?:(?P<scanned>\d+) scanned"
-    # Before 15.
-    r"|(?P<pinned>\d+) skipped due to pins, (?P<frozen>\d+) skipped frozen)",
-    re.MULTILINE,
-)
-_CUTOFF = re.compile(r"^removable cutoff: \d+, which was (?P<age>\d+) XIDs old", re.MULTILINE)
-_BUFFERS = re.compile(
-    # "misses" became "reads" in 18.
-    r"^buffer usage: (?P<hit>\d+) hits, (?P<read>\d+) (?:misses|reads), (?P<dirtied>\d+) dirtied",
-    re.MULTILINE,
-)
-_WAL = re.compile(
-    r"^WAL usage: \d+ records, \d+ full page images, (?P<bytes>\d+) bytes",
-    re.MULTILINE,
-)
-_ELAPSED = re.compile(r"elapsed: (?P<seconds>[\d.]+) s\b")
+_NUMBERS = [
+    re.compile(line, re.MULTILINE)
+    for line in (
+        r"^pages: (?P<pages_removed>\d+) removed, (?P<pages_remain>\d+) remain,"
+        # The second form is that of before 15.
+        r" (?:(?P<scanned>\d+) scanned|(?P<pinned>\d+) skipped due to pins, (?P<frozen>\d+) skipped frozen)",
+        r"^tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable",
+        r"^removable cutoff: \d+, which was (?P<cutoff_age>\d+) XIDs old",
+        # "misses" became "reads" in 18.
+        r"^buffer usage: \d+ hits, (?P<read>\d+) (?:misses|reads), (?P<dirtied>\d+) dirtied",
+        r"^WAL usage: \d+ records, \d+ full page images, (?P<wal_bytes>\d+) bytes",
+    )
+]
+_ELAPSED = re.compile(r"elapsed: ([\d.]+) s\b")
 _NAMED_TABLES = 3
 # Of the dead that a vacuum finds, those of transactions that rolled back may go under any horizon.
 _HARDLY_ANY = 0.05
@@ -55,50 +47,29 @@ _NO_VACUUM = "no automatic vacuum ended in the window"
 
 @dataclass(frozen=True)
 class Work:
-    """What a vacuum or an analyze cost.
+    """One automatic vacuum or analyze of one table.
 
     Attributes:
-        elapsed_s: how long it took.
-        blocks_hit: found in shared buffers; None where the server does not say.
-        blocks_read: from outside of them.
-        blocks_dirtied: that were clean before.
-        wal_bytes: written to the WAL.
-    """
-
-    elapsed_s: float
-    blocks_hit: int | None = None
-    blocks_read: int | None = None
-    blocks_dirtied: int | None = None
-    wal_bytes: int | None = None
-
-    @property
-    def words(self) -> Iterator[str]:
-        """What is known of it, in parts of a sentence."""
-        if self.blocks_read is not None and self.blocks_dirtied is not None:
-            yield f"{self.blocks_read:,} blocks read, {self.blocks_dirtied:,} dirtied"
-        if self.wal_bytes is not None:
-            yield f"{format_bytes(self.wal_bytes)} of WAL"
-
-
-@dataclass(frozen=True)
-class Vacuum:
-    """One automatic vacuum of one table.
-
-    Attributes:
+        kind: "vacuum" or "analyze".
         table: with its schema, without the database.
-        pages_scanned: of the table.
         removed: dead tuples taken away.
         kept: dead tuples that some snapshot may still see.
         cutoff_age: how many transactions the oldest of those snapshots was behind at the end; None
             where the server does not say (before 15).
+        blocks_read: from outside of shared buffers; None where the server does not say.
+        blocks_dirtied: that were clean before.
     """
 
+    kind: str
     table: str
-    pages_scanned: int
-    removed: int
-    kept: int
-    work: Work
+    elapsed_s: float = 0.0
+    pages_scanned: int = 0
+    removed: int = 0
+    kept: int = 0
     cutoff_age: int | None = None
+    blocks_read: int | None = None
+    blocks_dirtied: int | None = None
+    wal_bytes: int | None = None
 
     @property
     def is_futile(self) -> bool:
@@ -113,66 +84,44 @@ class Vacuum:
     @property
     def words(self) -> str:
         """Describe it on one line."""
-        age = (
-            ""
-            if self.cutoff_age is None
-            else f", cutoff {counted(self.cutoff_age, 'transaction')} old"
-        )
-        tuples = f"{self.removed:,} tuples removed, {self.kept:,} dead but not removable{age}"
-        parts = (f"{self.pages_scanned:,} pages scanned", tuples, *self.work.words)
-        return f"{self.table}: {'; '.join(parts)}"
+        parts = []
+        if self.kind == "vacuum":
+            parts.append(f"{self.pages_scanned:,} pages scanned")
+            tuples = f"{self.removed:,} tuples removed, {self.kept:,} dead but not removable"
+            if self.cutoff_age is not None:
+                tuples += f", cutoff {counted(self.cutoff_age, 'transaction')} old"
+            parts.append(tuples)
+        if self.blocks_read is not None:
+            parts.append(f"{self.blocks_read:,} blocks read, {self.blocks_dirtied:,} dirtied")
+        if self.wal_bytes is not None:
+            parts.append(f"{format_bytes(self.wal_bytes)} of WAL")
+        return ": ".join(part for part in (self.table, "; ".join(parts)) if part)
 
 
-@dataclass(frozen=True)
-class Analyze:
-    """One automatic analyze of one table, named with its schema."""
-
-    table: str
-    work: Work
-
-    @property
-    def words(self) -> str:
-        """Describe it on one line."""
-        return ": ".join(part for part in (self.table, "; ".join(self.work.words)) if part)
-
-
-def parse_vacuum(message: str) -> Vacuum | None:
-    """Read the log message of an automatic vacuum, as versions 14 to 18 write it; None: another."""
-    start, tuples, pages = _VACUUM.match(message), _TUPLES.search(message), _PAGES.search(message)
-    if not start or not tuples or not pages:
+def parse_work(message: str) -> Work | None:
+    """Read the log message of a vacuum or an analyze, as versions 14 to 18 write it; None: another."""
+    first = _FIRST_LINE.match(message)
+    if first is None:
         return None
-    cutoff = _CUTOFF.search(message)
-    return Vacuum(
-        _without_database(start["table"]),
-        _scanned(pages),
-        int(tuples["removed"]),
-        int(tuples["kept"]),
-        _work(message),
-        int(cutoff["age"]) if cutoff else None,
-    )
-
-
-def parse_analyze(message: str) -> Analyze | None:
-    """Read the log message of an automatic analyze; None: another message."""
-    found = _ANALYZE.match(message)
-    return Analyze(_without_database(found["table"]), _work(message)) if found else None
-
-
-def _scanned(pages: re.Match[str]) -> int:
-    if pages["scanned"] is not None:
-        return int(pages["scanned"])
-    of_table = int(pages["removed"]) + int(pages["remain"])
-    return max(0, of_table - int(pages["pinned"]) - int(pages["frozen"]))
-
-
-def _work(message: str) -> Work:
-    elapsed, buffers, wal = (x.search(message) for x in (_ELAPSED, _BUFFERS, _WAL))
+    found = (line.search(message) for line in _NUMBERS)
+    texts = {name: text for one in found if one for name, text in one.groupdict().items()}
+    numbers = {name: int(text) for name, text in texts.items() if text is not None}
+    if first["kind"] == "vacuum" and not {"removed", "pages_removed"} <= numbers.keys():
+        return None
+    skipped = numbers.get("pinned", 0) + numbers.get("frozen", 0)
+    of_table = numbers.get("pages_removed", 0) + numbers.get("pages_remain", 0)
+    elapsed = _ELAPSED.search(message)
     return Work(
-        elapsed_s=float(elapsed["seconds"]) if elapsed else 0.0,
-        blocks_hit=int(buffers["hit"]) if buffers else None,
-        blocks_read=int(buffers["read"]) if buffers else None,
-        blocks_dirtied=int(buffers["dirtied"]) if buffers else None,
-        wal_bytes=int(wal["bytes"]) if wal else None,
+        kind=first["kind"],
+        table=first["table"].partition(".")[2] or first["table"],
+        elapsed_s=float(elapsed[1]) if elapsed else 0.0,
+        pages_scanned=numbers.get("scanned", max(0, of_table - skipped)),
+        removed=numbers.get("removed", 0),
+        kept=numbers.get("kept", 0),
+        cutoff_age=numbers.get("cutoff_age"),
+        blocks_read=numbers.get("read"),
+        blocks_dirtied=numbers.get("dirtied"),
+        wal_bytes=numbers.get("wal_bytes"),
     )
 
 
@@ -184,7 +133,6 @@ class Autovacuum(LogCollector):
     wanted: ClassVar[Wanted] = Wanted(beginnings=("automatic ",))
     queries: ClassVar[Mapping[int, LiteralString]] = {0: _COUNTS}
     track_counts_before: ClassVar[int] = ANY_VERSION
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("vacuums_per_s", "automatic vacuums per second", "vacuums", "1/s", detail="{vacuums words}"),
         Metric("analyzes_per_s", "automatic analyzes per second", "analyzes", "1/s", detail="{analyzes words}"),
@@ -206,75 +154,65 @@ class Autovacuum(LogCollector):
         ),
         Metric("futile_vacuum_s", "time that these vacuums took", "held back s", "s", step=0.01),
         Metric("futile_vacuum_pages", "pages that these vacuums scanned", "held back pages", "count"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
-        self._vacuums: list[tuple[float | None, Vacuum]] = []
-        self._analyzes: list[tuple[float | None, Analyze]] = []
+        self._done: list[tuple[float, Work]] = []
 
-    def take(self, line: LogLine) -> None:
-        """Keep a vacuum or an analyze, with the moment of its end."""
-        if vacuum := parse_vacuum(line.message):
-            self._vacuums.append((line.unix_s, vacuum))
-        elif analyze := parse_analyze(line.message):
-            self._analyzes.append((line.unix_s, analyze))
+    def take(self, message: LogMessage) -> None:
+        if work := parse_work(message.message):
+            self._done.append((message.unix_s, work))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
+    def amounts(self, window: Window) -> Amounts:
         """Return what the log says; without a log, counts of vacuums and analyzes."""
         if isinstance(self.reading, Unseen):
-            unseen: dict[str, float | Unseen] = dict.fromkeys(_LOGGED, self.reading)
-            moved = self.moved()
-            counts = (
-                dict.fromkeys(("vacuums", "analyzes"), moved)
-                if isinstance(moved, Unseen)
-                else moved
+            source = (
+                f"By pg_stat_all_tables of the workload's database, since {self.reading.reason}."
             )
-            return {**unseen, **counts}
-        vacuums, analyzed = self._vacuums_within(window), self._analyzed_within(window)
+            moved = attempt(self.moved)
+            counters = ("vacuums", "analyzes")
+            counts = dict.fromkeys(counters, moved) if isinstance(moved, Unseen) else moved
+            words = dict.fromkeys((f"{counter} words" for counter in counters), source)
+            return {**dict.fromkeys(_LOGGED, self.reading), **counts, **words}
+        within = [work for moment, work in self._done if is_within(moment, window)]
+        vacuums = [work for work in within if work.kind == "vacuum"]
+        analyzes = [work for work in within if work.kind == "analyze"]
+        futile = sum(vacuum.is_futile for vacuum in vacuums)
         held_back = [vacuum for vacuum in vacuums if vacuum.is_held_back]
+        busy_s, warning = sum(vacuum.elapsed_s for vacuum in vacuums), self.reading.warning
         return {
             "vacuums": len(vacuums),
-            "analyzes": len(analyzed),
+            "vacuums words": f"{len(vacuums)} vacuums in {window.length_s:.1f} s took {busy_s:.1f} s together,"
+            f" and {futile} of them removed nothing, or hardly any{_most_often(vacuums)}.{warning}",
+            "analyzes": len(analyzes),
+            "analyzes words": f"{len(analyzes)} tables were analyzed{_most_often(analyzes)}.{warning}",
             "pages scanned": sum(vacuum.pages_scanned for vacuum in vacuums),
             "ended": len(vacuums),
             "removed": sum(vacuum.removed for vacuum in vacuums),
             "most removed": max((vacuum.removed for vacuum in vacuums), default=0),
             "kept": sum(vacuum.kept for vacuum in vacuums),
             "most kept": max((vacuum.kept for vacuum in vacuums), default=0),
-            "futile": sum(vacuum.is_futile for vacuum in vacuums),
+            "futile": futile,
             "held back": len(held_back),
-            "held back s": sum(vacuum.work.elapsed_s for vacuum in held_back),
+            "held back s": sum(vacuum.elapsed_s for vacuum in held_back),
             "held back pages": sum(vacuum.pages_scanned for vacuum in held_back),
+            "held back words": _held_back(held_back),
         }
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return which tables were vacuumed and analyzed most often, or where the counts come from."""
-        if isinstance(self.reading, Unseen):
-            source = (
-                f"By pg_stat_all_tables of the workload's database, since {self.reading.reason}."
-            )
-            return dict.fromkeys(("vacuums words", "analyzes words"), source)
-        vacuums, analyzed = self._vacuums_within(window), self._analyzed_within(window)
-        warning = self.reading.warning
-        analyzes = f"{len(analyzed)} tables were analyzed{_most_often(analyzed)}.{warning}"
-        return {
-            "vacuums words": _detail(vacuums, window) + warning,
-            "analyzes words": analyzes,
-            "held back words": _held_back([vacuum for vacuum in vacuums if vacuum.is_held_back]),
-        }
-
-    def _vacuums_within(self, window: Window) -> list[Vacuum]:
-        return [vacuum for moment, vacuum in self._vacuums if is_within(moment, window)]
-
-    def _analyzed_within(self, window: Window) -> list[str]:
-        return [done.table for moment, done in self._analyzes if is_within(moment, window)]
 
     def recordings(self, window: Window) -> Recordings:
-        """Return each vacuum and each analyze that ran within the window."""
-        vacuums = _events("vacuum", self._vacuums, window)
-        return Recordings((*vacuums, *_events("analyze", self._analyzes, window)))
+        kinds = ("vacuum", "analyze")
+        return Recordings(
+            event for kind in kinds for event in in_groups(self._events(kind, window), window)
+        )
+
+    def _events(self, kind: str, window: Window) -> Iterator[Event]:
+        # What was running at the window's end is not known: the log has only what is done.
+        for moment, work in self._done:
+            end_s = moment - window.started_unix_s
+            start_s = end_s - work.elapsed_s
+            if work.kind == kind and end_s >= 0 and start_s <= window.length_s:
+                yield Event(kind, start_s, end_s, work.words)
 
 
 # What only the log says.
@@ -284,48 +222,19 @@ _LOGGED = (
 )
 
 
-def _events(
-    kind: str, works: Iterable[tuple[float | None, Vacuum | Analyze]], window: Window
-) -> tuple[Event, ...]:
-    # What was running at the window's end is not known: the log has only what is done.
-    events = (
-        Event(kind, end_s - done.work.elapsed_s, end_s, done.words)
-        for moment, done in works
-        if moment is not None
-        for end_s in [moment - window.started_unix_s]
-        if end_s >= 0 and end_s - done.work.elapsed_s <= window.length_s
-    )
-    return in_groups(events, window)
-
-
-def _detail(vacuums: Sequence[Vacuum], window: Window) -> str:
-    busy_s = sum(vacuum.work.elapsed_s for vacuum in vacuums)
-    idle = sum(vacuum.is_futile for vacuum in vacuums)
-    tables = _most_often(vacuum.table for vacuum in vacuums)
-    return (
-        f"{len(vacuums)} vacuums in {window.length_s:.1f} s took {busy_s:.1f} s together,"
-        f" and {idle} of them removed nothing, or hardly any{tables}."
-    )
-
-
-def _held_back(vacuums: Sequence[Vacuum]) -> str:
+def _held_back(vacuums: Sequence[Work]) -> str:
     """Say how much the vacuums that were futile because of a horizon left."""
     if not vacuums:
         return ""
     ages = [vacuum.cutoff_age for vacuum in vacuums if vacuum.cutoff_age is not None]
     cutoff = f"; the oldest cutoff was {counted(max(ages), 'transaction')} old" if ages else ""
     most = max(vacuum.kept for vacuum in vacuums)
-    tables = _most_often(vacuum.table for vacuum in vacuums)
-    return f"At most {most:,} dead tuples were left by one{cutoff}{tables}."
+    return f"At most {most:,} dead tuples were left by one{cutoff}{_most_often(vacuums)}."
 
 
-def _most_often(tables: Iterable[str]) -> str:
-    counts = Counter(tables)
+def _most_often(works: Sequence[Work]) -> str:
+    counts = Counter(work.table for work in works)
     # Among equals the workload's tables before the system's.
     ranked = sorted(counts, key=lambda table: (-counts[table], table.startswith("pg_"), table))
     named = ", ".join(f"{table} {counts[table]}" for table in ranked[:_NAMED_TABLES])
     return f"; most often {named}" if named else ""
-
-
-def _without_database(table: str) -> str:
-    return table.partition(".")[2] or table

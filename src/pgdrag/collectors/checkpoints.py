@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, LiteralString
 
-from pgdrag.collectors import Amounts, Metric, Unseen, Window
-from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.collectors import Amounts, Metric, Unseen, Window, attempt
+from pgdrag.collectors._log import LogCollector, in_groups, is_within
 from pgdrag.model.recordings import Event, Recordings
-from pgdrag.servers.log_formats import Wanted
+from pgdrag.servers.log_formats import LogMessage, Wanted
 
 _SINCE_18: LiteralString = (
     "SELECT num_done AS checkpoints, buffers_written AS buffers FROM pg_stat_checkpointer"
@@ -26,34 +26,21 @@ _BEFORE_17: LiteralString = (
     " FROM pg_stat_bgwriter"
 )
 
-_STARTING = re.compile(r"^(?:checkpoint|restartpoint) starting:(?P<flags>.*)")
-_COMPLETE = re.compile(r"^(?:checkpoint|restartpoint) complete: wrote (?P<buffers>\d+) buffers")
+_LINE = re.compile(
+    r"^(?:checkpoint|restartpoint)"
+    r" (?:starting:(?P<flags>.*)|complete: wrote (?P<buffers>\d+) buffers)"
+)
 _CAUSES = {"wal": "WAL volume", "time": "time"}
 
 
-def parse_start(message: str) -> str | None:
-    """Return the cause in a checkpoint's first log line: "WAL volume", "time" or "request"."""
-    found = _STARTING.match(message)
-    if not found:
-        return None
-    flags = found["flags"].split()
-    return next((cause for flag, cause in _CAUSES.items() if flag in flags), "request")
-
-
-def parse_end(message: str) -> int | None:
-    """Return the buffers written in a checkpoint's last log line; None: another line."""
-    found = _COMPLETE.match(message)
-    return int(found["buffers"]) if found else None
-
-
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """One checkpoint, or what was seen of it.
 
     Attributes:
-        start_s: None where it began before the log was looked at.
+        start_s: by the clock; None where it began before the log was looked at.
         end_s: None where it ended afterwards.
-        cause: "" where its beginning was not seen.
+        cause: "WAL volume", "time" or "request"; "" where its beginning was not seen.
         buffers: written; None where its end was not seen.
     """
 
@@ -61,6 +48,20 @@ class Run:
     end_s: float | None = None
     cause: str = ""
     buffers: int | None = None
+
+    def span(self, window: Window) -> tuple[float, float]:
+        """Return its beginning and end by the clock; those of the window where they were not seen."""
+        return (
+            window.started_unix_s if self.start_s is None else self.start_s,
+            window.finished_unix_s if self.end_s is None else self.end_s,
+        )
+
+    @property
+    def words(self) -> str:
+        """What caused it, and what it wrote."""
+        cause = f"by {self.cause}" if self.cause else ""
+        buffers = "" if self.buffers is None else f"{self.buffers:,} buffers written"
+        return ", ".join(part for part in (cause, buffers) if part)
 
 
 class Checkpoints(LogCollector):
@@ -74,7 +75,6 @@ class Checkpoints(LogCollector):
         170000: _SINCE_17,
         180000: _SINCE_18,
     }
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("checkpoints_per_s", "checkpoints begun per second", "begun", "1/s", detail="{begun words}"),
         # Times in the log have milliseconds.
@@ -85,108 +85,78 @@ class Checkpoints(LogCollector):
         Metric("checkpoint_time_share", "share of the window with a checkpoint running", "running_s", "ratio", "window_s", step=0.001),
         # The counter has what a checkpoint wrote so far; the log says it only at its end.
         Metric("checkpoint_buffers_per_transaction", "buffers written by checkpoints per transaction", "buffers"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
-        self._starts: list[tuple[float | None, str]] = []
         self._runs: list[Run] = []
-        self._has_times = True
 
-    def take(self, line: LogLine) -> None:
+    def take(self, message: LogMessage) -> None:
         """Keep when a checkpoint began and ended; one without the other ran from before or to the end."""
-        cause, buffers = parse_start(line.message), parse_end(line.message)
-        if cause is None and buffers is None:
+        found = _LINE.match(message.message)
+        if found is None:
             return
-        self._has_times &= line.unix_s is not None
-        is_running = bool(self._runs) and self._runs[-1].end_s is None
-        if cause is not None:
-            self._starts.append((line.unix_s, cause))
-            self._runs.append(Run(line.unix_s, cause=cause))
-        elif is_running:
-            begun = self._runs.pop()
-            self._runs.append(Run(begun.start_s, line.unix_s, begun.cause, buffers))
-        elif not self._runs:
-            self._runs.append(Run(None, line.unix_s, buffers=buffers))
+        if found["flags"] is not None:
+            flags = found["flags"].split()
+            cause = next((words for flag, words in _CAUSES.items() if flag in flags), "request")
+            self._runs.append(Run(message.unix_s, cause=cause))
+            return
+        if not self._runs:
+            self._runs.append(Run(None))
+        if self._runs[-1].end_s is None:
+            self._runs[-1].end_s, self._runs[-1].buffers = message.unix_s, int(found["buffers"])
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
+    def amounts(self, window: Window) -> Amounts:
         """Return what the log says; without a log, counts of checkpoints and buffers."""
-        moved = self.moved()
-        counters: dict[str, float | Unseen] = (
-            dict.fromkeys(("checkpoints", "buffers"), moved)
-            if isinstance(moved, Unseen)
-            else {**moved}
+        moved = attempt(self.moved)
+        counters: Mapping[str, float | Unseen] = (
+            dict.fromkeys(("checkpoints", "buffers"), moved) if isinstance(moved, Unseen) else moved
         )
         if isinstance(self.reading, Unseen):
-            unseen = dict.fromkeys(("distance_s", "running_s"), self.reading)
-            return {**counters, **unseen, "begun": counters["checkpoints"]}
-        begun = self._begun_within(window)
-        times = [moment for moment, _ in begun if moment is not None]
-        found = f"{len(times)} began in the {window.length_s:.1f} s of the window; it takes two"
+            return {
+                **counters,
+                **dict.fromkeys(("distance_s", "running_s"), self.reading),
+                "begun": counters["checkpoints"],
+                "begun words": f"By the server's counters, since {self.reading.reason}.",
+            }
+        begun = [
+            (run.start_s, run.cause)
+            for run in self._runs
+            if run.start_s is not None and is_within(run.start_s, window)
+        ]
+        distance_s = begun[-1][0] - begun[0][0] if len(begun) > 1 else None
+        too_few = f"{len(begun)} began in the {window.length_s:.1f} s of the window; it takes two"
+        spans = [run.span(window) for run in self._runs]
+        causes = Counter(cause for _, cause in begun).most_common()
+        named = ", ".join(f"{count} by {cause}" for cause, count in causes)
+        counter = (
+            ""
+            if isinstance(moved, Unseen)
+            else f" The server's own counter says {moved['checkpoints']}."
+        )
         return {
             **counters,
             "begun": len(begun),
-            "gaps": len(times) - 1,
-            "distance_s": times[-1] - times[0] if len(times) > 1 else Unseen(found),
-            "running_s": self._running_s(window)
-            if self._has_times
-            else Unseen("the log's times are not known here"),
+            "begun words": f"{len(begun)} began{f': {named}' if named else ''}.{counter}{self.reading.warning}",
+            "gaps": len(begun) - 1,
+            "distance_s": Unseen(too_few) if distance_s is None else distance_s,
+            "running_s": sum(
+                max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
+                for start, end in spans
+            ),
             "window_s": window.length_s,
         }
 
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return what caused checkpoints, or where their number comes from."""
-        if isinstance(self.reading, Unseen):
-            return {"begun words": f"By the server's counters, since {self.reading.reason}."}
-        counted = amounts["checkpoints"]
-        counter = (
-            "" if isinstance(counted, Unseen) else f" The server's own counter says {counted}."
-        )
-        causes = _causes(self._begun_within(window))
-        return {"begun words": f"{causes}.{counter}{self.reading.warning}"}
-
-    def _begun_within(self, window: Window) -> list[tuple[float | None, str]]:
-        return [start for start in self._starts if is_within(start[0], window)]
-
-    def _running_s(self, window: Window) -> float:
-        return sum(
-            max(0.0, min(end, window.finished_unix_s) - max(start, window.started_unix_s))
-            for start, end in (_span(run, window) for run in self._runs)
-        )
-
     def recordings(self, window: Window) -> Recordings:
-        """Return each checkpoint that ran within the window."""
-        if not self._has_times:
-            return Recordings()
         events = (
             Event(
                 "checkpoint",
                 start_s - window.started_unix_s,
                 None if run.end_s is None else run.end_s - window.started_unix_s,
-                _words(run),
+                run.words,
             )
             for run in self._runs
-            for start_s, end_s in [_span(run, window)]
+            for start_s, end_s in [run.span(window)]
             if start_s <= window.finished_unix_s and end_s >= window.started_unix_s
         )
         return Recordings(in_groups(events, window))
-
-
-def _causes(starts: Sequence[tuple[float | None, str]]) -> str:
-    causes = Counter(cause for _, cause in starts)
-    named = ", ".join(f"{count} by {cause}" for cause, count in causes.most_common())
-    return f"{len(starts)} began" + (f": {named}" if named else "")
-
-
-def _span(run: Run, window: Window) -> tuple[float, float]:
-    return (
-        window.started_unix_s if run.start_s is None else run.start_s,
-        window.finished_unix_s if run.end_s is None else run.end_s,
-    )
-
-
-def _words(run: Run) -> str:
-    cause = f"by {run.cause}" if run.cause else ""
-    buffers = "" if run.buffers is None else f"{run.buffers:,} buffers written"
-    return ", ".join(part for part in (cause, buffers) if part)

@@ -7,18 +7,17 @@ they end. The second reading therefore waits until the window's sessions have en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal, LiteralString, TypeVar
+from typing import ClassVar, Literal, LiteralString
 
-from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window
-from pgdrag.collectors._metric import NO_READING, of_kind
+from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window, attempt, known
+from pgdrag.collectors._metric import NO_READING, of_kind, series_of
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, CLEANUP_NAME, WATCHER_NAME
-from pgdrag.model.recordings import Recordings, Series
+from pgdrag.model.recordings import Recordings
 
-T = TypeVar("T")
 Counters = Mapping[str, int]
 
 _FLUSH_TIMEOUT_S = 1.5
@@ -27,14 +26,6 @@ _POLL_S = 0.025
 SHARED_STATISTICS_SINCE = 150000
 ANY_VERSION = 10**7
 _FILE_TIMEOUT_S = 3.0
-
-
-def attempt(read: Callable[[], T]) -> T | Unseen:
-    """Return what `read` returns, or why it could not."""
-    try:
-        return read()
-    except Unseen as unseen:
-        return unseen
 
 
 @dataclass(frozen=True)
@@ -54,12 +45,15 @@ class Drawn:
     each: tuple[str, ...] = ()
 
     def between(self, then: Counters, now: Counters, length_s: float) -> float | None:
-        """Return its value over the time between two readings; None where a counter is not in both."""
-        moved = _growth_of(self.counters, then, now)
-        times = _growth_of(self.each, then, now) if self.each else length_s
-        if moved is None or times is None:
+        """Return its value over the time between two readings; None where a counter is not in both, or fell."""
+        names = (*self.counters, *self.each)
+        if not all(name in then and name in now for name in names):
             return None
-        return self.unit_size * moved / times if times else 0.0
+        moved = {name: now[name] - then[name] for name in names}
+        if min(moved.values()) < 0:
+            return None
+        times = sum(moved[name] for name in self.each) if self.each else length_s
+        return self.unit_size * sum(moved[name] for name in self.counters) / times if times else 0.0
 
 
 class CounterCollector(Collector):
@@ -126,7 +120,6 @@ class CounterCollector(Collector):
         return self.read(observer)
 
     def before(self, observer: Observer) -> None:
-        """Take the first reading."""
         self._sessions = attempt(lambda: _other_sessions(observer))
         attempt(lambda: _wait_for_statistics(observer, "began"))
         self._before = attempt(lambda: self.read(observer))
@@ -141,21 +134,22 @@ class CounterCollector(Collector):
 
     def recordings(self, window: Window) -> Recordings:
         """Return the series: differences of neighbouring readings, each by its own time."""
-        return Recordings(self._series(window))
-
-    def _series(self, window: Window) -> Iterator[Series]:
-        for drawn in self.drawn:
-            points = [
-                (now_s - window.started_unix_s, value)
-                for (then_s, then), (now_s, now) in pairwise(self._samples)
-                if now_s > then_s
-                and (value := drawn.between(then, now, now_s - then_s)) is not None
-            ]
-            if points:
-                times_s, values = zip(*points, strict=True)
-                yield Series(
-                    drawn.name, drawn.label, drawn.unit, times_s, values, self.is_of_machine
-                )
+        return Recordings(
+            series
+            for drawn in self.drawn
+            for series in series_of(
+                drawn.name,
+                drawn.label,
+                drawn.unit,
+                (
+                    (now_s, drawn.between(then, now, now_s - then_s))
+                    for (then_s, then), (now_s, now) in pairwise(self._samples)
+                    if now_s > then_s
+                ),
+                window,
+                is_of_machine=self.is_of_machine,
+            )
+        )
 
     def after(self, observer: Observer) -> None:
         """Wait until the window's sessions have handed in their counters; take the second reading."""
@@ -165,35 +159,28 @@ class CounterCollector(Collector):
         self._after = attempt(lambda: self.read(observer))
         self.observed_s = time.monotonic() - self._read_at_s
 
-    def moved(self) -> Counters | Unseen:
-        """By how much each counter grew between the readings; one that is new counts from 0."""
-        return growth(self._before, self._after)
+    def moved(self) -> Counters:
+        """By how much each counter grew between the readings; one that is new counts from 0.
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return by how much each counter grew."""
-        return self.moved()
+        Raises:
+            Unseen: a reading is missing, or a counter fell.
+        """
+        return growth(known(self._before), known(self._after))
 
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return the sentence about sessions that had not ended."""
-        return {"warning": self.warning}
+    def amounts(self, window: Window) -> Amounts:
+        """Return by how much each counter grew, and a "warning" where sessions had not ended."""
+        warning = (
+            f" {self.unfinished_sessions} of the window's sessions had not ended;"
+            " up to a second of theirs may be missing."
+        )
+        return {**self.moved(), "warning": warning if self.unfinished_sessions else ""}
 
     def seconds(self, window: Window) -> float:
-        """Return the time between the readings."""
         return self.observed_s
 
     def titled(self, amounts: Amounts, kind: str) -> dict[str, float]:
         """Return the amounts of one kind by their titles."""
         return {self.titles.get(x, x): amount for x, amount in of_kind(amounts, kind).items()}
-
-    @property
-    def warning(self) -> str:
-        """A sentence to add to a detail when some sessions were still there; else ""."""
-        if not self.unfinished_sessions:
-            return ""
-        return (
-            f" {self.unfinished_sessions} of the window's sessions had not ended;"
-            " up to a second of theirs may be missing."
-        )
 
 
 def require_track_counts(observer: Observer) -> None:
@@ -216,24 +203,16 @@ def require_sight_of_others(observer: Observer, what: str) -> None:
         raise Unseen(f"this role may not see {what} of others; it takes pg_read_all_stats")
 
 
-def growth(before: Counters | Unseen, after: Counters | Unseen) -> Counters | Unseen:
-    """The differences of two readings, or why there are none."""
-    if isinstance(before, Unseen):
-        return before
-    if isinstance(after, Unseen):
-        return after
+def growth(before: Counters, after: Counters) -> Counters:
+    """The differences of two readings.
+
+    Raises:
+        Unseen: one of them is negative.
+    """
     moved = {name: value - before.get(name, 0) for name, value in after.items()}
     if any(value < 0 for value in moved.values()):
-        return Unseen("the server's counters were reset within the window")
+        raise Unseen("the server's counters were reset within the window")
     return moved
-
-
-def _growth_of(names: tuple[str, ...], then: Counters, now: Counters) -> int | None:
-    """By how much these counters grew; None where one is not there, or was reset."""
-    if not all(name in then and name in now for name in names):
-        return None
-    moved = [now[name] - then[name] for name in names]
-    return None if min(moved) < 0 else sum(moved)
 
 
 def _other_sessions(observer: Observer) -> frozenset[int]:

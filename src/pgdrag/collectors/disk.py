@@ -7,44 +7,19 @@ written back, by any process. `reads` has the server's own calls, most of which 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import psutil
 
-from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors.counters import CounterCollector, Counters, Drawn, attempt
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, attempt, detailed
+from pgdrag.collectors.counters import CounterCollector, Counters, Drawn
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
 
 _DEVICES = Path("/sys/dev/block")
 _BLOCK_CLASS = Path("/sys/class/block")
 _MS = 1 / 1000  # of a second
-
-
-def _requests(way: str, done: str, requests: str, moved: str) -> tuple[Metric, ...]:
-    """Return the metrics of reads, or of writes; psutil's counters begin with `way`."""
-    return (
-        Metric(f"disk_{way}s_per_transaction", f"{requests} per transaction", f"{way}_count"),
-        Metric(f"disk_{way}s_per_s", f"{requests} per second", f"{way}_count", "1/s"),
-        Metric(
-            f"disk_{done}_bytes_per_transaction",
-            f"bytes {moved} the device per transaction",
-            f"{way}_bytes",
-            "bytes/transaction",
-        ),
-        # From its submission on: what iostat calls r_await and w_await.
-        Metric(
-            f"disk_{way}_wait_s",
-            f"mean wait of {requests}",
-            f"{way}_time",
-            "s",
-            f"{way}_count",
-            size=_MS,
-            nothing=f"there were no {requests} in the window",
-        ),
-    )
 
 
 class Disk(CounterCollector):
@@ -66,16 +41,29 @@ class Disk(CounterCollector):
         Drawn("disk_busy_share", "time with a request under way", "ratio", ("busy_time",), _MS),
     )
     is_of_machine: ClassVar[bool] = True
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
         "{whose}",
-        *_requests("read", "read", "reads from the device", "read from"),
-        *_requests("write", "written", "writes to the device", "written to"),
+        *(
+            metric
+            for way, done, requests, moved in (
+                ("read", "read", "reads from the device", "read from"),
+                ("write", "written", "writes to the device", "written to"),
+            )
+            for metric in (
+                Metric(f"disk_{way}s_per_transaction", f"{requests} per transaction", f"{way}_count"),
+                Metric(f"disk_{way}s_per_s", f"{requests} per second", f"{way}_count", "1/s"),
+                Metric(f"disk_{done}_bytes_per_transaction", f"bytes {moved} the device per transaction", f"{way}_bytes", "bytes/transaction"),
+                # From its submission on: what iostat calls r_await and w_await.
+                Metric(
+                    f"disk_{way}_wait_s", f"mean wait of {requests}", f"{way}_time", "s", f"{way}_count", size=_MS,
+                    nothing=f"there were no {requests} in the window",
+                ),
+            )
+        ),
         # Little's law on the waits of all requests.
         Metric("disk_queue_length", "requests under way at the data directory's device", ("read_time", "write_time"), "count", "observed_ms"),
         Metric("disk_busy_share", "time with a request under way at the data directory's device", "busy_time", "ratio", "observed_ms"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,22 +82,12 @@ class Disk(CounterCollector):
             raise Unseen(f"this host does not account {self._device}")
         return {name: getattr(seen, name) for name in _FIELDS}
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return the counters, and the milliseconds between the readings."""
-        moved = self.moved()
-        if isinstance(moved, Unseen):
-            return moved
-        return {**moved, "observed_ms": round(self.observed_s / _MS)}
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return the device's name, and what is below it."""
-        return {"whose": f"Of {self._device}{self._below}." if self._device else ""}
+    def amounts(self, window: Window) -> Amounts:
+        whose = f"Of {self._device}{self._below}." if self._device else ""
+        return {**self.moved(), "observed_ms": round(self.observed_s / _MS), "whose": whose}
 
 
-_FIELDS = (
-    *("read_count", "write_count", "read_bytes", "write_bytes"),
-    *("read_time", "write_time", "busy_time"),
-)
+_FIELDS = ("read_count", "write_count", "read_bytes", "write_bytes", "read_time", "write_time", "busy_time")  # fmt: skip
 
 
 def device_of(directory: Path) -> str:
@@ -121,7 +99,12 @@ def device_of(directory: Path) -> str:
     try:
         number = directory.stat().st_dev
         if os.major(number) == 0:
-            number = _mounted_device(directory)
+            # Some file systems have a number of their own, which is no device's.
+            mount = mount_holding(directory)
+            if mount is None or not mount.source.startswith("/dev/"):
+                kind = mount.file_system if mount is not None else "unknown"
+                raise Unseen(f"the data directory's file system ({kind}) is on no block device")
+            number = Path(mount.source).stat().st_rdev
         return (_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
     except OSError as error:
         raise Unseen("the block device under the data directory cannot be determined") from error
@@ -151,12 +134,3 @@ def number_of_disk(device: str) -> str:
         return (whole / "dev").read_text().strip()
     except OSError as error:
         raise Unseen(f"the number of the block device {device} cannot be determined") from error
-
-
-def _mounted_device(directory: Path) -> int:
-    """Return the number of the device that is mounted there: some file systems have one of their own."""
-    mount = mount_holding(directory)
-    if mount is None or not mount.source.startswith("/dev/"):
-        kind = mount.file_system if mount is not None else "unknown"
-        raise Unseen(f"the data directory's file system ({kind}) is on no block device")
-    return Path(mount.source).stat().st_rdev

@@ -8,24 +8,23 @@ holders that released the horizon before the window's end.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._log import in_groups
-from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors.counters import attempt
+from pgdrag.collectors._metric import NO_READING, series_of
 from pgdrag.english import counted
 from pgdrag.horizon.sampling import HolderSample, read_holders
-from pgdrag.model.recordings import Event, Recordings, Series
+from pgdrag.model.recordings import Event, Recordings
 from pgdrag.units import format_duration
 
 _LONG_S = 2.0  # a holder is an event from here on
 _SAME_S = 0.5  # two looks at one transaction do not disagree by more on when it began
 
 
-@dataclass(frozen=True)
+@dataclass
 class Holding:
     """A holder as it was last seen, and since when it has held: where it does not say, since first seen.
 
@@ -43,7 +42,6 @@ class Horizon(Collector):
 
     name: ClassVar[str] = "horizon"
     summary: ClassVar[str] = "how old the oldest row version kept is, and who holds it"
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("horizon_age_transactions", "transactions since the oldest row version kept", "age", "count", detail="{oldest}"),
         Metric(
@@ -55,15 +53,14 @@ class Horizon(Collector):
         ),
         Metric("horizon_held_s", "time for which the oldest row version has been kept", "held_s", "s", step=0.001, detail="{oldest}"),
         Metric("horizon_holders", "sessions, prepared transactions and slots that hold the horizon back", "holders", "count", detail="{oldest}"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._holders: Sequence[HolderSample] | Unseen = NO_READING
         self._ages: list[tuple[float, int]] = []
         self._largest: HolderSample | None = None
         self._holdings: list[Holding] = []
-        self._latest: dict[str, int] = {}  # by who it is: the place of the last holding
+        self._latest: dict[str, Holding] = {}  # by who it is
 
     def before(self, observer: Observer) -> None:
         """Nothing: what counts is who still holds at the window's end."""
@@ -82,67 +79,48 @@ class Horizon(Collector):
             self._note(holder, now_s)
 
     def _note(self, holder: HolderSample, now_s: float) -> None:
-        place = self._latest.get(holder.who)
-        known = self._holdings[place] if place is not None else None
+        latest = self._latest.get(holder.who)
+        began_s = latest.began_unix_s if latest is not None else now_s
         if holder.held_s is not None:
             began_s = now_s - holder.held_s
+        if latest is not None and abs(began_s - latest.began_unix_s) < _SAME_S:
+            latest.holder, latest.seen_unix_s = holder, now_s
         else:
-            began_s = known.began_unix_s if known is not None else now_s
-        if place is not None and known is not None and abs(began_s - known.began_unix_s) < _SAME_S:
-            self._holdings[place] = replace(known, holder=holder, seen_unix_s=now_s)
-        else:
-            self._latest[holder.who] = len(self._holdings)
-            self._holdings.append(Holding(holder, began_s, now_s))
+            self._latest[holder.who] = Holding(holder, began_s, now_s)
+            self._holdings.append(self._latest[holder.who])
 
     def after(self, observer: Observer) -> None:
-        """See who holds on to what."""
         self._holders = attempt(lambda: read_holders(observer.query))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return age and duration of the oldest, how many there are, and the largest age of the window."""
-        if isinstance(self._holders, Unseen):
-            return self._holders
-        age = _age(next(iter(self._holders), None))
-        known_s = [one.held_s for one in self._holders if one.held_s is not None]
-        held_s: float | Unseen = max(known_s, default=0.0)
-        if self._holders and not known_s:
-            held_s = Unseen("none of those who hold it shows since when")
-        return {
-            "age": age,
-            "largest age": max(age, _age(self._largest)),
-            "held_s": held_s,
-            "holders": len(self._holders),
-        }
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return who holds the horizon back at the end, and who held it back most."""
-        holders = () if isinstance(self._holders, Unseen) else self._holders
+    def amounts(self, window: Window) -> Amounts:
+        holders = known(self._holders)
         oldest, largest = next(iter(holders), None), self._largest
-        if largest is not None and (_age(oldest) < _age(largest)):
+        if largest is not None and _age(oldest) < _age(largest):
             at_most = f"The oldest within the window: {_words(largest)}."
+        elif oldest is not None:
+            largest, at_most = oldest, f"At the end of the window: {_words(oldest)}."
         else:
-            at_most = (
-                f"At the end of the window: {_words(oldest)}." if oldest else "Nobody held it back."
-            )
+            at_most = "Nobody held it back."
+        known_s = [one.held_s for one in holders if one.held_s is not None]
+        unknown = Unseen("none of those who hold it shows since when")
         return {
+            "age": _age(oldest),
             "oldest": f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back.",
+            "largest age": _age(largest),
             "largest": at_most,
+            "held_s": unknown if holders and not known_s else max(known_s, default=0.0),
+            "holders": len(holders),
         }
 
     def recordings(self, window: Window) -> Recordings:
         """Return each holder of two seconds or more, and the age of the oldest over the window."""
-        events = in_groups(self._events(window), window)
-        if not self._ages:
-            return Recordings(events)
-        times_s, ages = zip(*self._ages, strict=True)
-        series = Series(
-            "horizon_age_transactions",
-            "transactions since the oldest row version kept for 1 s or longer",
-            "count",
-            tuple(at - window.started_unix_s for at in times_s),
-            tuple(float(age) for age in ages),
+        label = "transactions since the oldest row version kept for 1 s or longer"
+        return Recordings(
+            (
+                *series_of("horizon_age_transactions", label, "count", self._ages, window),
+                *in_groups(self._events(window), window),
+            )
         )
-        return Recordings((series, *events))
 
     def _events(self, window: Window) -> Iterator[Event]:
         for one in self._holdings:

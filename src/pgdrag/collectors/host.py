@@ -7,25 +7,25 @@ the host's numbers, where the kernel shows them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import psutil
 
-from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, attempt
 from pgdrag.collectors._cgroups import (
     MemoryLimit,
     io_limits,
-    kernel_table,
+    lines_of,
     memory_limit,
-    read_kernel,
+    table_of,
     throttling,
 )
-from pgdrag.collectors._metric import NO_READING, total
+from pgdrag.collectors._metric import NO_READING, series_of
 from pgdrag.collectors._proc import PROC
-from pgdrag.collectors.counters import CounterCollector, Counters, Drawn, attempt
+from pgdrag.collectors.counters import CounterCollector, Counters, Drawn
 from pgdrag.collectors.disk import device_of, number_of_disk
-from pgdrag.model.recordings import Recordings, Series
+from pgdrag.model.recordings import Recordings
 from pgdrag.units import format_bytes
 
 _PER_S = 1_000_000  # processor time and pressure are kept in microseconds
@@ -37,9 +37,9 @@ _MODES = {
     "steal": ("steal",),
     "idle": ("idle",),
 }
-_PRESSURES = ("cpu", "io", "memory")
-# Before Linux 5.9 the second.
-_REFAULTS = ("workingset_refault_file", "workingset_refault")
+_PRESSURES = {"cpu": "a processor", "io": "I/O", "memory": "memory"}
+# Before Linux 5.9 the first.
+_REFAULTS = ("workingset_refault", "workingset_refault_file")
 _FAULTS = ("pgmajfault", "pswpin", "pswpout")
 _PAGE_BYTES = 4096
 # What a control group may limit on a device, as version 2 calls it: name and label.
@@ -49,39 +49,6 @@ _IO_LIMITS = {
     "riops": ("storage_reads_limit_per_s", "reads from the device that it may do"),
     "wiops": ("storage_writes_limit_per_s", "writes to the device that it may do"),
 }
-# Series of moments: the quantity's name and label.
-_MEMORY_SERIES = (
-    ("control_group_memory_bytes", "in use"),
-    ("control_group_page_cache_bytes", "of that, page cache"),
-)
-
-
-def _share(mode: str, label: str) -> Metric:
-    return Metric(
-        f"host_{mode}_share", label, mode, "ratio", tuple(_MODES), detail=f"{{{mode} s}} s."
-    )
-
-
-def _pressure(kind: str, what: str) -> Metric:
-    return Metric(
-        f"{kind}_pressure_share",
-        f"time in which some process waited for {what}",
-        f"{kind} pressure",
-        "ratio",
-        "observed us",
-        detail=f"{{{kind} pressure s}} s.",
-    )
-
-
-def _io_limit(kind: str, name: str, label: str) -> Metric:
-    return Metric(
-        name,
-        f"{label} per second, by the server's control group",
-        kind,
-        "1/s",
-        "one",
-        detail=f"{{{kind} words}}",
-    )
 
 
 class Host(CounterCollector):
@@ -108,21 +75,29 @@ class Host(CounterCollector):
         "nr_throttled": "no control group limits the server's processors",
         **dict.fromkeys(_IO_LIMITS, "no control group limits it"),
     }
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
-        _share("user", "processors' time in programs, of all there was"),
-        _share("system", "processors' time in the kernel"),
-        _share("iowait", "processors idle while I/O was under way"),
-        _share("steal", "processors' time that the hypervisor gave to others"),
-        _share("idle", "processors idle"),
+        *(
+            Metric(f"host_{mode}_share", label, mode, "ratio", tuple(_MODES), detail=f"{{{mode} s}} s.")
+            for mode, label in (
+                ("user", "processors' time in programs, of all there was"),
+                ("system", "processors' time in the kernel"),
+                ("iowait", "processors idle while I/O was under way"),
+                ("steal", "processors' time that the hypervisor gave to others"),
+                ("idle", "processors idle"),
+            )
+        ),
         Metric("context_switches_per_transaction", "context switches of the machine per transaction", "switches"),
         Metric("context_switches_per_s", "context switches of the machine per second", "switches", "1/s"),
         Metric(
             "runnable_processes", "processes that ran or wanted to, on average", "runnable", "count", "runnable moments", detail="{runnable words}",
         ),
-        _pressure("cpu", "a processor"),
-        _pressure("io", "I/O"),
-        _pressure("memory", "memory"),
+        *(
+            Metric(
+                f"{kind}_pressure_share", f"time in which some process waited for {what}", f"{kind} pressure", "ratio", "observed us",
+                detail=f"{{{kind} pressure s}} s.",
+            )
+            for kind, what in _PRESSURES.items()
+        ),
         Metric("major_faults_per_transaction", "page faults that read from storage per transaction", "pgmajfault"),
         Metric("swapped_pages_per_transaction", "pages swapped in and out per transaction", ("pswpin", "pswpout")),
         # The whole machine's, as all arms can be compared by it.
@@ -142,17 +117,13 @@ class Host(CounterCollector):
             "memory_used_share", "of that, in use at the window's end, page cache included", "memory used", "ratio", "memory limit",
             nothing="the limit is 0", detail="{memory words}",
         ),
-        Metric(
-            "page_cache_bytes",
-            "of that, page cache at the window's end",
-            "page cache",
-            "bytes",
-            step=_PAGE_BYTES,
+        Metric("page_cache_bytes", "of that, page cache at the window's end", "page cache", "bytes", step=_PAGE_BYTES),
+        *(
+            Metric(name, f"{label} per second, by the server's control group", kind, "1/s", "one", detail=f"{{{kind} words}}")
+            for kind, (name, label) in _IO_LIMITS.items()
         ),
-        *(_io_limit(kind, *words) for kind, words in _IO_LIMITS.items()),
         Metric("dirty_memory_bytes", "written, but not yet on storage, at the window's end", "dirty", "bytes", step=_PAGE_BYTES),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,23 +139,26 @@ class Host(CounterCollector):
         """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
         # It is the server's machine only as long as the server is on it.
         postmaster = observer.postmaster()
-        self._dirty = attempt(_dirty_bytes)
+        memory = table_of(PROC / "meminfo")
+        self._dirty = Unseen("this kernel does not account what is not yet written")
+        if "Dirty" in memory:  # both in kB, which are 1,024 bytes each
+            self._dirty = 1024 * (memory["Dirty"] + memory["Writeback"])
         self._memory = attempt(lambda: memory_limit(postmaster))
+        directory = observer.cluster.data_directory
         self._io_limits = attempt(
-            lambda: io_limits(
-                postmaster, number_of_disk(device_of(observer.cluster.data_directory))
-            )
+            lambda: io_limits(postmaster, number_of_disk(device_of(directory)))
         )
-        vmstat = attempt(lambda: kernel_table(PROC / "vmstat"))
-        counters = {"switches": psutil.cpu_stats().ctx_switches, **self._cpu_us()}
+        counters = dict(self.read_drawn(observer))
         for kind in _PRESSURES:
-            total = attempt(lambda kind=kind: _pressure_us(kind))  # type: ignore[misc]
-            if not isinstance(total, Unseen):
-                counters[f"{kind} pressure"] = total
-        if not isinstance(vmstat, Unseen):
-            counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
-            if again := [vmstat[name] for name in _REFAULTS if name in vmstat]:
-                counters["refaults"] = again[0]
+            # "some avg10=0.00 … total=123": for how long some process has waited since the start.
+            lines = lines_of(PROC / "pressure" / kind)
+            totals = [line.rpartition("total=")[2] for line in lines if line.startswith("some ")]
+            counters |= {f"{kind} pressure": int(total) for total in totals}
+        vmstat = table_of(PROC / "vmstat")
+        counters |= {name: vmstat[name] for name in _FAULTS if name in vmstat}
+        for name in _REFAULTS:
+            if name in vmstat:
+                counters["refaults"] = vmstat[name]
         if isinstance(self._memory, MemoryLimit) and self._memory.refaults is not None:
             counters["group refaults"] = self._memory.refaults
         held_back = attempt(lambda: throttling(postmaster))
@@ -210,25 +184,25 @@ class Host(CounterCollector):
                 self._memory_samples.append((time.time(), memory))
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the series, and those of moments and not of intervals: run queue, memory."""
-        drawn = super().recordings(window)
-        moments = (*self._run_queue_series(window), *self._memory_series(window))
-        return Recordings((*drawn.series, *moments))
-
-    def _run_queue_series(self, window: Window) -> Iterator[Series]:
-        if self._runnable:
-            moments, values = zip(*self._runnable, strict=True)
-            times_s = tuple(moment - window.started_unix_s for moment in moments)
-            label = "processes that run or want to"
-            yield Series("runnable_processes", label, "count", times_s, values, is_of_machine=True)
-
-    def _memory_series(self, window: Window) -> Iterator[Series]:
-        times_s = tuple(moment - window.started_unix_s for moment, _ in self._memory_samples)
-        used = tuple(float(found.used_bytes) for _, found in self._memory_samples)
-        cached = tuple(float(found.page_cache_bytes or 0) for _, found in self._memory_samples)
-        for (name, label), values in zip(_MEMORY_SERIES, (used, cached), strict=True):
-            if values:
-                yield Series(name, label, "bytes", times_s, values)
+        used = ((at, found.used_bytes) for at, found in self._memory_samples)
+        cached = ((at, found.page_cache_bytes or 0) for at, found in self._memory_samples)
+        return Recordings(
+            (
+                *super().recordings(window).series,
+                *series_of(
+                    "runnable_processes",
+                    "processes that run or want to",
+                    "count",
+                    self._runnable,
+                    window,
+                    is_of_machine=True,
+                ),
+                *series_of("control_group_memory_bytes", "in use", "bytes", used, window),
+                *series_of(
+                    "control_group_page_cache_bytes", "of that, page cache", "bytes", cached, window
+                ),
+            )
+        )
 
     def _cpu_us(self) -> dict[str, int]:
         times = psutil.cpu_times()
@@ -238,58 +212,49 @@ class Host(CounterCollector):
             self._last_us[mode] = max(now, self._last_us.get(mode, 0))
         return dict(self._last_us)
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return the counters, and what the last reading showed."""
-        moved = self.moved()
-        counts = [count for _, count in self._runnable]
-        now: dict[str, float | Unseen] = {
-            "runnable": sum(counts) if counts else self._why_not_runnable,
-            "runnable moments": len(counts),
+    def amounts(self, window: Window) -> Amounts:
+        moved = attempt(self.moved)
+        found: dict[str, float | str | Unseen] = {
+            "observed us": round(self.observed_s * _PER_S),
             "dirty": self._dirty,
             "one": 1,
-            **self._memory_amounts(),
+            "group refaults words": "",
         }
-        if isinstance(self._io_limits, Unseen):
-            now |= dict.fromkeys(_IO_LIMITS, self._io_limits)
-        else:
-            now |= self._io_limits
         if isinstance(moved, Unseen):
-            return now | dict.fromkeys(_COUNTERS, moved)
-        return {**moved, **now, "observed us": round(self.observed_s * _PER_S)}
-
-    def _memory_amounts(self) -> dict[str, float | Unseen]:
-        found = self._memory
-        if isinstance(found, Unseen):
-            return dict.fromkeys(("memory limit", "memory used", "page cache"), found)
-        cache: float | Unseen | None = found.page_cache_bytes
-        if cache is None:
-            cache = Unseen("this kernel does not account page cache by control group")
-        used = min(found.used_bytes, found.limit_bytes)
-        return {"memory limit": found.limit_bytes, "memory used": used, "page cache": cache}
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return times in seconds, and sizes."""
-        found = {
-            f"{name} s": f"{amount / _PER_S:.2f}"
-            for name, amount in amounts.items()
-            if not isinstance(amount, Unseen)
-        }
+            found |= dict.fromkeys(_COUNTERS, moved)
+        else:
+            found |= {**moved, **{f"{x} s": f"{us / _PER_S:.2f}" for x, us in moved.items()}}
+            if "group refaults" in moved:
+                words = f"{moved['group refaults']:,} of the server's control group."
+                found["group refaults words"] = words
         counts = [count for _, count in self._runnable]
+        found["runnable"] = sum(counts) if counts else self._why_not_runnable
+        found["runnable moments"] = len(counts)
         if counts:
             found["runnable words"] = (
                 f"Between {min(counts)} and {max(counts)} at {len(counts)} moments,"
                 f" on {psutil.cpu_count() or 1} processors."
             )
-        again = amounts.get("group refaults")
-        known = isinstance(again, int)
-        found["group refaults words"] = f"{again:,} of the server's control group." if known else ""
-        memory = self._memory
-        if not isinstance(memory, Unseen):
+        memory, limits = self._memory, self._io_limits
+        if isinstance(memory, Unseen):
+            found |= dict.fromkeys(("memory limit", "memory used", "page cache"), memory)
+        else:
             used, limit = format_bytes(memory.used_bytes), format_bytes(memory.limit_bytes)
-            found["memory words"] = f"{used} of {limit}."
-        for kind in _IO_LIMITS:
-            is_bytes = isinstance(amounts.get(kind), int) and kind.endswith("bps")
-            found[f"{kind} words"] = f"{format_bytes(total(amounts, kind))}/s." if is_bytes else ""
+            no_cache = Unseen("this kernel does not account page cache by control group")
+            cache = memory.page_cache_bytes
+            found |= {
+                "memory limit": memory.limit_bytes,
+                "memory used": min(memory.used_bytes, memory.limit_bytes),
+                "page cache": no_cache if cache is None else cache,
+                "memory words": f"{used} of {limit}.",
+            }
+        if isinstance(limits, Unseen):
+            found |= dict.fromkeys(_IO_LIMITS, limits)
+        else:
+            for kind, rate in limits.items():
+                found[kind] = rate
+                is_bytes = kind.endswith("bps")
+                found[f"{kind} words"] = f"{format_bytes(rate)}/s." if is_bytes else ""
         return found
 
 
@@ -301,24 +266,10 @@ _COUNTERS = (
 )
 
 
-def _pressure_us(kind: str) -> int:
-    """Return for how long some process has waited since the start: `some … total=123`."""
-    for line in read_kernel(PROC / "pressure" / kind).splitlines():
-        if line.startswith("some "):
-            return int(line.rpartition("total=")[2])
-    raise Unseen("this kernel does not account pressure")
-
-
 def _runnable(observer: Observer) -> int:
     """Count the machine's processes and threads on a processor, or waiting for one, without the reader."""
     observer.postmaster()
-    table = kernel_table(PROC / "stat")
+    table = table_of(PROC / "stat")
     if "procs_running" not in table:
         raise Unseen("this kernel does not account processes that can run")
     return max(table["procs_running"] - 1, 0)
-
-
-def _dirty_bytes() -> int:
-    # Both in kB, which are 1,024 bytes each.
-    table = kernel_table(PROC / "meminfo")
-    return 1024 * (table["Dirty"] + table["Writeback"])

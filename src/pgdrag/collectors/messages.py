@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
-from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._log import LogCollector, LogLine, in_groups, is_within
+from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, attempt, detailed, known
+from pgdrag.collectors._log import LogCollector, in_groups, is_within
 from pgdrag.collectors._metric import NO_READING, most_named
-from pgdrag.collectors.counters import Counters, Drawn, attempt
+from pgdrag.collectors.counters import Counters, Drawn
 from pgdrag.model.recordings import Event, Recordings
-from pgdrag.servers.log_formats import Wanted
+from pgdrag.servers.log_formats import LogMessage, Wanted
 from pgdrag.units import format_bytes, format_duration
 
 _SETTINGS = """
@@ -37,32 +36,20 @@ _WHICH = re.compile(r" of database \d+| \(\d+,\d+\)| \d+(?:/\d+)?")
 _FILE = re.compile(r'^temporary file: path ".*", size (?P<bytes>\d+)')
 
 
-@dataclass(frozen=True)
+@dataclass
 class LockWait:
     """A wait for a lock that lasted longer than deadlock_timeout.
 
     Attributes:
         told_unix_s: when the server first logged it.
-        waited_s: until it had the lock; None where it never got it, or the log does not say so.
         lock: its mode and what it is on: "ShareLock on transaction".
+        waited_s: until it had the lock; None where it never got it, or the log does not say so.
     """
 
-    told_unix_s: float | None
-    began_unix_s: float | None
-    waited_s: float | None
+    told_unix_s: float
+    began_unix_s: float
     lock: str
-
-
-@dataclass
-class Errors:
-    """All errors of one SQLSTATE: of each only its moment is kept, in 8 bytes; NaN where it is not known."""
-
-    first: str
-    moments: array[float] = field(default_factory=lambda: array("d"))
-
-    def within(self, window: Window) -> int:
-        """How many were in the window."""
-        return sum(1 for moment in self.moments if is_within(_known(moment), window))
+    waited_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,6 @@ class Messages(LogCollector):
         Drawn("log_bytes_per_s", "server's log", "bytes/s", ("log_bytes",)),
     )
 
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("log_bytes_per_transaction", "bytes written to the server's log per transaction", "bytes", "bytes/transaction", step=_MARK_BYTES),
         Metric("log_lines_per_transaction", "messages written to the server's log per transaction", "messages", detail="{warning}"),
@@ -100,25 +86,24 @@ class Messages(LogCollector):
             Metric("large_temp_files_per_transaction", "large temporary files per transaction", "files"),
             Metric("large_temp_file_bytes_per_transaction", "bytes of large temporary files per transaction", "file bytes", "bytes/transaction"),
         ),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
         self.settings: Settings | Unseen = NO_READING
         self._sizes: list[tuple[float, int]] = []
-        self._errors: dict[str, Errors] = {}
+        # Of all errors of one SQLSTATE only the first text is kept, and each moment, in 8 bytes.
+        self._first_errors: dict[str, str] = {}
+        self._errors: dict[str, array[float]] = {}
         self._waits: list[LockWait] = []
-        self._waiting: dict[int, int] = {}  # process → the place of its wait
-        self._files: list[tuple[float | None, int]] = []
+        self._waiting: dict[int, LockWait] = {}  # by process
+        self._files: list[tuple[float, int]] = []
 
     def before(self, observer: Observer) -> None:
-        """Ask what the server logs at all, and mark the log."""
         self.settings = attempt(lambda: _settings(observer))
         super().before(observer)
 
     def read(self, observer: Observer) -> Counters:
-        """Return the size of the log."""
         try:
             size = observer.cluster.log_bytes()
         except OSError as error:
@@ -133,117 +118,93 @@ class Messages(LogCollector):
         super().afterwards(observer)
         attempt(lambda: self.read(observer))
 
-    def take(self, line: LogLine) -> None:
-        """Keep an error's moment, a wait, or a file's size."""
-        if line.severity in _ERRORS:
-            state = line.sqlstate or line.severity
-            errors = self._errors.setdefault(state, Errors(line.message.partition("\n")[0]))
-            errors.moments.append(math.nan if line.unix_s is None else line.unix_s)
-        elif found := _WAIT.match(line.message):
-            self._take_wait(line.unix_s, found)
-        elif found := _FILE.match(line.message):
-            self._files.append((line.unix_s, int(found["bytes"])))
+    def take(self, message: LogMessage) -> None:
+        if message.severity in _ERRORS:
+            state = message.sqlstate or message.severity
+            self._first_errors.setdefault(state, message.message.partition("\n")[0])
+            self._errors.setdefault(state, array("d")).append(message.unix_s)
+        elif found := _WAIT.match(message.message):
+            self._take_wait(message.unix_s, found)
+        elif found := _FILE.match(message.message):
+            self._files.append((message.unix_s, int(found["bytes"])))
 
-    def _take_wait(self, unix_s: float | None, found: re.Match[str]) -> None:
+    def _take_wait(self, unix_s: float, found: re.Match[str]) -> None:
         pid, waited_s = int(found["pid"]), float(found["ms"]) / 1000
-        began_unix_s = None if unix_s is None else unix_s - waited_s
-        lock = _WHICH.sub("", found["lock"])
-        if found["what"] != "acquired":
-            self._waiting[pid] = len(self._waits)
-            self._waits.append(LockWait(unix_s, began_unix_s, None, lock))
-        elif (place := self._waiting.pop(pid, None)) is not None:
-            told = self._waits[place]
-            self._waits[place] = LockWait(told.told_unix_s, told.began_unix_s, waited_s, told.lock)
-        else:  # it was logged before the mark
-            self._waits.append(LockWait(unix_s, began_unix_s, waited_s, lock))
+        has_ended = found["what"] == "acquired"
+        wait = self._waiting.pop(pid, None) if has_ended else None
+        if wait is None:  # it is new, or was first logged before the mark
+            wait = LockWait(unix_s, unix_s - waited_s, _WHICH.sub("", found["lock"]))
+            self._waits.append(wait)
+        if has_ended:
+            wait.waited_s = waited_s
+        else:
+            self._waiting[pid] = wait
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return bytes and messages of the log, errors, lock waits and temporary files."""
-        waits, sizes = self._waits_within(window), self._file_sizes(window)
-        found: dict[str, float | Unseen] = {
-            "errors": sum(self._errors_within(window).values()),
+    def amounts(self, window: Window) -> Amounts:
+        found = attempt(lambda: self._logged(window))
+        logged = dict.fromkeys(_LOGGED, found) if isinstance(found, Unseen) else found
+        return {**logged, "bytes": attempt(lambda: self._bytes(window))}
+
+    def _logged(self, window: Window) -> Amounts:
+        reading, settings = known(self.reading), known(self.settings)
+        errors = {
+            state: sum(is_within(moment, window) for moment in moments)
+            for state, moments in self._errors.items()
+        }
+        waits = [wait for wait in self._waits if is_within(wait.told_unix_s, window)]
+        waited = f"{len(waits)} lasted longer than {settings.deadlock_timeout}"
+        if ended := [wait.waited_s for wait in waits if wait.waited_s is not None]:
+            waited += f"; the longest that ended took {format_duration(max(ended))}"
+        sizes = [size for moment, size in self._files if is_within(moment, window)]
+        return {
+            "messages": reading.messages_within(window),
+            "errors": sum(errors.values()),
             "waits": len(waits),
             "files": len(sizes),
             "file bytes": sum(sizes),
-        }
-        for kind in found:
-            found[kind] = self._unless(kind) or found[kind]
-        messages = self.reading
-        if not isinstance(messages, Unseen):
-            found["messages"] = self._unless("messages") or messages.messages_within(window)
-        else:
-            found["messages"] = messages
-        return {**found, "bytes": self._bytes(window)}
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return errors by SQLSTATE, how long waits lasted, and which files are counted."""
-        warning = "" if isinstance(self.reading, Unseen) else self.reading.warning
-        settings = self.settings
-        if isinstance(settings, Unseen):
-            return {}
-        least = format_bytes(settings.least_file_bytes)
-        return {
-            "warning": warning,
-            "states": most_named("By SQLSTATE", self._errors_within(window)),
-            "waited": _wait_words(self._waits_within(window), settings),
-            "least": least,
+            "states": most_named("By SQLSTATE", errors),
+            "waited": f"{waited}.",
+            "least": format_bytes(settings.least_file_bytes),
+            "warning": reading.warning,
+            **_hidden(settings),
         }
 
     def recordings(self, window: Window) -> Recordings:
         """Return deadlocks, other errors, lock waits and temporary files, in groups where there are many."""
-        of_errors = (
-            in_groups(_error_events(state, errors, window), window)
-            for state, errors in self._errors.items()
-        )
-        return Recordings(
-            (
-                *super().recordings(window).series,
-                *(event for events in of_errors for event in events),
-                *in_groups(_wait_events(self._waits, window), window),
-                *in_groups(_file_events(self._files, window), window),
-            )
-        )
+        kinds = [self._error_events(state, window) for state in self._errors]
+        kinds += [self._wait_events(window), self._file_events(window)]
+        events = (event for kind in kinds for event in in_groups(kind, window))
+        return Recordings((*super().recordings(window).series, *events))
 
-    def _bytes(self, window: Window) -> int | Unseen:
-        moved = self.moved()
-        if isinstance(moved, Unseen):
-            return moved
+    def _error_events(self, state: str, window: Window) -> Iterator[Event]:
+        text = f"{state}: {self._first_errors[state]}"
+        kind, text = ("deadlock", "") if state == _DEADLOCK else ("error", text)
+        for moment in self._errors[state]:
+            if is_within(moment, window):
+                yield Event(kind, moment - window.started_unix_s, text=text)
+
+    def _wait_events(self, window: Window) -> Iterator[Event]:
+        for wait in self._waits:
+            start_s = wait.began_unix_s - window.started_unix_s
+            end_s = None if wait.waited_s is None else start_s + wait.waited_s
+            if start_s <= window.length_s and (end_s is None or end_s >= 0):
+                yield Event("lock wait", start_s, end_s, wait.lock)
+
+    def _file_events(self, window: Window) -> Iterator[Event]:
+        for moment, size in self._files:
+            if is_within(moment, window):
+                text = format_bytes(size)
+                yield Event("temporary file", moment - window.started_unix_s, text=text)
+
+    def _bytes(self, window: Window) -> int:
+        self.moved()
         # The first look within the window is at its very beginning; the load wrote before it, too.
         *earlier, (_, last) = self._sizes
         _, first = min(earlier, key=lambda size: abs(size[0] - window.started_unix_s))
         return max(0, last - first)
 
-    def _errors_within(self, window: Window) -> dict[str, int]:
-        return {state: errors.within(window) for state, errors in self._errors.items()}
 
-    def _waits_within(self, window: Window) -> list[LockWait]:
-        return [wait for wait in self._waits if is_within(wait.told_unix_s, window)]
-
-    def _file_sizes(self, window: Window) -> list[int]:
-        return [size for moment, size in self._files if is_within(moment, window)]
-
-    def _unless(self, kind: str) -> Unseen | None:
-        """Return why messages of a kind are not seen, if they are not."""
-        settings = self.settings
-        if isinstance(self.reading, Unseen):
-            return self.reading
-        if isinstance(settings, Unseen):
-            return settings
-        if kind == "errors" and settings.least_level in _HIDE_ERRORS:
-            return Unseen(f"log_min_messages is {settings.least_level}, which hides errors")
-        if kind == "waits" and not settings.tells_lock_waits:
-            return Unseen("log_lock_waits is off")
-        if kind.startswith("file") and settings.least_file_bytes < 0:
-            return Unseen("log_temp_files is -1, which logs none")
-        return None
-
-
-def _wait_words(waits: Sequence[LockWait], settings: Settings) -> str:
-    words = f"{len(waits)} lasted longer than {settings.deadlock_timeout}"
-    ended = [wait.waited_s for wait in waits if wait.waited_s is not None]
-    if ended:
-        words += f"; the longest that ended took {format_duration(max(ended))}"
-    return f"{words}."
+_LOGGED = ("messages", "errors", "waits", "files", "file bytes")
 
 
 def _settings(observer: Observer) -> Settings:
@@ -251,28 +212,13 @@ def _settings(observer: Observer) -> Settings:
     return Settings(level, lock_waits == "on", file_bytes, timeout)
 
 
-def _error_events(state: str, errors: Errors, window: Window) -> Iterator[Event]:
-    kind, text = ("deadlock", "") if state == _DEADLOCK else ("error", f"{state}: {errors.first}")
-    for moment in errors.moments:
-        if window.started_unix_s <= moment <= window.finished_unix_s:
-            yield Event(kind, moment - window.started_unix_s, text=text)
-
-
-def _wait_events(waits: Sequence[LockWait], window: Window) -> Iterator[Event]:
-    for wait in waits:
-        if wait.began_unix_s is None:
-            continue
-        start_s = wait.began_unix_s - window.started_unix_s
-        end_s = None if wait.waited_s is None else start_s + wait.waited_s
-        if start_s <= window.length_s and (end_s is None or end_s >= 0):
-            yield Event("lock wait", start_s, end_s, wait.lock)
-
-
-def _file_events(files: Sequence[tuple[float | None, int]], window: Window) -> Iterator[Event]:
-    for moment, size in files:
-        if moment is not None and is_within(moment, window):
-            yield Event("temporary file", moment - window.started_unix_s, text=format_bytes(size))
-
-
-def _known(moment: float) -> float | None:
-    return None if math.isnan(moment) else moment
+def _hidden(settings: Settings) -> dict[str, Unseen]:
+    """Return why messages of a kind are not seen, by the names of amounts."""
+    found = {}
+    if settings.least_level in _HIDE_ERRORS:
+        found["errors"] = Unseen(f"log_min_messages is {settings.least_level}, which hides errors")
+    if not settings.tells_lock_waits:
+        found["waits"] = Unseen("log_lock_waits is off")
+    if settings.least_file_bytes < 0:
+        found["files"] = found["file bytes"] = Unseen("log_temp_files is -1, which logs none")
+    return found

@@ -10,15 +10,16 @@ fit into a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
 import psycopg
 
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._explaining import (
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
+from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors._session import (
     SESSION,
     explain,
     planned_examples,
@@ -26,8 +27,6 @@ from pgdrag.collectors._explaining import (
     refusal,
     tidy,
 )
-from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors.counters import attempt
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, number_of, scanned, text_of
 from pgdrag.model.measurement import Example
@@ -49,11 +48,9 @@ class Plans(Collector):
     name: ClassVar[str] = "plans"
     summary: ClassVar[str] = "how the server plans the workload's statements, and rows it expected"
     needs: ClassVar[str] = "a workload that says what it sends"
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("sequentially_planned_statements", "statements planned with a sequential scan of a table", "statements", "count", detail="{tables}"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._plans: Sequence[StatementPlan] | Unseen = NO_READING
@@ -68,24 +65,21 @@ class Plans(Collector):
         """Explain each statement."""
         self._plans = attempt(lambda: _look(observer))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return how many statements' plans read a whole table."""
-        if isinstance(self._plans, Unseen):
-            return self._plans
-        tables = _tables_read_whole(self._plans)
+    def amounts(self, window: Window) -> Amounts:
+        plans = known(self._plans)
+        tables = [
+            {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
+            for plan in (one.custom or one.generic for one in plans)
+            if plan is not None
+        ]
         if not tables:
-            reasons = (plan.missing for plan in self._plans if plan.missing)
-            return Unseen(f"no plan could be had: {next(reasons, 'none has a plan')}")
-        return {"statements": sum(map(bool, tables))}
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return the tables."""
-        tables = [] if isinstance(self._plans, Unseen) else _tables_read_whole(self._plans)
+            reasons = (plan.missing for plan in plans if plan.missing)
+            raise Unseen(f"no plan could be had: {next(reasons, 'none has a plan')}")
         named = ", ".join(sorted(set().union(*tables)))
-        return {"tables": f"Of {named}; {len(tables)} statements have plans." if named else ""}
+        words = f"Of {named}; {len(tables)} statements have plans." if named else ""
+        return {"statements": sum(map(bool, tables)), "tables": words}
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the plans."""
         plans = self._plans
         if isinstance(plans, Unseen):
             return Recordings(missing={self.name: plans.reason})
@@ -132,7 +126,9 @@ class _Session:
         return found
 
     def _analyzed(self, example: Example, found: StatementPlan, until_s: float) -> StatementPlan:
-        if found.custom is None or not _only_reads(found.custom):
+        if found.custom is None or any(
+            text_of(node, "Node Type") in _WRITING for node in nodes(found.custom)
+        ):
             return found
         plan = self._plan(example, "custom", "ANALYZE, BUFFERS, ", until_s)
         if isinstance(plan, str):
@@ -166,17 +162,3 @@ class _Session:
 
 def _cost(found: StatementPlan) -> float:
     return number_of(found.custom or {}, "Total Cost")
-
-
-def _only_reads(plan: Plan) -> bool:
-    return not any(text_of(node, "Node Type") in _WRITING for node in nodes(plan))
-
-
-def _tables_read_whole(plans: Sequence[StatementPlan]) -> list[set[str]]:
-    """Return the tables that each statement with a plan reads whole."""
-    known = [plan.custom or plan.generic for plan in plans]
-    return [
-        {scanned(node) for node in nodes(plan) if text_of(node, "Node Type") == "Seq Scan"}
-        for plan in known
-        if plan is not None
-    ]

@@ -2,28 +2,31 @@
 
 perf follows the server's processes and those that they start, and nothing else, ninety-nine times a
 second of each processor that they use. It keeps the top of the user stack with each sample, so that stacks
-are whole although PostgreSQL is built without frame pointers; they are unwound after the window.
+are whole although PostgreSQL is built without frame pointers; they are unwound after the window. perf
+lists a stack from the innermost frame out, and with everything from the program's entry on; here stacks
+go from the outside in, and begin where the server's processes begin to differ.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
 import tempfile
-import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, ClassVar
 
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors._perf_script import FIELDS, KERNEL, Sample, fold, read_samples
-from pgdrag.collectors.counters import attempt
-from pgdrag.model.recordings import Recordings
+from pgdrag.model.recordings import Recordings, Stack
+from pgdrag.servers.processes import CLIENT_BACKEND
 
 PERF = "perf"
 # Not 100: a sampler in step with the server's timers would always see the same.
@@ -36,11 +39,43 @@ _BEGIN_TIMEOUT_S = 5.0
 _END_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 120.0
 
-_NO_SAMPLE = Unseen("no process of the server was seen on a processor")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 # What says why in the recordings that the profile is not all that it could be.
 WITHOUT_KERNEL = "profile of the kernel"
 CUT_SHORT = "profile to the end"
+
+FIELDS = "pid,time,ip,sym,dso"  # of each sample, for `perf script -F`
+MOST_STACKS = 2_000
+REST = "…"  # stands for the stacks that are not kept
+# As stackcollapse-perf marks the kernel's functions, so that those who know it need not learn anew.
+KERNEL = "_[k]"
+
+_HEAD = re.compile(r"^\s*(\d+)\s+(\d+\.\d+):\s*$")
+# A path may end with " (deleted)"; a function's name may hold anything.
+_FRAME = re.compile(r"^\s*([0-9a-f]+) (.*) \(([^()]*(?: \(deleted\))?)\)$")
+# What compilers add to the name of a function's copy or part.
+_COPY = re.compile(r"\.(?:isra|part|constprop|cold|lto_priv|llvm)\b.*$")
+_UNKNOWN = "[unknown]"
+_NO_FRAME = "f" * 16  # what the unwinder says where it does not know further
+
+# The function in which a process of each type lives, for those that ended before anybody looked.
+_MAINS = {
+    "PostgresMain": CLIENT_BACKEND,
+    "ParallelWorkerMain": "parallel worker",
+    "BackgroundWorkerMain": "background worker",
+    "StartBackgroundWorker": "background worker",
+    "IoWorkerMain": "io worker",
+    "CheckpointerMain": "checkpointer",
+    "BackgroundWriterMain": "background writer",
+    "WalWriterMain": "walwriter",
+    "AutoVacLauncherMain": "autovacuum launcher",
+    "AutoVacWorkerMain": "autovacuum worker",
+    "WalSummarizerMain": "walsummarizer",
+    "PgArchiverMain": "archiver",
+    "StartupProcessMain": "startup",
+    "SysLoggerMain": "logger",
+}
+_OTHER = "other process"
 
 
 class Profile(Collector):
@@ -50,14 +85,12 @@ class Profile(Collector):
     summary: ClassVar[str] = "functions that the server's processors run (perf); if asked for"
     needs: ClassVar[str] = "perf and the right to use it"
     is_optional: ClassVar[bool] = True
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "profile_kernel_share", "kernel's share of the server's processor time in the profile", "in kernel", "ratio", "samples",
             detail="{samples:,} samples, {rate} a second of each processor in use.",
         ),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._types: dict[int, str] = {}
@@ -67,81 +100,73 @@ class Profile(Collector):
         self._warnings: dict[str, str] = {}
 
     def before(self, observer: Observer) -> None:
-        """Begin to record."""
         self._recording = attempt(lambda: self._begin(observer))
 
     def sample(self, observer: Observer) -> None:
         """Note which processes there are: a sample says a process's number, not its type."""
         if self._postmaster is not None:
-            with suppress(Unseen):
-                self._note_types(self._postmaster)
+            attempt(self._note_types)
 
     def after(self, observer: Observer) -> None:
-        """Stop recording."""
         self.sample(observer)
         if not isinstance(self._recording, Unseen):
             self._recording.stop()
 
     def afterwards(self, observer: Observer) -> None:
         """Unwind the stacks, which takes a processor some seconds."""
-        recording = self._recording
-        self._samples = (
-            recording if isinstance(recording, Unseen) else attempt(lambda: self._read(recording))
-        )
+        self._samples = attempt(lambda: self._read(known(self._recording)))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return samples, and those in the kernel."""
+    def amounts(self, window: Window) -> Amounts:
         samples = self._within(window)
-        if isinstance(samples, Unseen):
-            return samples
         if WITHOUT_KERNEL in self._warnings:
-            return Unseen(self._warnings[WITHOUT_KERNEL])
-        in_kernel = sum(_is_in_kernel(one) for one in samples)
+            raise Unseen(self._warnings[WITHOUT_KERNEL])
+        in_kernel = sum(bool(one.frames) and one.frames[-1].endswith(KERNEL) for one in samples)
         return {"in kernel": in_kernel, "samples": len(samples), "rate": _rate()}
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the stacks seen within the window."""
-        samples = self._within(window)
+        samples = attempt(lambda: self._within(window))
         if isinstance(samples, Unseen):
             return Recordings(missing={self.name: samples.reason})
         return Recordings(fold(samples, self._types), missing=self._warnings)
 
     def _begin(self, observer: Observer) -> _Recording:
-        postmaster = observer.postmaster()
-        self._note_types(postmaster)
-        self._postmaster = postmaster
+        self._postmaster = observer.postmaster()
+        self._note_types()
         # Those that start within the window are followed, since the postmaster forks them.
-        pids = {postmaster, *proc.children(postmaster)} - {observer.backend_pid}
+        pids = {self._postmaster, *proc.children(self._postmaster)} - {observer.backend_pid}
         try:
             return _Recording(pids)
         except OSError as error:  # no file, no pipe, no process
             raise Unseen(f"perf could not be started: {error.strerror}") from error
 
+    def _note_types(self) -> None:
+        assert self._postmaster is not None
+        self._types[self._postmaster] = "postmaster"
+        for pid in proc.children(self._postmaster) - self._types.keys():
+            # A child just forked has no title yet.
+            if (found := proc.type_of(pid)) is not None:
+                self._types[pid] = found
+
     def _read(self, recording: _Recording) -> tuple[Sample, ...]:
         samples = recording.read()
         if recording.cut_short:
             self._warnings[CUT_SHORT] = recording.cut_short
-        if samples and not any(map(_has_kernel, samples)) and not _may_see_kernel():
+        has_kernel = any(frame.endswith(KERNEL) for one in samples for frame in one.frames)
+        level = _paranoid()
+        may_see = os.geteuid() == 0 or (level.lstrip("-").isdigit() and int(level) < 2)
+        if samples and not has_kernel and not may_see:
             self._warnings[WITHOUT_KERNEL] = (
-                f"this user may not look into the kernel: kernel.perf_event_paranoid is {_paranoid()};"
+                f"this user may not look into the kernel: kernel.perf_event_paranoid is {level};"
                 " run pgdrag as root, or set it to 1"
             )
         return samples
 
-    def _within(self, window: Window) -> tuple[Sample, ...] | Unseen:
-        if isinstance(self._samples, Unseen):
-            return self._samples
+    def _within(self, window: Window) -> tuple[Sample, ...]:
         begin, end = window.started_unix_s, window.finished_unix_s
-        return tuple(x for x in self._samples if begin <= x.unix_s <= end) or _NO_SAMPLE
-
-    def _note_types(self, postmaster: int) -> None:
-        self._types[postmaster] = "postmaster"
-        for pid in proc.children(postmaster) - self._types.keys():
-            with suppress(Unseen):
-                known = proc.type_of(pid)
-                # A child just forked has no title yet.
-                if known is not None:
-                    self._types[pid] = known
+        found = tuple(x for x in known(self._samples) if begin <= x.unix_s <= end)
+        if not found:
+            raise Unseen("no process of the server was seen on a processor")
+        return found
 
 
 class _Recording:
@@ -159,35 +184,47 @@ class _Recording:
         self._is_full = False
         self._data = tempfile.TemporaryFile(prefix="pgdrag-perf-")  # noqa: SIM115 (closed by `read`)
         self._errors = tempfile.TemporaryFile(prefix="pgdrag-perf-")  # noqa: SIM115
+        orders, self._orders = os.pipe()
+        answers, answer = os.pipe()
         command = [
             *(PERF, "record", "--quiet", "--event", "cpu-clock", "--freq", str(_rate())),
             *("--call-graph", f"dwarf,{_STACK_BYTES}", "--clockid", "CLOCK_REALTIME"),
             *("--no-buildid", f"--max-size={MOST_BYTES >> 20}M", "--output", "-"),
-            *("--pid", ",".join(map(str, sorted(pids)))),
+            *("--pid", ",".join(map(str, sorted(pids))), "--control", f"fd:{orders},{answer}"),
         ]
-        orders, self._orders = os.pipe()
-        answers, answer = os.pipe()
-        try:
-            self._process = _start(
-                [*command, "--control", f"fd:{orders},{answer}"],
-                None,
-                self._data,
-                self._errors,
-                inherited=(orders, answer),
-            )
-        except (Unseen, OSError):
-            os.close(self._orders)
-            os.close(answers)
-            self._close()
-            raise
-        finally:
-            os.close(orders)
-            os.close(answer)
-        self._has_begun = self._wait_for_begin(answers)
+        with os.fdopen(answers, "rb", buffering=0) as answering:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._data,
+                    stderr=self._errors,
+                    env=_environment(),
+                    pass_fds=(orders, answer),
+                    # A Ctrl-C at the terminal is pgdrag's to handle.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                os.close(self._orders)
+                self._data.close()
+                self._errors.close()
+                if isinstance(error, FileNotFoundError):
+                    raise Unseen(_NOT_INSTALLED) from error
+                raise
+            finally:
+                os.close(orders)
+                os.close(answer)
+            # Of a session that starts before perf follows the server it knows no programs. It obeys only
+            # then, and an order to begin changes nothing. Where it ends instead, `read` says why.
+            with suppress(BrokenPipeError):
+                os.write(self._orders, b"enable\n")
+            readable, _, _ = select.select([answering], [], [], _BEGIN_TIMEOUT_S)
+            self._has_begun = bool(readable) and answering.read(16).startswith(b"ack")
 
     def stop(self) -> None:
         """Tell perf to end, and do not wait for it."""
-        self._is_full = self._process.poll() is not None and _size(self._data) >= MOST_BYTES * 0.99
+        size = os.fstat(self._data.fileno()).st_size
+        self._is_full = self._process.poll() is not None and size >= MOST_BYTES * 0.99
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
         os.close(self._orders)
@@ -198,105 +235,63 @@ class _Recording:
         Raises:
             Unseen: perf may not look, or failed.
         """
-        try:
-            self._wait_for_end()
+        with self._data, self._errors:
+            try:
+                self._process.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             if self._is_full:
                 self.cut_short = f"perf had written {MOST_BYTES >> 20} MB, which is the most"
             elif self._process.returncode == -signal.SIGINT and not self._has_begun:
                 raise Unseen("perf had not begun to look when the window ended")
             elif self._process.returncode not in (0, -signal.SIGINT):
-                raise Unseen(_reason(_text(self._errors)))
+                raise Unseen(_reason(self._errors))
             return self._unwound()
-        finally:
-            self._close()
-
-    def _wait_for_begin(self, answers: int) -> bool:
-        """Wait until perf follows the server: of a session that starts earlier it knows no programs.
-
-        It obeys only then, and an order to begin changes nothing. Where it ends instead, `read` says why.
-        """
-        with open(answers, "rb", buffering=0) as answer:
-            with suppress(BrokenPipeError):
-                os.write(self._orders, b"enable\n")
-            readable, _, _ = select.select([answer], [], [], _BEGIN_TIMEOUT_S)
-            return bool(readable) and answer.read(16).startswith(b"ack")
-
-    def _wait_for_end(self) -> None:
-        try:
-            self._process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
     def _unwound(self) -> tuple[Sample, ...]:
         """Let perf unwind the stacks, and read them."""
         self._data.seek(0)
         # Looking up inlined functions would take minutes, in a program started for each file.
         command = [PERF, "script", "--input", "-", "--no-inline", "--fields", FIELDS]
-        with tempfile.TemporaryFile() as errors:
-            process = _start(command, self._data, subprocess.PIPE, errors)
-            took_too_long = threading.Event()
-
-            def end() -> None:
-                took_too_long.set()
-                process.kill()
-
-            timer = threading.Timer(READ_TIMEOUT_S, end)
-            timer.start()
-            assert process.stdout is not None
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            status = 0
             try:
-                lines = (line.decode(errors="replace") for line in process.stdout)
-                samples = tuple(read_samples(lines))
-                status = process.wait()
-            finally:
-                timer.cancel()
-                process.kill()
-                process.wait()
-                process.stdout.close()
-            if took_too_long.is_set():
+                status = subprocess.run(
+                    command,
+                    stdin=self._data,
+                    stdout=output,
+                    stderr=errors,
+                    env=_environment(),
+                    start_new_session=True,
+                    timeout=READ_TIMEOUT_S,
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
                 self.cut_short = f"perf took longer than {READ_TIMEOUT_S:.0f} s to unwind stacks"
-            elif status > 0 and not samples:
-                raise Unseen(_reason(_text(errors)))
+            output.seek(0)
+            samples = tuple(read_samples(line.decode(errors="replace") for line in output))
+            if status > 0 and not samples:
+                raise Unseen(_reason(errors))
         return samples
 
-    def _close(self) -> None:
-        self._data.close()
-        self._errors.close()
+
+_NOT_INSTALLED = (
+    "perf is not installed: it is in the package linux-perf (Debian), linux-tools (Ubuntu)"
+    " or perf (Fedora, Arch)"
+)
 
 
-def _start(
-    command: Sequence[str],
-    stdin: IO[bytes] | None,
-    stdout: IO[bytes] | int,
-    errors: IO[bytes],
-    *,
-    inherited: tuple[int, ...] = (),
-) -> subprocess.Popen[bytes]:
-    # Nothing that this user has set for perf, no server that has symbols, no files in the home.
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("DEBUGINFOD")
-    }
-    environment |= {"PERF_CONFIG": os.devnull, "HOME": "/nonexistent", "LC_ALL": "C"}
-    try:
-        # In a session of its own, since a Ctrl-C at the terminal is pgdrag's to handle.
-        return subprocess.Popen(
-            command,
-            stdin=stdin if stdin is not None else subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=errors,
-            env=environment,
-            pass_fds=inherited,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise Unseen(
-            "perf is not installed: it is in the package linux-perf (Debian), linux-tools (Ubuntu)"
-            " or perf (Fedora, Arch)"
-        ) from error
+def _environment() -> Mapping[str, str]:
+    """Nothing that this user has set for perf, no server that has symbols, no files in the home."""
+    kept = {name: x for name, x in os.environ.items() if not name.startswith("DEBUGINFOD")}
+    return {**kept, "PERF_CONFIG": os.devnull, "HOME": "/nonexistent", "LC_ALL": "C"}
 
 
-def _reason(errors: str) -> str:
+def _reason(file: IO[bytes]) -> str:
     """Return why perf could not look, by what it wrote."""
+    file.seek(0)
+    errors = file.read(20_000).decode(errors="replace")
     if "perf_event_paranoid" in errors or "ermission" in errors or "not permitted" in errors:
         return (
             f"this user may not profile: kernel.perf_event_paranoid is {_paranoid()};"
@@ -315,27 +310,77 @@ def _paranoid() -> str:
         return "not there"
 
 
-def _may_see_kernel() -> bool:
-    level = _paranoid()
-    return os.geteuid() == 0 or (level.lstrip("-").isdigit() and int(level) < 2)
-
-
 def _rate() -> int:
     return max(1, min(SAMPLES_PER_S, _MOST_PER_S // (os.cpu_count() or 1)))
 
 
-def _is_in_kernel(sample: Sample) -> bool:
-    return bool(sample.frames) and sample.frames[-1].endswith(KERNEL)
+@dataclass(frozen=True)
+class Sample:
+    """A process that was seen on a processor.
+
+    Attributes:
+        frames: functions from the outermost in; those of the kernel end with `KERNEL`.
+    """
+
+    pid: int
+    unix_s: float
+    frames: tuple[str, ...]
 
 
-def _has_kernel(sample: Sample) -> bool:
-    return any(frame.endswith(KERNEL) for frame in sample.frames)
+def read_samples(lines: Iterable[str]) -> Iterator[Sample]:
+    """Yield the samples that `perf script -F pid,time,ip,sym,dso` prints; lines may come as they are made."""
+    head: tuple[int, float] | None = None
+    frames: list[str] = []
+    for line in lines:
+        if begin := _HEAD.match(line):
+            if head is not None:
+                yield Sample(*head, tuple(reversed(frames)))
+            head, frames = (int(begin[1]), float(begin[2])), []
+        elif frame := _FRAME.match(line.rstrip("\n")):
+            name = _name(*frame.groups())
+            # A run of frames without symbols says no more than one of them.
+            if name and not (frames and name == frames[-1] and name.startswith("[")):
+                frames.append(name)
+    if head is not None:
+        yield Sample(*head, tuple(reversed(frames)))
 
 
-def _size(file: IO[bytes]) -> int:
-    return os.fstat(file.fileno()).st_size
+def fold(samples: Iterable[Sample], types: Mapping[int, str]) -> tuple[Stack, ...]:
+    """Return how often each stack was seen, most often first; their sum is the number of samples.
+
+    Args:
+        types: type of process by its number, as far as known; a stack tells its own otherwise.
+    """
+    counts = Counter(_stack(sample, types) for sample in samples)
+    ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    kept, left = ranked[:MOST_STACKS], ranked[MOST_STACKS:]
+    rest: Counter[str] = Counter()
+    for frames, count in left:
+        rest[frames[0]] += count
+    return (
+        *(Stack(frames, count) for frames, count in kept),
+        *(Stack((kind, REST), count) for kind, count in rest.most_common()),
+    )
 
 
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(20_000).decode(errors="replace")
+def _stack(sample: Sample, types: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the type of the process, and its frames from where the server's processes begin to differ."""
+    frames = sample.frames
+    at = next((x for x in reversed(range(len(frames))) if frames[x] in _MAINS), None)
+    if at is not None:
+        return (types.get(sample.pid, _MAINS[frames[at]]), *frames[at:])
+    first = frames.index("main") + 1 if "main" in frames[:-1] else 0
+    return (types.get(sample.pid, _OTHER), *frames[first:])
+
+
+def _name(address: str, symbol: str, program: str) -> str:
+    """Return what a frame is called; "" for one that says nothing."""
+    is_kernel = len(address) == 16 and address.startswith("ffff") and address != _NO_FRAME
+    if symbol != _UNKNOWN:
+        name = _COPY.sub("", symbol.partition("@")[0]) or symbol
+    elif program == _UNKNOWN:
+        name = "[kernel]" if is_kernel else ""
+    else:
+        file = program.removesuffix(" (deleted)").rpartition("/")[2]
+        name = f"[{file.strip('[]')}]"
+    return f"{name}{KERNEL}" if name and is_kernel else name

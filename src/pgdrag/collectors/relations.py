@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window
-from pgdrag.collectors._metric import of_kind, total
+from pgdrag.collectors._metric import of_kind
 from pgdrag.collectors.counters import CounterCollector, Counters
 from pgdrag.units import format_bytes
 
@@ -43,7 +43,6 @@ class Relations(CounterCollector):
 
     name: ClassVar[str] = "relations"
     summary: ClassVar[str] = "sizes of the workload's tables and indexes, and what grew most"
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
             "table_growth_bytes_per_transaction", "growth of the workload's tables per transaction", "table *", "bytes/transaction",
@@ -61,8 +60,7 @@ class Relations(CounterCollector):
             "indexes_bytes", "size of the workload's indexes at the window's end", "index_bytes", "bytes", step=8192,
             detail="Of {indexes}. {largest indexes}",
         ),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,22 +80,15 @@ class Relations(CounterCollector):
         self._most = {name: max(size, self._most.get(name, 0)) for name, size in sizes.items()}
         return self._most
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return the growth of each relation, and the size of all tables and of all indexes."""
+    def amounts(self, window: Window) -> Amounts:
         moved = self.moved()
-        if isinstance(moved, Unseen):
-            return moved
-        sizes = {f"{kind}_bytes": total(self._sizes, f"{kind} *") for kind in _KINDS}
-        return {**moved, **sizes}
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return how many relations there are, and which are largest and grew most."""
-        found: dict[str, str] = {}
+        found: dict[str, float | str] = {**moved}
         for kind, kinds in _KINDS.items():
             sizes = of_kind(self._sizes, kind)
+            found[f"{kind}_bytes"] = sum(sizes.values())
             found[kinds] = f"{len(sizes):,}"
             found[f"largest {kinds}"] = self._largest("The largest", sizes)
-            found[f"grown {kinds}"] = self._largest("Grew most", of_kind(amounts, kind))
+            found[f"grown {kinds}"] = self._largest("Grew most", of_kind(moved, kind))
         return found
 
     def _largest(self, heading: str, sizes: Mapping[str, float]) -> str:
@@ -117,19 +108,16 @@ def stored_bytes(first: Path) -> int:
     Raises:
         Unseen: this user may not look.
     """
-    return sum(_fork_bytes(first.with_name(first.name + fork)) for fork in ("", *_FORKS))
-
-
-def _fork_bytes(first: Path) -> int:
     total = 0
-    for number in count():
-        segment = first.with_name(f"{first.name}.{number}") if number else first
-        try:
-            total += segment.stat().st_size
-        except FileNotFoundError:
-            # Past the last segment, a fork that was not needed, or a relation dropped meanwhile.
-            return total
-        except OSError as error:
-            text = f"the files in the data directory cannot be looked at: {error.strerror}"
-            raise Unseen(text) from error
-    raise AssertionError("count() does not end")
+    for fork in ("", *_FORKS):
+        for number in count():
+            segment = first.with_name(f"{first.name}{fork}{f'.{number}' if number else ''}")
+            try:
+                total += segment.stat().st_size
+            except FileNotFoundError:
+                # Past the last segment, a fork that was not needed, or a relation dropped meanwhile.
+                break
+            except OSError as error:
+                text = f"the files in the data directory cannot be looked at: {error.strerror}"
+                raise Unseen(text) from error
+    return total

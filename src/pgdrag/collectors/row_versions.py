@@ -7,26 +7,41 @@ session of its own that waits for no lock longer than a moment.
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import ClassVar
 
-import psycopg
-
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, detailed
-from pgdrag.collectors._extensions import extension_schemas
-from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors._pace import Pace
+from pgdrag.collectors import (
+    Amounts,
+    Collector,
+    Metric,
+    Observer,
+    Unseen,
+    Window,
+    attempt,
+    detailed,
+    known,
+)
+from pgdrag.collectors._metric import NO_READING, series_of
+from pgdrag.collectors._session import (
+    close_session,
+    evenly,
+    extension_schemas,
+    is_due,
+    open_session,
+)
 from pgdrag.collectors._table_looks import Look, Looker
-from pgdrag.collectors._table_strips import Strips
-from pgdrag.collectors.counters import attempt, require_track_counts
-from pgdrag.errors import PgdragError
-from pgdrag.model.recordings import Recordings, Series, SeriesUnit
+from pgdrag.collectors.counters import require_track_counts
+from pgdrag.model.recordings import PageStrip, Recordings, Series, SeriesUnit
 
-_NO_ROWS = "the tables have no rows"
+MOST_MOMENTS = 6
+# More strips than this are thinned, every second one of them.
+_MOST_KEPT = 64
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")
 _CHAIN = ("hot_chain_length", "row versions in the HOT chain that an index entry points to")
 _LONGEST = ("hot_chain_length_max", "row versions in the longest HOT chain of one page")
@@ -34,6 +49,15 @@ _BLOAT = ("bloat_ratio", "bytes of the tables over what their rows need")
 _ENTRIES = ("index_entries_visited", "index entries visited per row updated")
 _DENSITY = ("index_leaf_density", "bytes in use of the indexes' leaf pages")
 _INDEXES, _TABLES = ("index_bytes", "size of the indexes"), ("table_bytes", "size of the tables")
+# What is drawn of a `TableLook` of all tables together, and of each where there are several.
+_OF_ALL: tuple[tuple[tuple[str, str], SeriesUnit, str], ...] = (
+    (_DEAD, "count", "dead_per_row"),
+    (_CHAIN, "count", "chain_length"),
+    (_LONGEST, "count", "longest"),
+    (_BLOAT, "count", "bloat_ratio"),
+    (_TABLES, "bytes", "bytes"),
+)
+_OF_EACH = [one for one in _OF_ALL if one[0] in (_DEAD, _CHAIN, _TABLES)]
 
 
 class RowVersions(Collector):
@@ -43,7 +67,6 @@ class RowVersions(Collector):
     summary: ClassVar[str] = "row versions, HOT chains and bloat, page by page; if asked for"
     needs: ClassVar[str] = "pageinspect, a superuser, and a table"
     is_optional: ClassVar[bool] = True
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
         *detailed(
             "{looked}",
@@ -58,8 +81,7 @@ class RowVersions(Collector):
             " statements, too; not those that a unique index is searched for when one is added." ),
         ),
         Metric(*_DENSITY, "density", "ratio", step=0.001, detail="{first density} when the window began."),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._looker: Looker | Unseen = NO_READING
@@ -67,8 +89,8 @@ class RowVersions(Collector):
         self._strips = Strips()
         self._densities: list[tuple[float, float]] = []
         self._density_unseen = NO_READING
-        self._last: Look | Unseen = NO_READING
-        self._pace = Pace()
+        self._unseen = NO_READING
+        self._began_s = -math.inf  # the last look
 
     def before(self, observer: Observer) -> None:
         """Open a session, make the extension's functions where that may be, and look."""
@@ -77,187 +99,132 @@ class RowVersions(Collector):
         self._look_at_indexes()
 
     def sample(self, observer: Observer) -> None:
-        """Look, where the last look is long enough ago."""
-        if self._pace.is_due(time.monotonic(), looks=len(self._looks)):
+        if is_due(time.monotonic() - self._began_s, looks=len(self._looks)):
             self._look()
 
     def after(self, observer: Observer) -> None:
-        """Look for the last time."""
         self._look()
 
     def afterwards(self, observer: Observer) -> None:
-        """Read the indexes whole, and close the session."""
         self._look_at_indexes()
         if isinstance(self._looker, Looker):
-            observer.own_sessions.discard(self._looker.backend_pid)
-            self._looker.close()
+            close_session(observer, self._looker.connection)
 
     def _look(self) -> None:
-        looker = self._looker
-        if isinstance(looker, Unseen):
-            self._last = looker
-            return
-        self._pace.begin(time.monotonic())
-        found = attempt(looker.look)
+        self._began_s = time.monotonic()
+        found = attempt(lambda: known(self._looker).look())
         if isinstance(found, Unseen):
-            self._last = self._last if self._looks else found
+            self._unseen = found
             return
-        if self._looks and not found.is_of_same(self._looks[-1]):
+        if self._looks and [x.oid for x in found.tables] != [x.oid for x in self._looks[-1].tables]:
             # Nothing had been updated before: those were the largest tables, not the workload's choice.
             self._looks.clear()
             self._strips = Strips()
-        self._last = found
-        self._looks.append(found)
-        self._strips.add(found, looker.pages)
+        self._looks.append(replace(found, strips=()))
+        self._strips.add(found.strips)
 
     def _look_at_indexes(self) -> None:
-        looker = self._looker
-        found = looker if isinstance(looker, Unseen) else attempt(looker.leaf_density)
+        found = attempt(lambda: known(self._looker).leaf_density())
         if isinstance(found, Unseen):
             self._density_unseen = found
         else:
             self._densities.append((time.time(), found))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return what there was at the last look, and index entries visited within the window."""
-        last = self._last
-        if isinstance(last, Unseen):
-            return last
-        first = self._looks[0]
-
-        def known(value: float | None, reason: str) -> float | Unseen:
-            return Unseen(reason) if value is None else value
-
+    def amounts(self, window: Window) -> Amounts:
+        if not self._looks:
+            raise Unseen(self._unseen.reason)
+        first, last = self._looks[0], self._looks[-1]
+        whole, missed = last.whole, known(self._looker).missed
+        entries, no_rows = last.entries_since(first), Unseen("the tables have no rows")
+        part = "all" if whole.pages_read == whole.pages else f"{whole.pages_read:,} of"
+        costs_ms = [1000 * look.took_s for look in self._looks]
+        cost = f"each {sum(costs_ms) / len(costs_ms):.0f} ms, at most {max(costs_ms):.0f} ms"
         return {
-            "dead": known(last.dead_per_row, _NO_ROWS),
-            "per row": 1 / max(last.rows, 1),
-            "chain": known(last.chain_length, _NO_ROWS),
-            "per chain": 1 / max(last.chains, 1),
-            "longest": float(last.longest),
-            "bloat": known(last.bloat_ratio, _NO_ROWS),
-            "entries": known(last.entries_since(first), "no row was updated between two looks"),
-            "per update": 1 / max(last.updates - first.updates, 1),
+            "looked": f"Of {whole.name}; {part} {whole.pages:,} pages at the end. {len(costs_ms)} looks,"
+            f" {cost}{f'; {missed} more failed' if missed else ''}.",
+            "dead": no_rows if whole.dead_per_row is None else whole.dead_per_row,
+            "per row": 1 / max(whole.rows, 1),
+            "chain": no_rows if whole.chain_length is None else whole.chain_length,
+            "per chain": 1 / max(whole.chains, 1),
+            "longest": float(whole.longest),
+            "bloat": no_rows if whole.bloat_ratio is None else whole.bloat_ratio,
+            "entries": Unseen("no row was updated between two looks")
+            if entries is None
+            else entries,
+            "per update": 1 / max(whole.updates - first.whole.updates, 1),
             "density": self._densities[-1][1] if len(self._densities) > 1 else self._density_unseen,
+            "first density": f"{self._densities[0][1]:.0%}" if self._densities else "",
         }
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return what was looked at, and the first density of the indexes."""
-        first = f"{self._densities[0][1]:.0%}" if self._densities else ""
-        looked = "" if isinstance(self._last, Unseen) else self._looked(self._last)
-        return {"looked": looked, "first density": first}
 
     def recordings(self, window: Window) -> Recordings:
         """Return everything over time, of all tables together and of each, and the strips of pages."""
         if not self._looks:
-            last = self._last
-            why = last.reason if isinstance(last, Unseen) else ""
-            return Recordings(missing={self.name: why} if why else {})
-        series = [*_all_together(self._looks, window), *_of_each(self._looks, window)]
-        if self._densities:
-            series.append(_series(*_DENSITY, "ratio", self._densities, window))
-        return Recordings(
-            (*(one for one in series if one.values), *self._strips.chosen(window.started_unix_s))
-        )
+            return Recordings(missing={self.name: self._unseen.reason})
+        # Two names may be one in small letters: then the first is drawn.
+        series = {one.name: one for one in reversed(list(self._series(window)))}
+        return Recordings([*list(series.values())[::-1], *self._strips.chosen(window)])
 
-    def _looked(self, last: Look) -> str:
-        """Say what was looked at, and what looking cost."""
-        names = ", ".join(table.name for table in last.tables)
-        read, pages = (
-            sum(getattr(one, what) for one in last.tables) for what in ("pages_read", "pages")
-        )
-        part = "all" if read == pages else f"{read:,} of"
-        costs_ms = [1000 * look.took_s for look in self._looks]
-        cost = f"each {sum(costs_ms) / len(costs_ms):.0f} ms, at most {max(costs_ms):.0f} ms"
-        missed = self._looker.missed if isinstance(self._looker, Looker) else 0
-        lacking = f"; {missed} more failed" if missed else ""
-        return f"Of {names}; {part} {pages:,} pages at the end. {len(costs_ms)} looks, {cost}{lacking}."
+    def _series(self, window: Window) -> Iterator[Series]:
+        looks = self._looks
+        wholes = [(look.at_unix_s, look.whole) for look in looks]
+        for names, unit, quantity in _OF_ALL:
+            values = ((at, attrgetter(quantity)(whole)) for at, whole in wholes)
+            yield from series_of(*names, unit, values, window)
+        sizes = ((look.at_unix_s, sum(look.indexes.values())) for look in looks)
+        yield from series_of(*_INDEXES, "bytes", sizes, window)
+        entries = ((now.at_unix_s, now.entries_since(then)) for then, now in pairwise(looks))
+        yield from series_of(*_ENTRIES, "count", entries, window)
+        tables = dict.fromkeys((one.oid, one.name) for look in looks for one in look.tables)
+        for oid, name in tables if len(tables) > 1 else ():
+            seen = [(x.at_unix_s, table) for x in looks for table in x.tables if table.oid == oid]
+            for names, unit, quantity in _OF_EACH:
+                values = ((at, attrgetter(quantity)(table)) for at, table in seen)
+                yield from series_of(*_named(names, name), unit, values, window)
+        indexes = dict.fromkeys(name for look in looks for name in look.indexes)
+        for name in indexes if len(indexes) > 1 else ():
+            sizes = ((x.at_unix_s, x.indexes[name]) for x in looks if name in x.indexes)
+            yield from series_of(*_named(_INDEXES, name), "bytes", sizes, window)
+        yield from series_of(*_DENSITY, "ratio", self._densities, window)
+
+
+class Strips:
+    """Of the strips of many looks the last, and of the earlier ones as many as a picture may need."""
+
+    def __init__(self) -> None:
+        self._kept: list[Sequence[PageStrip]] = []
+        self._last: Sequence[PageStrip] = ()
+        self._seen = 0
+        self._every = 1
+
+    def add(self, strips: Sequence[PageStrip]) -> None:
+        if self._seen % self._every == 0:
+            self._kept.append(strips)
+        self._last = strips
+        self._seen += 1
+        if len(self._kept) > _MOST_KEPT:
+            self._kept = self._kept[::2]
+            self._every *= 2
+
+    def chosen(self, window: Window) -> list[PageStrip]:
+        """Return those of a few moments, evenly spread: the first and the last among them."""
+        is_last_kept = self._kept[-1:] == [self._last]
+        moments = self._kept if is_last_kept else [*self._kept, self._last]
+        return [
+            replace(strip, at_s=round(strip.at_s - window.started_unix_s, 3))
+            for strips in evenly(moments, MOST_MOMENTS)
+            for strip in strips
+        ]
 
 
 def _looker(observer: Observer) -> Looker:
     require_track_counts(observer)
     schema = extension_schemas(observer, ["pageinspect"])["pageinspect"]
     tuples = attempt(lambda: extension_schemas(observer, ["pgstattuple"])["pgstattuple"])
-    try:
-        connection = observer.cluster.connect(application_name="pgdrag row versions")
-    except (PgdragError, psycopg.Error) as error:
-        raise Unseen(f"no session could be had to look at pages: {error}") from error
-    try:
-        looker = Looker(Observer(observer.cluster, connection), schema, tuples)
-    except Unseen:
-        with suppress(psycopg.Error):
-            connection.close()
-        raise
-    observer.own_sessions.add(looker.backend_pid)
-    return looker
-
-
-def _all_together(looks: Sequence[Look], window: Window) -> list[Series]:
-    """Return the series by which the tables are judged as a whole."""
-    quantities: tuple[tuple[tuple[str, str], SeriesUnit, list[float | None]], ...] = (
-        (_DEAD, "count", [one.dead_per_row for one in looks]),
-        (_CHAIN, "count", [one.chain_length for one in looks]),
-        (_LONGEST, "count", [float(one.longest) for one in looks]),
-        (_BLOAT, "count", [one.bloat_ratio for one in looks]),
-        (_TABLES, "bytes", [float(one.table_bytes) for one in looks]),
-        (_INDEXES, "bytes", [float(one.index_bytes) for one in looks]),
+    return open_session(
+        observer, "pgdrag row versions", lambda mine: Looker(observer, mine, schema, tuples)
     )
-    entries = [
-        (now.at_unix_s, value)
-        for then, now in pairwise(looks)
-        if (value := now.entries_since(then)) is not None
-    ]
-    return [
-        *(
-            _series(*names, unit, _known([x.at_unix_s for x in looks], values), window)
-            for names, unit, values in quantities
-        ),
-        _series(*_ENTRIES, "count", entries, window),
-    ]
-
-
-def _of_each(looks: Sequence[Look], window: Window) -> list[Series]:
-    """Return the series of each table and of each index, where there are several."""
-    names = dict.fromkeys((one.oid, one.name) for look in looks for one in look.tables)
-    found: list[Series] = []
-    for oid, name in names if len(names) > 1 else ():
-        of = [(look.at_unix_s, look.table(oid)) for look in looks]
-        there = [(at, table) for at, table in of if table is not None]
-        times = [at for at, _ in there]
-        quantities: tuple[tuple[tuple[str, str], SeriesUnit, list[float | None]], ...] = (
-            (_DEAD, "count", [one.dead_per_row for _, one in there]),
-            (_CHAIN, "count", [one.chain_length for _, one in there]),
-            (_TABLES, "bytes", [float(one.bytes) for _, one in there]),
-        )
-        found += [
-            _series(*_named(kind, name), unit, _known(times, values), window)
-            for kind, unit, values in quantities
-        ]
-    indexes = dict.fromkeys(name for look in looks for name in look.indexes)
-    for name in indexes if len(indexes) > 1 else ():
-        sizes = [
-            (look.at_unix_s, float(look.indexes[name])) for look in looks if name in look.indexes
-        ]
-        found.append(_series(*_named(_INDEXES, name), "bytes", sizes, window))
-    # Two names may be one in small letters: then the first is drawn.
-    return list({one.name: one for one in reversed(found)}.values())[::-1]
 
 
 def _named(kind: tuple[str, str], relation: str) -> tuple[str, str]:
     slug = re.sub(r"[^a-z0-9]+", "_", relation.lower()).strip("_")
     return f"{kind[0]}_of_{slug}", f"{kind[1]}: {relation}"
-
-
-def _known(times: Sequence[float], values: Sequence[float | None]) -> list[tuple[float, float]]:
-    pairs = zip(times, values, strict=True)
-    return [(at, value) for at, value in pairs if value is not None]
-
-
-def _series(
-    name: str,
-    label: str,
-    unit: SeriesUnit,
-    points: Sequence[tuple[float, float]],
-    window: Window,
-) -> Series:
-    times_s = tuple(round(at - window.started_unix_s, 3) for at, _ in points)
-    return Series(name, label, unit, times_s, tuple(value for _, value in points))

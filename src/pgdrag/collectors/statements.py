@@ -1,23 +1,22 @@
 """Which statements took the server's time? pg_stat_statements, where the server has loaded it.
 
-The view is the same in every database, and the extension's objects are needed in one of them. On a
-cluster of pgdrag's own they are made in the database `postgres`, never in the workload's.
+The view is the same in every database, and the extension's objects are needed in one of them: they are
+made in the database `postgres`, never in the workload's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
-from pgdrag.collectors._extensions import making_extensions
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors.counters import attempt, require_sight_of_others
+from pgdrag.collectors._session import making_extensions
+from pgdrag.collectors.counters import require_sight_of_others
 from pgdrag.model.recordings import Recordings, StatementUse
-from pgdrag.servers.cluster import Cluster
 
 MOST_STATEMENTS = 50
 EXTENSION = "pg_stat_statements"
@@ -36,32 +35,14 @@ SELECT quote_ident(nspname)
   FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
  WHERE extname = 'pg_stat_statements'
 """
-# The view's own columns say more than the server's version: the extension may be older than that.
-_COLUMNS = """
-SELECT attname::text FROM pg_attribute
- WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
-"""
 _UNTRACKED = "SET pg_stat_statements.track = 'none'"
 _OBJECTS = f"CREATE EXTENSION IF NOT EXISTS {EXTENSION} SCHEMA public"
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """What the view said at one moment, of the workload's database.
-
-    Attributes:
-        uses: the totals of each statement so far, by user and identifier; those within functions are
-            part of the statement that called them.
-        evicted: how often the view had to forget statements.
-    """
-
-    uses: Mapping[tuple[int, int], StatementUse]
-    evicted: int
-
-
-def _time(amount: str, name: str, what: str, detail: str = "") -> Metric:
-    label = f"time in {what} per transaction"
-    return Metric(name, label, amount, "s/transaction", step=1e-6, detail=detail)
+# Of the workload's database at one moment: the totals of each statement so far, by user and identifier,
+# where those within functions are part of the statement that called them; and how often the view had to
+# forget statements.
+_Reading: TypeAlias = tuple[Mapping[tuple[int, int], StatementUse], int]
 
 
 class Statements(Collector):
@@ -74,14 +55,12 @@ class Statements(Collector):
         "jit_s": "pg_stat_statements counts JIT compilation since PostgreSQL 15",
         "plan_s": "pg_stat_statements.track_planning is off",
     }
-    # fmt: off
     metrics: ClassVar[tuple[Metric, ...]] = (
-        _time("jit_s", "jit_s_per_transaction", "JIT compilation of statements"),
-        _time("plan_s", "planning_s_per_transaction", "planning statements"),
-        _time("exec_s", "execution_s_per_transaction", "executing statements", "{evicted}"),
+        Metric("jit_s_per_transaction", "time in JIT compilation of statements per transaction", "jit_s", "s/transaction", step=1e-6),
+        Metric("planning_s_per_transaction", "time in planning statements per transaction", "plan_s", "s/transaction", step=1e-6),
+        Metric("execution_s_per_transaction", "time in executing statements per transaction", "exec_s", "s/transaction", step=1e-6, detail="{evicted}"),
         Metric("statements_per_transaction", "statements per transaction", "calls"),
-    )
-    # fmt: on
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._before: _Reading | Unseen = NO_READING
@@ -89,66 +68,51 @@ class Statements(Collector):
         self._is_planning_tracked = False
 
     def before(self, observer: Observer) -> None:
-        """Take the first reading."""
         self._before = attempt(lambda: self._read(observer))
 
     def after(self, observer: Observer) -> None:
-        """Take the second reading, unless there was no first."""
-        before = self._before
-        self._after = (
-            before if isinstance(before, Unseen) else attempt(lambda: self._read(observer))
-        )
+        if not isinstance(self._before, Unseen):
+            self._after = attempt(lambda: self._read(observer))
 
-    def amounts(self, window: Window) -> Amounts | Unseen:
-        """Return calls, and time in planning, compiling and executing, of all statements."""
+    def amounts(self, window: Window) -> Amounts:
         uses = self._moved()
-        if isinstance(uses, Unseen):
-            return uses
-        found = {"exec_s": sum(x.exec_s for x in uses), "calls": sum(x.calls for x in uses)}
+        found: dict[str, float | str] = {
+            "exec_s": sum(x.exec_s for x in uses),
+            "calls": sum(x.calls for x in uses),
+            "evicted": "",
+        }
         if self._is_planning_tracked:
             found["plan_s"] = sum(use.plan_s or 0.0 for use in uses)
         if all(use.jit_s is not None for use in uses):
             found["jit_s"] = sum(use.jit_s or 0.0 for use in uses)
+        evicted = known(self._after)[1] - known(self._before)[1]
+        if evicted > 0:
+            found["evicted"] = (
+                f"The view had no room for all statements and forgot some {evicted} times;"
+                " raise pg_stat_statements.max."
+            )
         return found
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the statements that took most time."""
-        uses = self._moved()
+        uses = attempt(self._moved)
         if isinstance(uses, Unseen):
             return Recordings(missing={self.name: uses.reason})
         ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
         return Recordings(ranked[:MOST_STATEMENTS])
 
-    def _moved(self) -> Sequence[StatementUse] | Unseen:
+    def _moved(self) -> Sequence[StatementUse]:
         """Return the growth of each statement's totals, adding up statements of the same text."""
-        before, after = self._before, self._after
-        if isinstance(before, Unseen):
-            return before
-        if isinstance(after, Unseen):
-            return after
+        (before, _), (after, _) = known(self._before), known(self._after)
         by_text: dict[str, StatementUse] = {}
-        for key, use in after.uses.items():
-            moved = _difference(before.uses.get(key), use)
-            if moved.calls:
-                known = by_text.get(use.query)
-                by_text[use.query] = moved if known is None else _combined(known, moved, add)
+        for key, use in after.items():
+            then = before.get(key)
+            # One that was evicted meanwhile counts from 0 again.
+            if then is not None and then.calls <= use.calls:
+                use = _combined(use, then, lambda now, then: max(0, now - then))
+            if use.calls:
+                one = by_text.get(use.query)
+                by_text[use.query] = use if one is None else _combined(one, use, add)
         return tuple(by_text.values())
-
-    def words(self, amounts: Amounts, window: Window) -> Mapping[str, str]:
-        """Return a warning where statements were evicted."""
-        return {"evicted": self._evicted()}
-
-    def _evicted(self) -> str:
-        before, after = self._before, self._after
-        if isinstance(before, Unseen) or isinstance(after, Unseen):
-            return ""
-        evicted = after.evicted - before.evicted
-        if evicted <= 0:
-            return ""
-        return (
-            f"The view had no room for all statements and forgot some {evicted} times; "
-            "raise pg_stat_statements.max."
-        )
 
     def _read(self, observer: Observer) -> _Reading:
         settings = dict(observer.query(_SETTINGS))
@@ -167,15 +131,17 @@ class Statements(Collector):
         with _view(observer) as (reader, schema):
             view = f"{schema}.{EXTENSION}"
             rows = reader.table(
-                _uses_in(view, {name for (name,) in reader.query(_COLUMNS, view)}),
+                _uses_in(view, observer.server_version_num),
                 self._is_planning_tracked,
                 is_timed,
                 database,
             )
             [(evicted,)] = reader.query(f"SELECT dealloc FROM {view}_info")
         uses = {(row.pop("userid"), row.pop("queryid")): StatementUse(**row) for row in rows}
-        own = [key for key, use in uses.items() if any(words in use.query for words in _OWN)]
-        return _Reading({key: use for key, use in uses.items() if key not in own}, evicted)
+        others = {
+            key: use for key, use in uses.items() if not any(words in use.query for words in _OWN)
+        }
+        return others, evicted
 
 
 @contextmanager
@@ -183,16 +149,11 @@ def _view(observer: Observer) -> Iterator[tuple[Observer, str]]:
     """Yield who can read the view, and its schema.
 
     Raises:
-        Unseen: the extension's objects are missing, and are not pgdrag's to make.
+        Unseen: the extension's objects are missing, and cannot be made.
     """
     if found := observer.query(_SCHEMA):
         yield observer, found[0][0]
         return
-    if not isinstance(observer.cluster, Cluster):
-        raise Unseen(
-            f"extension {EXTENSION} is not in the workload's database:"
-            f" CREATE EXTENSION {EXTENSION} makes it"
-        )
     with making_extensions(
         observer.cluster, [EXTENSION], _UNTRACKED, _OBJECTS, dbname=_MAINTENANCE
     ) as made:
@@ -200,11 +161,13 @@ def _view(observer: Observer) -> Iterator[tuple[Observer, str]]:
         yield reader, reader.query(_SCHEMA)[0][0]
 
 
-def _uses_in(view: str, columns: set[str]) -> str:
+def _uses_in(view: str, server_version_num: int) -> str:
     """Return the query whose columns are fields of `StatementUse`; its times are in seconds."""
-    # Those of tables and indexes have had this name since PostgreSQL 17.
-    kind = "shared_" if "shared_blk_read_time" in columns else ""
-    jit = f"({' + '.join(sorted(_JIT))}) / 1000" if columns >= _JIT else "NULL::double precision"
+    kind = "shared_" if server_version_num >= 170000 else ""
+    jit = "NULL::double precision"
+    if server_version_num >= 150000:
+        kinds = ("generation", "inlining", "optimization", "emission")
+        jit = f"({' + '.join(f'jit_{kind}_time' for kind in kinds)}) / 1000"
     return f"""
         SELECT userid, queryid, query, calls, rows, total_exec_time / 1000 AS exec_s,
                CASE WHEN %s THEN total_plan_time / 1000 END AS plan_s,
@@ -218,19 +181,7 @@ def _uses_in(view: str, columns: set[str]) -> str:
         """
 
 
-# Since PostgreSQL 15; each in milliseconds.
-_JIT = {
-    *("jit_generation_time", "jit_inlining_time"),
-    *("jit_optimization_time", "jit_emission_time"),
-}
 _COUNTED = tuple(one.name for one in fields(StatementUse) if one.name != "query")
-
-
-def _difference(before: StatementUse | None, after: StatementUse) -> StatementUse:
-    """Return a statement's growth; one that was evicted meanwhile counts from 0 again."""
-    if before is None or before.calls > after.calls:
-        return after
-    return _combined(after, before, lambda now, then: max(0, now - then))
 
 
 def _combined(

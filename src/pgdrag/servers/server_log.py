@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdrag.servers.channel import LOG_NAME
-from pgdrag.servers.log_formats import CsvLog, JsonLog, LogFormat, LogMessage
+from pgdrag.servers.log_formats import FORMATS, LogMessage
 
-# What the collectors read, the better one first.
-_FORMATS: dict[str, LogFormat] = {".json": JsonLog(), ".csv": CsvLog()}
 # Enough for any tail; a log may have grown to gigabytes under log_statement = all.
 _TAIL_BYTES = 256 * 1024
 _COMPLAINT = re.compile(r"\b(LOG|ERROR|FATAL|PANIC):\s+(\S.*)")
@@ -46,7 +44,7 @@ class ServerLog:
 
     def files(self) -> list[Path]:
         """The log in JSON, or in CSV where there is none in JSON, oldest first."""
-        for suffix in _FORMATS:
+        for suffix in FORMATS:
             if found := sorted(self.directory.glob(f"{LOG_NAME}*{suffix}")):
                 return found
         return []
@@ -82,32 +80,24 @@ class ServerLog:
     def _lines(self) -> list[str]:
         found: list[str] = []
         for path in self._files():
-            tail = _read_tail(path, self._marks.get(path, 0))
-            if form := _FORMATS.get(path.suffix):
-                found.extend(_as_text(tail, form))
+            try:
+                with path.open("rb") as file:
+                    size = file.seek(0, 2)
+                    file.seek(max(self._marks.get(path, 0), size - _TAIL_BYTES))
+                    tail = file.read()
+            except OSError:
+                continue
+            if form := FORMATS.get(path.suffix):
+                # What the tail's start cut off is no message.
+                messages = map(form.parse, form.records(tail))
+                found += [line for one in messages if one for line in _as_text(one)]
             else:
-                found.extend(tail.decode(errors="replace").splitlines())
+                found += tail.decode(errors="replace").splitlines()
         return found
 
 
-def _read_tail(path: Path, start: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(start, size - _TAIL_BYTES))
-            return file.read()
-    except OSError:
-        return b""
-
-
-def _as_text(tail: bytes, form: LogFormat) -> Iterator[str]:
-    """The messages in the form of the server's plain log; without what the tail's start cut off."""
-    for record in form.records(tail, is_end=True):
-        if message := form.parse(record):
-            yield from _lines_of(message)
-
-
-def _lines_of(message: LogMessage) -> Iterator[str]:
+def _as_text(message: LogMessage) -> Iterator[str]:
+    """A message in the form of the server's plain log."""
     yield f"{message.timestamp} [{message.pid}] {message.severity}:  {message.message}"
     rest = (("DETAIL", message.detail), ("HINT", message.hint), ("CONTEXT", message.context))
     for label, text in rest:

@@ -22,7 +22,7 @@ from pgdrag.model import Outcome, Result
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, t_p_value
 
-_SERVER_CPU = "server_cpu_s_per_transaction"  # as collectors/cpu.py names it
+_SERVER_CPU = "server_cpu_s_per_transaction"  # as the collector `cpu` names it
 _PERCENTILES = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
 _BEYOND = 3  # transactions that must lie beyond a percentile: else it is one slow transaction
 

@@ -19,7 +19,7 @@ from pgdrag.units import parse_bytes
 Version = Literal[1, 2]
 MAX = "max"
 # Version 1 says "no limit" as the largest number of whole pages.
-_NO_LIMIT_1 = (1 << 63) - (1 << 20)
+NO_LIMIT_1 = (1 << 63) - (1 << 20)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class MemoryMax(Limit):
     def shown(self, group: Path, version: Version, device: str) -> str:
         """Whole pages: the kernel rounds down."""
         text = (group / (self.file_1 if version == 1 else self.name)).read_text().strip()
-        return MAX if text == MAX or int(text) >= _NO_LIMIT_1 else exact_bytes(int(text))
+        return MAX if text == MAX or int(text) >= NO_LIMIT_1 else exact_bytes(int(text))
 
 
 @dataclass(frozen=True)
@@ -233,12 +233,17 @@ class IoMax(Limit):
 
     def shown(self, group: Path, version: Version, device: str) -> str:
         """All limits of the device, in the order of the kernel; "max" where there is none."""
-        found = dict(_io_limits(group, version, device))
+        found = dict(io_limits_in(group, version, device))
         shown = (f"{key}={_io_words(key, found[key])}" for key in self.files_1 if key in found)
         return " ".join(shown) or MAX
 
 
-def _io_limits(group: Path, version: Version, device: str) -> Iterator[tuple[str, int]]:
+def io_limits_in(group: Path, version: Version, device: str) -> Iterator[tuple[str, int]]:
+    """Yield the limits of a device that a group has, by their names in version 2.
+
+    Raises:
+        OSError: it has no such controller.
+    """
     if version == 2:
         for line in (group / IoMax.name).read_text().splitlines():
             number, *pairs = line.split()
