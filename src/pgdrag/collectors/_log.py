@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +23,10 @@ from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import CounterCollector
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import FORMATS, LogMessage, Wanted, unix_s
+from pgdrag.servers.processes import wait_until
 
 _MARK_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 20.0
-_POLL_S = 0.02
 _PIECE_BYTES = 2**20
 _MOST_EVENTS = 100  # of one kind in one trial; more are merged into groups
 
@@ -140,16 +139,11 @@ class LogReader:
         for collector in self._collectors:
             wanted |= collector.wanted
         finder = self._format.finder(wanted)
-        deadline: float | None = None
-        while not self._stream_to_end(mark, finder, own_pid):
-            if not mark:
-                return True
-            if deadline is None:
-                deadline = time.monotonic() + timeout_s
-            elif time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL_S)
-        return True
+
+        def to_end() -> bool:
+            return self._stream_to_end(mark, finder, own_pid)
+
+        return to_end() or not mark or wait_until(to_end, timeout_s)
 
     def _stream_to_end(self, mark: bytes, finder: re.Pattern[bytes], own_pid: int | None) -> bool:
         """Hand out the whole records up to the mark, or to the file's present end; was the mark there?"""

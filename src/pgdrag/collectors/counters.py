@@ -17,11 +17,11 @@ from pgdrag.collectors._metric import NO_READING, of_kind, series_of
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, CLEANUP_NAME, WATCHER_NAME
 from pgdrag.model.recordings import Recordings
+from pgdrag.servers.processes import wait_until
 
 Counters = Mapping[str, int]
 
 _FLUSH_TIMEOUT_S = 1.5
-_POLL_S = 0.025
 # Before, a process of its own wrote the statistics into a file, and not again for half a second.
 SHARED_STATISTICS_SINCE = 150000
 ANY_VERSION = 10**7
@@ -229,15 +229,14 @@ def _other_sessions(observer: Observer) -> frozenset[int]:
     return frozenset(pid for (pid,) in rows)
 
 
-def _wait_for_end(observer: Observer, known: frozenset[int]) -> int:
-    """Wait until all sessions but the known have ended; the answer is how many have not."""
-    deadline = time.monotonic() + _FLUSH_TIMEOUT_S
-    while True:
+def _wait_for_end(observer: Observer, before: frozenset[int]) -> int:
+    """Wait until all sessions but those of before have ended; the answer is how many have not."""
+
+    def left() -> frozenset[int]:
         sessions = attempt(lambda: _other_sessions(observer))
-        left = 0 if isinstance(sessions, Unseen) else len(sessions - known)
-        if not left or time.monotonic() >= deadline:
-            return left
-        time.sleep(_POLL_S)
+        return frozenset() if isinstance(sessions, Unseen) else sessions - before
+
+    return 0 if wait_until(lambda: not left(), _FLUSH_TIMEOUT_S) else len(left())
 
 
 def _wait_for_statistics(observer: Observer, moment: Literal["began", "ended"]) -> None:
@@ -246,9 +245,7 @@ def _wait_for_statistics(observer: Observer, moment: Literal["began", "ended"]) 
         return
     if moment not in observer.moments:
         [(observer.moments[moment],)] = observer.query("SELECT clock_timestamp()")
-    deadline = time.monotonic() + _FILE_TIMEOUT_S
-    is_old = "SELECT pg_stat_get_snapshot_timestamp() < %s"
-    while observer.query(is_old, observer.moments[moment]) == [(True,)]:
-        if time.monotonic() >= deadline:
-            return
-        time.sleep(_POLL_S)
+    is_new = "SELECT pg_stat_get_snapshot_timestamp() >= %s"
+    wait_until(
+        lambda: observer.query(is_new, observer.moments[moment]) != [(False,)], _FILE_TIMEOUT_S
+    )
