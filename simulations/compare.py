@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from pgdrag.designs.compare.rules import (
     CompareParameters,
-    Gate,
     Interim,
     analyse_logs,
     pairs_needed,
 )
-from pgdrag.findings.values import Verdict
+from pgdrag.findings.values import Gate, Verdict
 from pgdrag.stats.interval import EQUIVALENCE
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.paired import (

@@ -17,9 +17,7 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
-from pgdrag.factors.mount import options_at_mount
-from pgdrag.factors.server import wanted_server
-from pgdrag.factors.workload import workload_of
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.host.undo import UndoJournal
 from pgdrag.model import Host, Level, RestoreCost, Study, Treatment, Trial, WorkloadSpec
@@ -184,7 +182,11 @@ class Provision:
             )
             self._devices[spec] = device
         try:
-            options = options_at_mount(treatment)
+            options = [
+                option
+                for name, kind in all_factors().items()
+                for option in kind.mount_options(treatment.of_kind(name))
+            ]
             if not device.is_mounted_with(options):
                 self.remove_kept()
                 device.mount_with(options)
@@ -232,7 +234,7 @@ class Provision:
 
     def server_of(self, treatment: Treatment) -> tuple[Binaries, Here]:
         """Return the server that a treatment names, where it is there; else the bench's own."""
-        wanted = wanted_server(treatment)
+        wanted = next(iter(levels_of(Phase.SERVER, treatment.levels).values()), None)
         if wanted is None:
             return self.binaries, self.here
         if wanted not in self._others:

@@ -22,7 +22,7 @@ from pgdrag.errors import (
     ServerLost,
 )
 from pgdrag.factors.applying import START_TIMEOUT_S, AppliedTreatment
-from pgdrag.factors.workload import workload_of
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.model import Instrument, Observation, Outcome, Result, Trial
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.measurement import Measurement

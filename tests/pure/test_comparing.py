@@ -14,14 +14,13 @@ from pgdrag.designs.compare.findings import CompareFinding, Direction
 from pgdrag.designs.compare.rules import (
     CompareParameters,
     End,
-    Gate,
     Pairing,
     pairing,
     pairs_needed,
     progress,
 )
 from pgdrag.findings.find import find_of_design
-from pgdrag.findings.values import Verdict
+from pgdrag.findings.values import Gate, Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.model.measurement import Latency

@@ -55,3 +55,24 @@ def test_nothing_outside_of_a_plugins_folder_is_compared_with_its_name() -> None
                 if text in names and (place, text) not in OTHER_THINGS
             ]
     assert found == []
+
+
+def imported_modules(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def test_the_core_imports_no_module_of_a_plugin() -> None:
+    """The commands do: `pgdrag tpcc`, for one, is about one workload."""
+    kinds = (all_collectors, all_designs, all_factors, all_holders, all_sections, all_workloads)
+    modules = {one.__module__ for kind in kinds for one in kind().values()}
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith((*PLUGIN_FOLDERS, "cli", "bench.py")):
+            imported = imported_modules(ast.parse(path.read_text(encoding="utf-8")))
+            found += [f"{place}: {name}" for name in imported if name in modules]
+    assert found == []

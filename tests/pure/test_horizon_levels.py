@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from pgdrag.factors import Here, Problem
-from pgdrag.factors.horizon import HeldHorizon, has_standby
+from pgdrag.factors.horizon import HeldHorizon
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.distribution_file import distribution_text
 from pgdrag.horizon.levels import read_levels
 from pgdrag.horizon.schedule import Hold
-from pgdrag.model import Level, Treatment
+from pgdrag.model import Level
 from pgdrag.servers.settings import SettingsCatalog
 
 NO_SETTINGS = SettingsCatalog(180000, {})
@@ -163,5 +163,4 @@ def test_a_captured_distribution_takes_its_files_place(tmp_path: Path) -> None:
 def test_a_standby_is_known_to_take_a_copy_of_the_data(
     levels: dict[str, str], expected: bool
 ) -> None:
-    treatment = Treatment("T", tuple(Level("horizon", *each) for each in levels.items()))
-    assert has_standby(treatment) is expected
+    assert HeldHorizon.more_clusters(levels) == expected

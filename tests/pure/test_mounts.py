@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pgdrag.factors import Here, Problem
-from pgdrag.factors.mount import MountOptions, options_at_mount, options_of
+from pgdrag.factors.mount import MountOptions, options_of
 from pgdrag.factors.storage import Storage
 from pgdrag.host import mounts
 from pgdrag.host.mounts import Mount, choice_of, is_of_mount, merged, mount_at, mount_holding
-from pgdrag.model import Level, Treatment
+from pgdrag.model import Level
 from pgdrag.servers.settings import SettingsCatalog
 
 NO_SETTINGS = SettingsCatalog(180000, {})
@@ -139,7 +139,7 @@ def test_what_a_file_system_has_of_its_own_a_device_is_mounted_with():
         "commit=60",
         "lazytime",
     ]
-    assert options_at_mount(Treatment("T", (level,))) == ["data=writeback", "commit=60"]
+    assert MountOptions.mount_options({"options": level.value}) == ["data=writeback", "commit=60"]
     assert is_of_mount("nodiratime")
     assert not is_of_mount("discard")
 

@@ -11,7 +11,8 @@ from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment import parse_experiment
 from pgdrag.experiment.questions import conditions_from
 from pgdrag.factors import Here
-from pgdrag.factors.workload import WorkloadParameter, level_problems, workload_of
+from pgdrag.factors.treated_workload import level_problems, workload_of
+from pgdrag.factors.workload import WorkloadParameter
 from pgdrag.model import Level, Rung, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.settings import SettingsCatalog

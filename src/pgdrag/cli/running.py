@@ -12,9 +12,8 @@ import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
 from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr
 from pgdrag.cli.progress import showing_progress
-from pgdrag.designs.compare.findings import CompareFinding
-from pgdrag.designs.compare.rules import Gate
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
+from pgdrag.findings.values import Gate
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import run_experiment
 from pgdrag.model import RunRecord, Study
@@ -79,7 +78,7 @@ def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
     write_report(findings, path, render_html)
     print_findings(findings, json=json)
     stderr().print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
-    return _STATUS[findings.found.gate if isinstance(findings.found, CompareFinding) else None]
+    return _STATUS[findings.found.decision if findings.found else None]
 
 
 def refuse_directory(html: Path | None) -> None:

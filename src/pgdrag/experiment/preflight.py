@@ -13,9 +13,8 @@ from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.mistakes import error_of_all
-from pgdrag.factors import Here, Phase, Problem, is_of, levels_of
-from pgdrag.factors.horizon import has_standby
-from pgdrag.factors.workload import workload_of
+from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
 from pgdrag.lab import make_design
 from pgdrag.model import Level, Study, Treatment
@@ -240,7 +239,7 @@ def _room(study: Study, treatments: Iterable[Treatment], here: Here) -> int:
     """The working copy and the WAL beside it, a standby's too, of the trial that needs most."""
     return max(
         (workload_of(study.workload, x).dataset_bytes() + _wal_bytes(x, here))
-        * (2 if has_standby(x) else 1)
+        * (1 + sum(kind.more_clusters(x.of_kind(name)) for name, kind in all_factors().items()))
         for x in treatments
     )
 

@@ -17,7 +17,7 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, is_inert, two_labels
 from pgdrag.factors import Phase, Problem, is_of
-from pgdrag.factors.workload import level_problems, workload_of
+from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.model.design import parameters_of

@@ -34,7 +34,7 @@ from pgdrag.experiment.model import (
 )
 from pgdrag.experiment.profile import load_profile
 from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
-from pgdrag.factors.workload import level_problems, workload_of
+from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Claim, Instrument, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.conf import Mend

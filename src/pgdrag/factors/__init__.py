@@ -29,7 +29,7 @@ class Phase(Enum):
     """
 
     STORAGE = "where the data lie; what other kinds can change depends on it"
-    SERVER = "which PostgreSQL is started"
+    SERVER = "which PostgreSQL is started; a level's value is as `find_binaries` takes it"
     SETTINGS = "settings of the server; levels are written as in postgresql.conf"
     WORKLOAD = "what the clients do"
     DURING = "anything else, from before the server starts until the end of the trial"
@@ -134,6 +134,16 @@ class Factor(ABC):
             PgdragError: the file cannot be read, or is wrong.
         """
         return value
+
+    @classmethod
+    def mount_options(cls, levels: Mapping[str, str]) -> list[str]:
+        """Return what a scratch device must be mounted with afresh for these levels."""
+        return []
+
+    @classmethod
+    def more_clusters(cls, levels: Mapping[str, str]) -> int:
+        """Return how many clusters with a copy of all data are needed beside the trial's own."""
+        return 0
 
     def serve(self, trial: Trial) -> None:  # noqa: B027 (most need no more than their levels)
         """Learn which trial this is, before anything else: its seed, and how long its load takes."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pgdrag.english import counted
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Problem
-from pgdrag.findings.holds.levels import DEFAULTS, FACTOR, HOLDER, NOTHING, REPLAY, hold_levels
+from pgdrag.findings.holds.levels import DEFAULTS, FACTOR, HOLDER, NOTHING, REPLAY
 from pgdrag.horizon.distribution_file import inlined
 from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
 from pgdrag.horizon.levels import HorizonLevels, kinds_of, read_levels, unsupported
 from pgdrag.horizon.runner import Cleanup, HoldRunner, MadeHold
 from pgdrag.horizon.schedule import Hold
-from pgdrag.model import Applied, Level, Treatment, Trial
+from pgdrag.model import Applied, Level, Trial
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings
 from pgdrag.units import format_duration
 
@@ -69,6 +69,12 @@ class HeldHorizon(Factor):
     def inlined(cls, name: str, value: str, directory: Path) -> str:
         """Return the captured distribution in place of its file's name."""
         return inlined(value, directory) if name == REPLAY else value
+
+    @classmethod
+    def more_clusters(cls, levels: Mapping[str, str]) -> int:
+        """Return 1 where holders need a standby, whatever their number."""
+        asked, _ = read_levels(levels)
+        return int(any(all_holders()[name].needs_cluster for name in asked.kinds))
 
     def serve(self, trial: Trial) -> None:
         """Note what the holds are planned from."""
@@ -211,12 +217,6 @@ class HeldHorizon(Factor):
         if self._runner.cleanup is not None:
             clauses.append(f"after it, {self._runner.cleanup.words}")
         return ", ".join(clauses)
-
-
-def has_standby(treatment: Treatment) -> bool:
-    """Tell whether a treatment's holders start a standby, with a copy of all data."""
-    asked, _ = read_levels(hold_levels(treatment))
-    return any(all_holders()[name].needs_cluster for name in asked.kinds)
 
 
 def _lasted_s(one: MadeHold) -> float:

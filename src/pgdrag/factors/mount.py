@@ -25,7 +25,7 @@ from pgdrag.host.mounts import (
 )
 from pgdrag.host.undo import NotedChange, UndoJournal
 from pgdrag.host.undo.remount import Remount
-from pgdrag.model import Applied, Level, Treatment
+from pgdrag.model import Applied, Level
 from pgdrag.servers.storage import is_scratch_device
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class MountOptions(Factor):
         self._noted: list[NotedChange] = []
         self._before: Mount | None = None
         self._words: dict[str, str] = {}
+
+    @classmethod
+    def mount_options(cls, levels: Mapping[str, str]) -> list[str]:
+        """Return the options of the file system itself."""
+        return [x for x in options_of(levels) if not is_of_mount(x)]
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Return what are no options as mistakes; without root or consent a level is untestable."""
@@ -122,11 +127,6 @@ def options_of(levels: Mapping[str, str]) -> list[str]:
     """Return the mount options that levels name; of two of one choice the later one."""
     written = levels.get(OPTIONS, "").replace(" ", "").split(",")
     return merged((), [x for x in written if x and x != "defaults"])
-
-
-def options_at_mount(treatment: Treatment) -> list[str]:
-    """Return which options of a treatment a scratch device is to be mounted with afresh."""
-    return [x for x in options_of(treatment.of_kind(MOUNT)) if not is_of_mount(x)]
 
 
 def _problem(level: Level, here: Here) -> Problem | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
-from pgdrag.model import Applied, Level, Treatment
+from pgdrag.model import Applied, Level
 from pgdrag.servers.binaries import find_binaries
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ class Server(Factor):
         """Return the version that the cluster is of."""
         version = cluster.binaries.version
         return [Applied(Level(self.name, name, value), version) for name, value in levels.items()]
-
-
-def wanted_server(treatment: Treatment) -> str | None:
-    """Return which server a treatment names, as `find_binaries` takes it; None: none."""
-    return treatment.of_kind(Server.name).get(POSTGRES)
 
 
 def _problem(level: Level) -> Problem | None:

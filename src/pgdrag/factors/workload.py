@@ -1,21 +1,14 @@
-"""What do the clients do in this treatment? A parameter of the experiment's workload as a level.
-
-Every treatment's workload is made here: from the experiment's parameters, with the treatment's levels
-laid over them. The workload's own model reads the levels, which are text, and judges them.
-"""
+"""What do the clients do in this treatment? A parameter of the experiment's workload as a level."""
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import ValidationError
-
-from pgdrag.factors import Example, Factor, Here, Phase, Problem, is_of
-from pgdrag.model import Applied, Level, Treatment, Trial, WorkloadSpec
-from pgdrag.workloads import Workload, all_workloads
+from pgdrag.factors import Example, Factor, Here, Phase, Problem
+from pgdrag.factors.treated_workload import level_problems, workload_of
+from pgdrag.model import Applied, Level, Treatment, Trial
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -43,8 +36,8 @@ class WorkloadParameter(Factor):
 
     def serve(self, trial: Trial) -> None:
         """Note what the experiment asks for, and what this trial's clients do."""
-        self._asked = _dumped(_made(trial.workload, ()))
-        self._driven = _dumped(workload_of(trial.workload, trial.treatment))
+        self._asked = workload_of(trial.workload, Treatment("")).model_dump(mode="json")
+        self._driven = workload_of(trial.workload, trial.treatment).model_dump(mode="json")
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what the trial's workload was made with, and what the experiment has for all."""
@@ -58,29 +51,6 @@ class WorkloadParameter(Factor):
         ]
 
 
-def workload_of(spec: WorkloadSpec, treatment: Treatment) -> Workload:
-    """Return the workload of a treatment: the experiment's, with the treatment's levels laid over it.
-
-    Levels that cannot be had are left out: see `level_problems`.
-    """
-    refused = {problem.level for problem in level_problems(spec, treatment.levels)}
-    return _made(spec, [level for level in treatment.levels if level not in refused])
-
-
-def level_problems(spec: WorkloadSpec, levels: Iterable[Level]) -> list[Problem]:
-    """Return why levels of one treatment are none of the workload's; all are mistakes.
-
-    Levels of other kinds are passed over.
-    """
-    own = [level for level in levels if is_of(Phase.WORKLOAD, level.kind)]
-    found = _refused(spec, own)
-    if found:
-        refused = {problem.level for problem in found}
-        # A level may have been right only beside one that is refused.
-        found += level_problems(spec, [level for level in own if level not in refused])
-    return found
-
-
 def shown(value: object) -> str:
     """Return a parameter in the spelling of levels."""
     match value:
@@ -90,98 +60,6 @@ def shown(value: object) -> str:
             return "on" if value else "off"
         case _:
             return json.dumps(value)
-
-
-def _refused(spec: WorkloadSpec, levels: Sequence[Level]) -> list[Problem]:
-    kind = all_workloads()[spec.kind]
-    found = [x for level in levels if (x := _unknown(level, kind)) is not None]
-    if found or not levels:
-        return found
-    try:
-        workload = _made(spec, levels)
-    except ValidationError as error:
-        return _invalid(error, levels, kind)
-    if workload.transactions != _made(spec, ()).transactions:
-        return [
-            _must_be_alike(level, kind, "changes what transactions there are") for level in levels
-        ]
-    return []
-
-
-def _made(spec: WorkloadSpec, levels: Iterable[Level]) -> Workload:
-    own = {level.name: level.value for level in levels if is_of(Phase.WORKLOAD, level.kind)}
-    return all_workloads()[spec.kind].model_validate(_laid_over(spec.parameters, own))
-
-
-def _unknown(level: Level, kind: type[Workload]) -> Problem | None:
-    name = level.name.partition(".")[0]
-    if name in kind.alike_in_all_arms:
-        return _must_be_alike(level, kind, "must be the same in all treatments")
-    if name in kind.model_fields:
-        return None
-    message = f'workload "{kind.name}" has no parameter "{level.name}"'
-    if name == "kind":
-        hint = "Treatments differ in its parameters; write a file of its own for another workload."
-        return Problem(level, True, message, hint)
-    variable = [x for x in kind.model_fields if x not in kind.alike_in_all_arms]
-    near = difflib.get_close_matches(name.lower(), variable, n=1)
-    hint = f'Did you mean "{near[0]}"?' if near else f"It has {', '.join(variable)}."
-    return Problem(level, True, message, hint)
-
-
-def _must_be_alike(level: Level, kind: type[Workload], what: str) -> Problem:
-    message = f'"{level.name}" of workload "{kind.name}" {what}'
-    hint = "Else a transaction is not the same work in all of them, and their rates do not compare."
-    return Problem(level, True, message, hint)
-
-
-def _invalid(
-    error: ValidationError, levels: Sequence[Level], kind: type[Workload]
-) -> list[Problem]:
-    """Return one problem for each level that the model finds fault with; for all, if with none."""
-    found: dict[Level, Problem] = {}
-    for details in error.errors():
-        path = tuple(str(part) for part in details["loc"])
-        at_fault = [x for x in levels if _is_on_the_way(path, x.name.split("."))]
-        for level in at_fault or levels:
-            # The fault may lie with the table that a name leads into.
-            is_own = len(path) > level.name.count(".")
-            what, value = (
-                (level.name, f'"{level.value}"') if is_own else (".".join(path), "a table")
-            )
-            message = f'"{what}" of workload "{kind.name}" {_words(details["msg"])}, not {value}'
-            found.setdefault(level, Problem(level, True, message))
-    return list(found.values())
-
-
-def _is_on_the_way(path: Sequence[str], name: Sequence[str]) -> bool:
-    return bool(path) and all(x == y for x, y in zip(path, name, strict=False))
-
-
-def _words(message: str) -> str:
-    """Return pydantic's sentence as a clause behind a name: "must be 'C1' or 'C2'"."""
-    if message.startswith("Value error, "):
-        return f"cannot be so: {message.removeprefix('Value error, ')}"
-    clause = message.partition(", unable to parse")[0].replace("Input should", "must", 1)
-    return clause[:1].lower() + clause[1:]
-
-
-def _laid_over(parameters: Mapping[str, Any], levels: Mapping[str, str]) -> dict[str, Any]:
-    merged = dict(parameters)
-    for name, value in levels.items():
-        at = merged
-        *around, last = name.split(".")
-        for part in around:
-            inner = at.get(part)
-            # A copy: what is not a table is refused by the model.
-            at[part] = dict(inner) if isinstance(inner, Mapping) else {}
-            at = at[part]
-        at[last] = value
-    return merged
-
-
-def _dumped(workload: Workload) -> Mapping[str, Any]:
-    return workload.model_dump(mode="json")
 
 
 def _at(parameters: Mapping[str, Any], name: str) -> object:

@@ -109,6 +109,14 @@ class TreatmentFinding:
         return self.outcome.value if self.trials else NOT_RUN
 
 
+class Gate(StrEnum):
+    """Whether a treatment is slower than it may be."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
 @dataclass(frozen=True)
 class DesignFinding:
     """What only the run's design can say; each design's analysis has a subclass of its own.
@@ -132,6 +140,11 @@ class DesignFinding:
 
     answer: str
     warnings: tuple[str, ...]
+
+    @property
+    def decision(self) -> Gate | None:
+        """Whether the study passed, where it was asked to decide; the command's exit status says so."""
+        return None
 
     def comparison(self, rung: str) -> Comparison | None:
         """Return how a rung compares with the baseline, where the design knows better than its trials alone."""

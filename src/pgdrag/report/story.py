@@ -25,7 +25,6 @@ from pgdrag.report.rung_words import (
     plan_sentence,
     time_sentence,
 )
-from pgdrag.report.sections.answer import noise_words
 from pgdrag.units import format_duration, format_ratio
 
 LINES = 10
@@ -33,6 +32,8 @@ _STEPS = 4  # of a whole run, each in two lines
 _NAMED_WAITS = 4
 _NAMED_MOVES = 4
 _LEAST_SHARE = 0.01
+
+AGREED = 0.005  # a difference of repeats below this would read as 1.00×
 
 
 def story(findings: Findings, name: str | None = None) -> tuple[str, ...]:
@@ -192,3 +193,16 @@ def _unlike(result: Result, like: Sequence[Result]) -> list[str]:
             found.append(moved(usual, one))
     moves = sorted((x for x in found if x.direction != "unmoved"), key=lambda x: -x.size)
     return [f"Differs from the others: {move.sentence}." for move in moves[:_NAMED_MOVES]]
+
+
+def noise_words(findings: Findings) -> tuple[str, ...]:
+    """Say how far two trials of the same treatment lay apart, unless the design has its own words for it."""
+    if findings.found is not None and not findings.found.completes_answer:
+        return ()
+    if findings.noise_floor is None:
+        return ("The baseline ran once: the noise between trials is unknown.",)
+    if findings.noise_floor < 1 + AGREED:
+        return (f"Noise: repeats of the baseline agree within {AGREED * 100:.1f} %.",)
+    return (
+        f"Noise: repeats of the baseline differ by up to {format_ratio(findings.noise_floor)}.",
+    )

@@ -17,7 +17,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from pgdrag.factors.workload import WORKLOAD, level_problems, shown, workload_of
+from pgdrag.factors.treated_workload import level_problems, workload_of
+from pgdrag.factors.workload import WORKLOAD, shown
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.trial import run_trial

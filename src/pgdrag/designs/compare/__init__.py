@@ -21,7 +21,6 @@ from pgdrag.designs.compare.findings import (
 from pgdrag.designs.compare.rules import (
     CompareParameters,
     End,
-    Gate,
     Interim,
     Pair,
     Pairing,
@@ -34,7 +33,7 @@ from pgdrag.designs.compare.rules import (
     slowdown_by_counts,
 )
 from pgdrag.designs.compare.section import answer, warnings
-from pgdrag.findings.values import Verdict
+from pgdrag.findings.values import Gate, Verdict
 from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord
 from pgdrag.stats.distributions import f_beyond
 from pgdrag.stats.paired import (

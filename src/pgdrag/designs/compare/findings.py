@@ -15,9 +15,9 @@ from enum import StrEnum
 from statistics import geometric_mean
 from typing import ClassVar
 
-from pgdrag.designs.compare.rules import End, Gate, Interim, NoiseFloor, Pair
+from pgdrag.designs.compare.rules import End, Interim, NoiseFloor, Pair
 from pgdrag.findings.driver_limits import cpu_us_per_transaction
-from pgdrag.findings.values import Comparison, DesignFinding, Interval, Verdict
+from pgdrag.findings.values import Comparison, DesignFinding, Gate, Interval, Verdict
 from pgdrag.model import Outcome, Result
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, t_p_value
@@ -187,6 +187,11 @@ class CompareFinding(DesignFinding):
     treatment_outcomes: dict[str, int]
     reference_failures: Failures | None
     treatment_failures: Failures | None
+
+    @property
+    def decision(self) -> Gate | None:
+        """The gate that `fail_if_slower` asked for."""
+        return self.gate
 
     def comparison(self, rung: str) -> Comparison | None:
         """Return the verdict with its interval."""

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from pgdrag.designs import DesignParameters
 from pgdrag.findings.readings import rate_if_numbered
-from pgdrag.findings.values import Interval, Verdict
+from pgdrag.findings.values import Gate, Interval, Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.stats.distributions import POWER, normal_quantile, t_multiplier
 from pgdrag.stats.interval import EQUIVALENCE, bounded_exp
@@ -30,14 +30,6 @@ from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence, planned_i
 MOST_FAILURES = 2  # of one side that has no number at all: what failed once is tried once more
 MOST_FAILED_BLOCKS = 4  # in all
 MOST_FORECAST = 1000  # pairs
-
-
-class Gate(StrEnum):
-    """Whether a treatment is slower than it may be."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
 
 
 class End(StrEnum):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from statistics import geometric_mean
 
 from pgdrag.designs.compare.findings import CompareFinding, Direction, Failures, Quantity
-from pgdrag.designs.compare.rules import MOST_FORECAST, End, Gate
+from pgdrag.designs.compare.rules import MOST_FORECAST, End
 from pgdrag.english import capital, counted, percent_words
-from pgdrag.findings.values import Findings, Interval, Verdict
+from pgdrag.findings.values import Findings, Gate, Interval, Verdict
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Outcome
 from pgdrag.report.cells import bare_ratio, bounds_words, brief_slowdown

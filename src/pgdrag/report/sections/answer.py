@@ -15,9 +15,8 @@ from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone, table_of
 from pgdrag.report.sections import Section
-from pgdrag.units import format_duration, format_number, format_ratio
-
-AGREED = 0.005  # a difference of repeats below this would read as 1.00×
+from pgdrag.report.story import noise_words
+from pgdrag.units import format_duration, format_number
 
 
 class AnswerSection(Section):
@@ -51,19 +50,6 @@ class AnswerSection(Section):
             Paragraph(findings.answer, is_lead=True),
             *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
         )
-
-
-def noise_words(findings: Findings) -> tuple[str, ...]:
-    """Say how far two trials of the same treatment lay apart, unless the design has its own words for it."""
-    if findings.found is not None and not findings.found.completes_answer:
-        return ()
-    if findings.noise_floor is None:
-        return ("The baseline ran once: the noise between trials is unknown.",)
-    if findings.noise_floor < 1 + AGREED:
-        return (f"Noise: repeats of the baseline agree within {AGREED * 100:.1f} %.",)
-    return (
-        f"Noise: repeats of the baseline differ by up to {format_ratio(findings.noise_floor)}.",
-    )
 
 
 def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
