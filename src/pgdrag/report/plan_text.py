@@ -26,10 +26,12 @@ def plan_text(plan: Plan) -> str:
 
 def _node_lines(node: Plan, depth: int) -> Iterator[str]:
     head, below = _INDENT * 2 * depth, _INDENT * (2 * depth + 1)
-    yield f"{head}{_title(node)}  ({_estimates(node)}){_actual(node)}"
+    cost, rows = number_of(node, "Total Cost"), number_of(node, "Plan Rows")
+    yield f"{head}{_title(node)}  (cost {cost:,.2f}, rows {rows:,.0f}){_actual(node)}"
     for key in _SAID:
-        if node.get(key, 0) != 0:
-            yield f"{below}{key}: {_value(node[key])}"
+        if (value := node.get(key, 0)) != 0:
+            words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            yield f"{below}{key}: {words}"
     buffers = [f"{key.lower()} {number_of(node, key):,.0f}" for key in _BUFFERS if key in node]
     if buffers:
         yield f"{below}Buffers: {', '.join(buffers)}"
@@ -38,37 +40,24 @@ def _node_lines(node: Plan, depth: int) -> Iterator[str]:
 
 
 def _title(node: Plan) -> str:
-    strategy = text_of(node, "Strategy")
-    kind = (
-        f"{strategy} Aggregate" if strategy and _is_aggregate(node) else text_of(node, "Node Type")
-    )
-    operation, join = text_of(node, "Operation"), text_of(node, "Join Type")
-    kind = operation if operation and kind == "ModifyTable" else kind
+    kind, strategy = text_of(node, "Node Type"), text_of(node, "Strategy")
+    if kind == "Aggregate" and strategy:
+        kind = f"{strategy} Aggregate"
+    elif kind == "ModifyTable":
+        kind = text_of(node, "Operation") or kind
+    join, parent = text_of(node, "Join Type"), text_of(node, "Parent Relationship")
     index, name = text_of(node, "Index Name"), text_of(node, "Relation Name")
     alias = text_of(node, "Alias")
+    is_beside = parent in ("InitPlan", "SubPlan")  # run beside the parent's own input
     words = [
         kind,
         f"({join.lower()})" if join not in ("", "Inner") else "",
         f"using {index}" if index else "",
         f"on {name}" if name else "",
         alias if alias != name else "",
-        f"({text_of(node, 'Parent Relationship').lower()})" if _is_beside(node) else "",
+        f"({parent.lower()})" if is_beside else "",
     ]
     return " ".join(word for word in words if word)
-
-
-def _is_aggregate(node: Plan) -> bool:
-    return text_of(node, "Node Type") == "Aggregate"
-
-
-def _is_beside(node: Plan) -> bool:
-    """Tell whether the node is run for its parent beside the parent's own input."""
-    return text_of(node, "Parent Relationship") in ("InitPlan", "SubPlan")
-
-
-def _estimates(node: Plan) -> str:
-    rows = number_of(node, "Plan Rows")
-    return f"cost {number_of(node, 'Total Cost'):,.2f}, rows {rows:,.0f}"
 
 
 def _actual(node: Plan) -> str:
@@ -78,11 +67,6 @@ def _actual(node: Plan) -> str:
     if not loops:
         return "  (never run)"
     times = "" if loops == 1 else f", {loops:,.0f} times"
-    took = (
-        f" in {number_of(node, 'Actual Total Time'):.3f} ms" if "Actual Total Time" in node else ""
-    )
+    time_ms = number_of(node, "Actual Total Time")
+    took = f" in {time_ms:.3f} ms" if "Actual Total Time" in node else ""
     return f"  (actual rows {number_of(node, 'Actual Rows'):,.0f}{took}{times})"
-
-
-def _value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdrag.report import svg
+from pgdrag.report.document import Figure
 
 _ROW, _HEAD = 19, 20  # heights
 _LEFT, _RIGHT = 13.0, 72.0  # per cent of the width that the places span
@@ -29,10 +30,22 @@ class StripRow:
     is_strong: bool
 
 
-def strips_chart(rows: Sequence[StripRow], count: int, title: str, description: str) -> str:
-    """Return one strip of `count` places a row, filled where the set has the change."""
-    parts = []
+def strips_figure(
+    rows: Sequence[StripRow],
+    count: int,
+    title: str,
+    description: str,
+    caption: str,
+    *,
+    has_text: bool = True,
+) -> Figure:
+    """Return one strip of `count` places a row, filled where the set has the change.
+
+    In characters `█` is in a set that keeps enough, and `▒` in one that does not.
+    """
+    parts, lines = [], []
     step = (_RIGHT - _LEFT) / max(count, 1)
+    labels = max((len(row.label) for row in rows), default=0)
     for at, row in enumerate(rows):
         top = _HEAD + at * _ROW
         parts.append(svg.text(0, top + 11, row.label, "muted tick"))
@@ -41,18 +54,10 @@ def strips_chart(rows: Sequence[StripRow], count: int, title: str, description: 
             left = _LEFT + place * step
             kind = "step" if row.is_strong else "earlier"
             parts.append(svg.bar(left, left + step * (1 - _GAP), top + 1, 12, kind))
-        parts.append(
-            svg.text(_RIGHT + 2, top + 11, row.words, "strong" if row.is_strong else "muted")
-        )
-    return svg.picture("strips-chart", title, description, _HEAD + _ROW * len(rows), parts)
-
-
-def strips_text(rows: Sequence[StripRow], count: int) -> str:
-    """Return the same in characters: `█` in a set that keeps enough, `▒` in one that does not."""
-    labels = max((len(row.label) for row in rows), default=0)
-    lines = []
-    for row in rows:
+        kind = "strong" if row.is_strong else "muted"
+        parts.append(svg.text(_RIGHT + 2, top + 11, row.words, kind))
         mark = "█" if row.is_strong else "▒"
         cells = "".join(mark if place in row.places else "·" for place in range(count))
         lines.append(f"{row.label:{labels}}  {cells}  {row.words}")
-    return "\n".join(lines)
+    chart = svg.picture("strips-chart", title, description, _HEAD + _ROW * len(rows), parts)
+    return Figure(chart, caption, "\n".join(lines) if has_text else "")

@@ -111,7 +111,10 @@ def mark(x: float, y: float, shape: str, kind: str) -> str:
 
 def path_of(points: Sequence[tuple[float, float]], kind: str, *, is_closed: bool = False) -> str:
     """Return a line, or an area, to stand in a `plot`; coordinates lie in 0…1, y upwards."""
-    places = "L".join(f"{_place(x * 1000)} {_place((1 - up) * 100)}" for x, up in points)
+    # A tenth of a coordinate is less than a pixel.
+    places = "L".join(
+        f"{_n(x * 1000, digits=1)} {_n((1 - up) * 100, digits=1)}" for x, up in points
+    )
     return f'<path d="M{places}{"Z" if is_closed else ""}"{_class(kind)}/>' if points else ""
 
 
@@ -140,11 +143,6 @@ def legend(entries: Sequence[tuple[str, str]]) -> list[str]:
 def short_title(title: str) -> str:
     """Return a title cut to what leaves room for numbers beside it."""
     return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
-
-
-def _place(value: float) -> str:
-    """Return a coordinate within a plot: a tenth of it is less than a pixel."""
-    return _n(value, digits=1)
 
 
 def _class(kind: str) -> str:

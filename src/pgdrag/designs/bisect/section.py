@@ -13,7 +13,7 @@ from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Block, Cell, Details, Figure, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.strips import StripRow, strips_chart, strips_text
+from pgdrag.report.strips import StripRow, strips_figure
 
 _MOST_NAMED = 8  # more changes than this are counted
 _NEEDED = {
@@ -186,8 +186,8 @@ def _picture(found: BisectFinding) -> Figure:
         "the set keeps the share wanted."
     )
     title = "Sets that were tried, and the share each keeps"
-    text = strips_text(rows, count) if count <= _TEXT_ROOM else ""
-    return Figure(strips_chart(rows, count, title, description), caption, text)
+    has_text = count <= _TEXT_ROOM
+    return strips_figure(rows, count, title, description, caption, has_text=has_text)
 
 
 def _tests(found: BisectFinding) -> Table:

@@ -52,6 +52,11 @@ _LIMITS = (
     "are among the other waits there. For causes see Mechanisms.",
 )
 
+_OF_STEPS = (
+    "The load changes within the window by design, and throughput and waits with it: correlations may show no more "
+    "than that."
+)
+
 
 class ExpectoSection(Section):
     """Operational speed, waits by type and their correlations, by the published formulas and by sound ones."""
@@ -71,13 +76,12 @@ class ExpectoSection(Section):
             for rung in findings.rungs
             if (found := rung.get(ExpectoFinding))
         }
-        types = [_types(rung, expecto) for rung, expecto in found.values()]
         return (
             Paragraph(_HOW_TO_READ, Tone.MUTED),
             _overview(found),
-            *types,
+            *(_types(rung, expecto) for rung, expecto in found.values()),
             Heading("Limits"),
-            Items((*_LIMITS, *_of_steps(findings))),
+            Items((*_LIMITS, *([_OF_STEPS] if findings.by_rung(LoadSteps) else []))),
         )
 
 
@@ -148,17 +152,24 @@ def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
         )
         for one in found.wait_types
     )
+    interval = format_duration(found.interval_s)
+    window = format_duration(found.window * found.interval_s)
+    texts = [
+        f"{counted(found.intervals, 'interval')} of {interval}; medians trail over {window} (published: an hour of one "
+        "value a minute)."
+    ]
+    seen = {one.wait_type for one in found.wait_types}
+    if unseen := [kind for kind in WAIT_SERIES if kind not in seen]:
+        texts.append(f"No session was seen in these wait types: {listed(unseen)}.")
     title = f"Wait types on {rung.rung.name}"
-    body: list[Block] = [Table(title, columns, rows)] if rows else []
-    return Details(title, (*body, Items((_window_words(found), *_unseen(found)))))
+    tables = [Table(title, columns, rows)] if rows else []
+    return Details(title, (*tables, Items(tuple(texts))))
 
 
 def _smoothed_cell(found: SmoothedCorrelation | None) -> Cell:
-    return NOTHING if found is None else Cell(f"{found.r:+.2f}", _p_words(found.p))
-
-
-def _p_words(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    if found is None:
+        return NOTHING
+    return Cell(f"{found.r:+.2f}", "p < 0.001" if found.p < 0.001 else f"p = {found.p:.2g}")
 
 
 def _sound_cell(found: Correlation | None) -> Cell:
@@ -185,26 +196,3 @@ def _verdict_words(one: WaitTypeFinding) -> str:
     if one.published is not None and one.published.p <= SIGNIFICANT:
         return f"{verdict}, though the smoothed one seems significant"
     return verdict
-
-
-def _window_words(found: ExpectoFinding) -> str:
-    length = format_duration(found.window * found.interval_s)
-    return (
-        f"{counted(found.intervals, 'interval')} of {format_duration(found.interval_s)}; medians trail over "
-        f"{length} (published: an hour of one value a minute)."
-    )
-
-
-def _unseen(found: ExpectoFinding) -> tuple[str, ...]:
-    seen = {one.wait_type for one in found.wait_types}
-    unseen = [kind for kind in WAIT_SERIES if kind not in seen]
-    return (f"No session was seen in these wait types: {listed(unseen)}.",) if unseen else ()
-
-
-def _of_steps(findings: Findings) -> tuple[str, ...]:
-    if not findings.by_rung(LoadSteps):
-        return ()
-    return (
-        "The load changes within the window by design, and throughput and waits with it: correlations may show no more "
-        "than that.",
-    )
