@@ -119,7 +119,7 @@ def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(
     # always that removing one of the two changes nothing at all.
     for name in ("random_page_cost", "cpu_index_tuple_cost"):
         assert labels[name].is_sufficient
-        assert not labels[name].is_necessary
+        assert labels[name] is not Label.BOTH
     assert not labels["jit"].is_sufficient
     shares = [found["others"], *(change["share"] for change in found["changes"])]
     assert abs(sum(share["part"] for share in shares if share) - 1) < 1e-6
