@@ -161,7 +161,8 @@ class _LoopbackCluster(Cluster):
         # The last -c of a name counts.
         return [*super()._command(), "-c", f"listen_addresses={Stage.tcp_host}"]
 
-    def _free_port(self) -> int:
+    def start(self, *, timeout_s: float = 60.0) -> None:
         with socket.socket() as probe:
             probe.bind((Stage.tcp_host, 0))
-            return int(probe.getsockname()[1])
+            self.port = int(probe.getsockname()[1])
+        super().start(timeout_s=timeout_s)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pgdrag.host.process_alive import parent_pid, wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import parent_pid, wait_until
 
 
 def is_alive(pid: int) -> bool:

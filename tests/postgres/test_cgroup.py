@@ -18,13 +18,13 @@ from pgdrag.collectors.disk import number_of_disk
 from pgdrag.factors import Here
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
-from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members
+from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members, new_name
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.spawn import NOT_STARTED, run, spawn
 from pgdrag.trial import ServerTrialRunner, run_trial
 
@@ -204,11 +204,11 @@ def test_a_program_that_may_not_enter_a_group_says_so(cluster: Cluster, tmp_path
 ABANDONING = """
 import json, os, signal, sys
 from pathlib import Path
-from pgdrag.host.control_groups import hierarchies, hierarchy_with
+from pgdrag.host.control_groups import hierarchies, hierarchy_with, new_name
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 tree = hierarchy_with("memory", hierarchies())
-group = tree.group_of("self") / tree.make_name()
+group = tree.group_of("self") / new_name()
 UndoJournal.open().note(ControlGroup(str(group)))
 if sys.argv[1] == "made":
     group.mkdir()
@@ -238,7 +238,7 @@ def test_processes_left_in_a_group_are_moved_out_of_it(tmp_path: Path) -> None:
     assert MEMORY is not None
     own = MEMORY.group_of("self")
     assert own is not None
-    group = own / MEMORY.make_name()
+    group = own / new_name()
     journal = UndoJournal.open()
     noted = journal.note(ControlGroup(str(group)))
     group.mkdir()

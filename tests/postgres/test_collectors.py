@@ -19,10 +19,10 @@ from pgdrag.collectors.autovacuum import Autovacuum, parse_work
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.processes import Cpu, Reads
 from pgdrag.collectors.views import Buffers, Database, Scans, Wal
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import ProcessIoUse
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.log_formats import FORMATS
-from pgdrag.servers.processes import wait_until
 from pgdrag.testing.conformance_collectors import CollectorConformance
 
 pytestmark = pytest.mark.postgres

@@ -18,9 +18,9 @@ from pgdrag.collectors import host as host_module
 from pgdrag.collectors._cgroups import MemoryLimit, io_limits, memory_limit, throttling
 from pgdrag.collectors.disk import Disk, device_of, number_of_disk
 from pgdrag.collectors.host import Host
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 
 pytestmark = pytest.mark.postgres
 

@@ -17,8 +17,8 @@ from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.messages import Messages
 from pgdrag.collectors.waits import WaitProfile
 from pgdrag.driver.process import WATCH_NAME
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 
 pytestmark = pytest.mark.postgres
 

@@ -16,9 +16,9 @@ from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.relations import Relations, stored_bytes
 from pgdrag.collectors.views import Database, Indexes, Io, Slru, Tables
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 

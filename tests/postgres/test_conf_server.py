@@ -22,9 +22,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdrag.errors import ConfError, SettingError
+from pgdrag.errors import SettingError
 from pgdrag.servers.binaries import Binaries
-from pgdrag.servers.conf import ConfLine, parse_conf, parse_pasted, write_conf
+from pgdrag.servers.conf import ConfLine, LineError, parse_line, parse_pasted, write_conf
 from pgdrag.servers.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
 
 pytestmark = pytest.mark.postgres
@@ -196,10 +196,16 @@ def generated_lines(count: int) -> list[str]:
     return [rng.choice(["", "x.a = ", "x.a = '"]) + piece for piece in pieces]
 
 
+def parse_strictly(text: str) -> list[ConfLine]:
+    """Return every setting of a text as the server's lexer splits its lines."""
+    found = ((number, parse_line(line)) for number, line in enumerate(text.split("\n"), start=1))
+    return [ConfLine(*setting, number) for number, setting in found if setting is not None]
+
+
 def strictly(text: str) -> list[ConfLine] | None:
     try:
-        return parse_conf(text)
-    except ConfError:
+        return parse_strictly(text)
+    except LineError:
         return None
 
 
@@ -217,7 +223,7 @@ def test_a_whole_file_has_the_servers_names_values_and_line_numbers(server):
     good = [text for text in ODD_LINES + generated_lines(400) if strictly(text) is not None]
     text = "\n".join(good)
     shown = [(name, value, line) for name, value, line, _ in server.read(text)]
-    assert [(line.name, line.value, line.line) for line in parse_conf(text)] == shown
+    assert [(line.name, line.value, line.line) for line in parse_strictly(text)] == shown
     assert len(shown) > 40
 
 
@@ -233,9 +239,9 @@ def test_a_syntax_error_is_near_the_token_that_the_server_names(server):
         for number, near in re.findall(r" line (\d+), (near .*?)\n(?=\d{4}-)", log, re.DOTALL)
     }
     for number, text in enumerate(bad, start=1):
-        with pytest.raises(ConfError) as caught:
-            parse_conf(text)
-        assert str(caught.value) == f"line 1: syntax error {theirs[number]}", text
+        with pytest.raises(LineError) as caught:
+            parse_strictly(text)
+        assert str(caught.value) == f"syntax error {theirs[number]}", text
 
 
 def _log_until(log: Path, begin: int, words: str) -> str | None:

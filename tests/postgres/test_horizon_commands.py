@@ -18,6 +18,7 @@ from commands import heard, outcome, pgdrag, start
 
 from pgdrag.findings.holds.analysis import replay_finding
 from pgdrag.horizon.distribution_file import inlined, read_distribution
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
 from pgdrag.host.undo.prepared_transaction import PreparedTransaction
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
@@ -25,7 +26,6 @@ from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.stats.hold_lengths import SeenHold, distance

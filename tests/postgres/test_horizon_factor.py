@@ -13,12 +13,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Applied, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event as Told
 from pgdrag.model.events import Listener, PhaseStarted, ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.recordings import Event
-from pgdrag.servers.processes import wait_until
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres

@@ -18,9 +18,9 @@ from pgdrag.horizon.holders import (
     session,
     standby,
 )
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.testing.conformance_holders import HolderConformance, seen_in

@@ -14,8 +14,8 @@ from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.runner import Cleanup, HoldRunner
 from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.schedule import Hold
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 
 pytestmark = pytest.mark.postgres
 TIMEOUT_S = 30.0

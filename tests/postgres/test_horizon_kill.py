@@ -16,8 +16,8 @@ from living import is_alive
 
 from pgdrag.horizon.holders import APPLICATION_NAME, all_holders
 from pgdrag.horizon.sampling import read_holders
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
 

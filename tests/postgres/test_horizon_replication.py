@@ -22,9 +22,9 @@ from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.holders.standby import hold_on, make_standby
 from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.state import HorizonHolder, HorizonState, horizon_state
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 

@@ -20,11 +20,11 @@ from pgdrag.factors.memory_balloon import (
     MemoryBalloon,
     unlockable,
 )
+from pgdrag.host.process_alive import parent_pid, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import parent_pid, wait_until
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 MB = 1 << 20

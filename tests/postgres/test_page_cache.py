@@ -18,7 +18,7 @@ from pgdrag.host.undo import UndoJournal
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.page_cache import drop_pages
+from pgdrag.servers.copying import drop_pages
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 PAGE = mmap.PAGESIZE

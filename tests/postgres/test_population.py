@@ -13,9 +13,9 @@ import pytest
 from pgdrag.driver.contract import HelloLine, IntervalLine, Line, ProgressLine
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.workloads.tpcc import Tpcc
 
 pytestmark = pytest.mark.postgres

@@ -13,10 +13,10 @@ from watching import run_in_session, start
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors._heap_pages import parse
 from pgdrag.collectors.row_versions import RowVersions
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Observation
 from pgdrag.model.recordings import PageStrip, Recordings
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 
 pytestmark = pytest.mark.postgres
 

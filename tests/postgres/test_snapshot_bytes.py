@@ -93,8 +93,7 @@ def mounted_disk(directory: Path, make: list[str]) -> Iterator[Path]:
     params=[
         pytest.param(["mkfs.xfs", "-q", "-m", "reflink=1"], id="reflink on XFS"),
         pytest.param(["mkfs.btrfs", "-q"], id="reflink on Btrfs"),
-        pytest.param("kernel", id="copied by the kernel"),
-        pytest.param("process", id="copied by this process"),
+        pytest.param("copy", id="copied"),
     ]
 )
 def road(
@@ -109,20 +108,12 @@ def road(
             apart = Scratch.open(disk / "scratch")
             yield Road(request.param[0], apart, "reflink", lambda one: shared_share(one) > 0)
         return
-    in_kernel: list[int] = []
-    kernel_copy = os.copy_file_range
 
     def refuse(*_: object) -> int:
         raise OSError(95, "not supported")
 
-    def note(source: int, target: int, most: int) -> int:
-        in_kernel.append(kernel_copy(source, target, most))
-        return in_kernel[-1]
-
-    is_kernel = request.param == "kernel"
     monkeypatch.setattr("pgdrag.servers.copying.fcntl.ioctl", refuse)
-    monkeypatch.setattr("pgdrag.servers.copying.os.copy_file_range", note if is_kernel else refuse)
-    yield Road(request.param, scratch, "copy", lambda _: (sum(in_kernel) > 0) == is_kernel)
+    yield Road(request.param, scratch, "copy", lambda _: True)
 
 
 def with_rows(cluster: Cluster) -> Cluster:

@@ -28,7 +28,7 @@ from devices import (
 
 from pgdrag.errors import ScratchDeviceError, StorageError, UsageError
 from pgdrag.host.loop_devices import attach, detach, devices_on, uses_direct_io
-from pgdrag.host.mounts import KernelMessages, mount, mount_at, remount, unmount
+from pgdrag.host.mounts import kernel_messages, mount, mount_at, remount, unmount
 from pgdrag.host.programs import run_program
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.remount import Remount
@@ -319,9 +319,9 @@ def test_the_kernels_own_reason_is_told_where_its_log_can_be_read(make):
 
 
 def kernel_log_is_heard(device: ScratchDevice) -> bool:
-    with KernelMessages("ext4", device.block_device) as words:
+    with kernel_messages("ext4", device.block_device) as messages:
         run_program("mount", "-o", "remount,commit=6", device.block_device, device.mount_point)
-    return bool(words.text())
+    return bool(messages)
 
 
 @pytest.fixture

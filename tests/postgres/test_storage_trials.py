@@ -26,6 +26,7 @@ from devices import (
 from pgdrag.host.loop_devices import attach, detach
 from pgdrag.host.machine import this_host
 from pgdrag.host.mounts import mount, mount_at, unmount
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.programs import find_program, run_program
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal
@@ -34,7 +35,6 @@ from pgdrag.model import Level, Outcome, Result, Rung, Source, Study, Treatment,
 from pgdrag.model.events import Event, PhaseStarted, Throughput, TrialStarted, ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerTrialRunner
 

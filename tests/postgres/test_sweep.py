@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from living import is_alive
 
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import send_signal, wait_until
+from pgdrag.servers.processes import send_signal
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import UsageError
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.written_value import shown_value, write_value
 from pgdrag.model import (
@@ -26,7 +27,6 @@ from pgdrag.model import (
     WorkloadSpec,
 )
 from pgdrag.model.events import Event, PhaseStarted, ignore
-from pgdrag.servers.processes import wait_until
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerTrialRunner
 

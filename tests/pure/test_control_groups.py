@@ -12,12 +12,12 @@ from pgdrag.host.control_groups import (
     Hierarchy,
     Write,
     effective_processors,
+    exact_bytes,
     first_writes,
     hierarchies,
     hierarchy_with,
     processors_of,
 )
-from pgdrag.host.control_groups.limits import exact_bytes
 
 DEVICE = "8:0"
 # What each name, as a person writes it, becomes in version 1 and in version 2.

@@ -21,8 +21,8 @@ PLUGIN_FOLDERS = ("factors", "workloads", "collectors", "designs", "horizon", "r
 # server, how collectors observe.
 OTHER_THINGS = {
     ("experiment/mistakes.py", "steps"),
-    ("host/control_groups/hierarchies.py", "cgroup"),
-    ("servers/postmaster.py", "standby"),
+    ("host/control_groups.py", "cgroup"),
+    ("servers/processes.py", "standby"),
     ("trial.py", "turns"),
 }
 

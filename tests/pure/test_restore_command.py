@@ -13,10 +13,9 @@ import pytest
 
 from pgdrag.cli.place import restore_leftovers
 from pgdrag.host.undo import UndoJournal
-from pgdrag.host.undo._file import NotedChange, Owner, note_line
+from pgdrag.host.undo._change import NotedChange, Owner
 from pgdrag.host.undo.written_value import WrittenValue, write_value
-from pgdrag.servers.owner_file import CLUSTER_PREFIX
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.scratch import CLUSTER_PREFIX, Scratch
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def leftover(tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     own = Owner.this_process()
     dead = Owner(own.pid, own.started - 1, own.boot)
     file = directory / "undo.jsonl"
-    file.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20", "10"), dead)))
+    file.write_bytes(NotedChange(1, WrittenValue(str(value), "20", "10"), dead).lines())
     yield file
     subprocess.run(["rm", "-rf", os.environ["PGDRAG_SCRATCH"]], check=True)
 

@@ -15,14 +15,9 @@ from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
 from pgdrag.host.undo import UndoJournal, all_changes, take_warnings, uninterrupted
-from pgdrag.host.undo._file import (
-    NotedChange,
-    Owner,
-    done_line,
-    note_line,
-    read_contents,
-    reported_line,
-)
+from pgdrag.host.undo._change import Contents, NotedChange, Owner, line
+from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
+from pgdrag.host.undo.remount import Remount
 from pgdrag.host.undo.written_value import LinkedValues, WrittenValue, shown_value, write_value
 
 OWNER = Owner(1, 2, "a boot long ago")
@@ -55,7 +50,7 @@ def dead_process_leaves(journal: UndoJournal, change: WrittenValue) -> UndoJourn
     owner = Owner(gone.pid, Owner.this_process().started + 1, Owner.this_process().boot)
     gone.wait()
     journal.release()
-    journal.path.write_bytes(note_line(NotedChange(1, change, owner)))
+    journal.path.write_bytes(NotedChange(1, change, owner).lines())
     return UndoJournal.open(journal.directory)
 
 
@@ -100,7 +95,7 @@ def test_a_value_that_was_never_read_back_is_ours_whatever_it_is(journal, value)
 
 def test_of_a_boot_before_nothing_is_left_that_the_kernel_forgot(journal, value):
     journal.release()
-    journal.path.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20"), OWNER)))
+    journal.path.write_bytes(NotedChange(1, WrittenValue(str(value), "20"), OWNER).lines())
     write_value(value, "10")
     journal = UndoJournal.open(journal.directory)
     assert [x.state for x in journal.restore_all()] == ["gone"]
@@ -209,7 +204,7 @@ def test_the_steps_of_a_process_that_lives_are_not_touched(journal, value):
         fields = Path(f"/proc/{living.pid}/stat").read_text().rpartition(")")[2].split()
         owner = Owner(living.pid, int(fields[19]), Owner.this_process().boot)
         journal.release()
-        journal.path.write_bytes(note_line(NotedChange(1, WrittenValue(str(value), "20"), owner)))
+        journal.path.write_bytes(NotedChange(1, WrittenValue(str(value), "20"), owner).lines())
         journal = UndoJournal.open(journal.directory)
         assert journal.restore_all() == []
         assert value.read_text() == "10\n"
@@ -231,6 +226,47 @@ def test_a_line_that_a_newer_pgdrag_wrote_is_told_and_kept(journal):
     journal.release()
 
 
+NOWHERE = "/nowhere/at all"
+STORAGE_CHANGES = [
+    (MadeFile(NOWHERE), 'file "/nowhere/at all" was created', "already restored"),
+    (LoopDevice(NOWHERE), 'a loop device was attached to "/nowhere/at all"', "already restored"),
+    (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/at all"', "already restored"),
+    (
+        Remount(NOWHERE, "/dev/vda", {"atime": "relatime", "diratime": "diratime"}),
+        'mount options of "/nowhere/at all", changed from relatime,diratime',
+        "gone",
+    ),
+    (
+        Remount(NOWHERE, "/dev/vda", {"atime": "relatime"}, {"atime": "noatime"}),
+        'mount options of "/nowhere/at all", set to noatime from relatime',
+        "gone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "words", "state"), STORAGE_CHANGES)
+def test_a_change_of_storage_is_kept_told_and_put_back(journal, change, words, state):
+    journal.note(change)
+    again = reopened(journal)
+    (step,) = again.steps()
+    assert step.change == change
+    assert step.change.words() == words
+    assert [each.state for each in again.restore_all()] == [state]
+    assert again.steps() == []
+    again.release()
+
+
+def test_a_file_that_was_made_is_deleted_and_once_is_enough(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    change = MadeFile(str(file))
+    assert change.restore(overwrite=False).state == "restored"
+    assert not file.exists()
+    assert change.restore(overwrite=False).state == "already restored"
+    assert MadeFile.survives_boot
+    assert not any(kind.survives_boot for kind in (LoopDevice, Mounted, Remount))
+
+
 # The laws: whatever prefix of the file is on the disk, and at whatever moment the process is killed.
 
 PATHS = ("/a", "/b", "/c")
@@ -245,24 +281,24 @@ changes = st.builds(
 def test_any_prefix_of_the_file_says_what_its_whole_lines_say(written, data):
     lines = []
     for step, (change, then) in enumerate(written, 1):
-        lines.append(note_line(NotedChange(step, change, OWNER)))
+        lines.append(NotedChange(step, change, OWNER).lines())
         if then == "told":
-            lines.append(reported_line(step))
+            lines.append(line(step=step, told=True))
         if then == "done":
-            lines.append(done_line(step, "restored"))
+            lines.append(line(step=step, done="restored"))
     content = b"".join(lines)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
-    found = read_contents(content[:cut])
-    assert found.unreadable == ()
+    found = Contents(content[:cut])
+    assert found.unreadable == []
     assert found.valid_bytes == len(whole)
-    assert found.open_steps == read_contents(whole).open_steps
+    assert found.open_steps == Contents(whole).open_steps
 
 
 @given(st.binary(max_size=200))
 @example(b"\r\x00\n")
 def test_no_content_breaks_the_reading(content):
-    found = read_contents(content)
+    found = Contents(content)
     assert found.valid_bytes <= len(content)
     assert len(found.unreadable) + len(found.open_steps) <= content.count(b"\n")
 
@@ -315,7 +351,7 @@ def test_killed_at_any_moment_the_next_start_finds_or_makes_all_as_before(
         pass
     journal.release()
     with journal.path.open("ab") as file:
-        file.write(note_line(NotedChange(99, WrittenValue(str(files["a"]), "x"), OWNER))[:torn])
+        file.write(NotedChange(99, WrittenValue(str(files["a"]), "x"), OWNER).lines()[:torn])
     next_start = UndoJournal.open(place / "undo")
     assert all(x.state in ("restored", "already restored") for x in next_start.restore_all())
     next_start.release()

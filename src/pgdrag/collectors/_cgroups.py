@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.collectors import Unseen
 from pgdrag.collectors._proc import PROC
-from pgdrag.host.control_groups.limits import NO_LIMIT_1, Version, io_limits_in
+from pgdrag.host.control_groups import NO_LIMIT_1, io_limits_of
 
 CGROUPS = Path("/sys/fs/cgroup")
-_VERSIONS: tuple[Version, ...] = (2, 1)
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,8 @@ def io_limits(pid: int, device: str) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for group in _groups(pid, "blkio", "io"):
-        for version in _VERSIONS:
-            with suppress(OSError):
-                for kind, limit in io_limits_in(group, version, device):
-                    found[kind] = min(limit, found.get(kind, limit))
+        for kind, limit in io_limits_of(group, device).items():
+            found[kind] = min(limit, found.get(kind, limit))
     return found
 
 

@@ -21,9 +21,9 @@ from typing import ClassVar
 from pgdrag.collectors import Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import CounterCollector
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import FORMATS, LogMessage, Wanted, unix_s
-from pgdrag.servers.processes import wait_until
 
 _MARK_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 20.0

@@ -16,8 +16,8 @@ from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window, atte
 from pgdrag.collectors._metric import NO_READING, of_kind, series_of
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, CLEANUP_NAME, WATCHER_NAME
+from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import Recordings
-from pgdrag.servers.processes import wait_until
 
 Counters = Mapping[str, int]
 

@@ -25,12 +25,13 @@ from pgdrag.host.control_groups import (
     first_writes,
     hierarchies,
     hierarchy_with,
+    new_name,
     processors_of,
 )
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Applied, Level
-from pgdrag.servers.processes import wait_until
 
 if TYPE_CHECKING:
     from pgdrag.host.undo import NotedChange
@@ -151,7 +152,7 @@ class Cgroup(Factor):
         place = tree.place_for_groups(controllers)
         if isinstance(place, str):
             return place
-        path = place / tree.make_name()
+        path = place / new_name()
         group = _Group(tree, path, UndoJournal.open().note(ControlGroup(str(path))))
         self._groups.append(group)
         path.mkdir()
@@ -250,7 +251,7 @@ def _lacking_processors(limit: Limit, around: Path) -> set[int]:
     """Return the processors that a group around does not have, where it tells."""
     with contextlib.suppress(OSError):
         there = processors_of(effective_processors(around))
-        return processors_of(limit.writes(2, "")[0].value) - there
+        return processors_of(limit.value) - there
     return set()
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from pgdrag.errors import StorageError
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.programs import run_program
 
 _BLOCK = Path("/sys/block")
-_DELETED = " (deleted)"
 _DETACH_TIMEOUT_S = 5.0
-_POLL_S = 0.02
 
 
 def attach(backing_file: Path, *, direct_io: bool) -> Path:
@@ -34,7 +32,7 @@ def attach(backing_file: Path, *, direct_io: bool) -> Path:
 
 def devices_on(backing_file: Path) -> list[Path]:
     """Return the loop devices that are attached to a file, including a deleted one."""
-    names = {str(backing_file), f"{backing_file}{_DELETED}"}
+    names = {str(backing_file), f"{backing_file} (deleted)"}
     return [
         Path("/dev") / loop.parent.name
         for loop in sorted(_BLOCK.glob("loop*/loop"))
@@ -61,15 +59,11 @@ def detach(device: Path) -> str | None:
     """
     ran = run_program("losetup", "--detach", device)
     attached = _BLOCK / device.name / "loop" / "backing_file"
-    deadline = time.monotonic() + _DETACH_TIMEOUT_S
     # The kernel detaches it after its last user, which may briefly be udev.
-    while attached.exists():
-        if time.monotonic() >= deadline:
-            return f"{device} is still in use and is detached when its last user ends" + (
-                "" if ran.succeeded else f" ({ran.last_line})"
-            )
-        time.sleep(_POLL_S)
-    return None
+    if wait_until(lambda: not attached.exists(), _DETACH_TIMEOUT_S):
+        return None
+    why = "" if ran.succeeded else f" ({ran.last_line})"
+    return f"{device} is still in use and is detached when its last user ends{why}"
 
 
 def _line(path: Path) -> str:

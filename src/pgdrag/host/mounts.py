@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +23,11 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 _ROUTINE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
 _BUSY_TRIES, _BUSY_PAUSE_S = 20, 0.1
 
-ACCESS_TIME = "atime"
-_ACCESS_TIMES = frozenset({"relatime", "noatime", "strictatime"})
 # What the kernel keeps of a mount, whatever its file system (mount(2), MS_…): choice → what says that
 # nothing was chosen.
 MOUNT_CHOICES: Mapping[str, str] = {
     "write": "rw",
-    ACCESS_TIME: "strictatime",
+    "atime": "strictatime",
     "diratime": "diratime",
     "suid": "suid",
     "dev": "dev",
@@ -66,7 +65,9 @@ class Mount:
         """The options that the kernel shows, in its spelling, by choice."""
         found = {**MOUNT_CHOICES, **SUPER_CHOICES}
         if self.file_system == "ext4":
-            found.update(_by_choice(_ext4_options(self.source)))
+            with suppress(OSError):
+                options = (_EXT4 / Path(self.source).name / "options").read_text().split()
+                found.update(_by_choice(options))
         # "rw" of the file system says nothing of a mount that is read-only all the same.
         found.update(_by_choice(x for x in self.super_options if x != "rw"))
         found.update(_by_choice(self.options))
@@ -103,8 +104,8 @@ def choice_of(option: str) -> str:
         return "write"
     if name == "async":
         return "sync"
-    if name in _ACCESS_TIMES:
-        return ACCESS_TIME
+    if name in ("relatime", "noatime", "strictatime"):
+        return "atime"
     return name.removeprefix("no")
 
 
@@ -127,7 +128,23 @@ def mounts() -> list[Mount]:
     Raises:
         OSError: /proc/self/mountinfo cannot be read.
     """
-    return [_parsed(line) for line in _MOUNTINFO.read_text(errors="replace").splitlines()]
+    found = []
+    for line in _MOUNTINFO.read_text(errors="replace").splitlines():
+        # proc_pid_mountinfo(5): optional fields end with a hyphen of their own.
+        before, _, after = line.partition(" - ")
+        _, _, device, _, mount_point, options = before.split(" ")[:6]
+        file_system, source, super_options = after.split(" ")[:3]
+        found.append(
+            Mount(
+                Path(unescaped(mount_point)),
+                unescaped(source),
+                file_system,
+                device,
+                tuple(options.split(",")),
+                tuple(super_options.split(",")),
+            )
+        )
+    return found
 
 
 def mount_at(mount_point: Path) -> Mount | None:
@@ -151,28 +168,27 @@ def mount(source: Path, mount_point: Path, file_system: str, options: Sequence[s
         Why it could not be; None: it is mounted.
     """
     listed = ("-o", ",".join(options)) if options else ()
-    with KernelMessages(file_system, source) as words:
+    with kernel_messages(file_system, source) as said:
         ran = run_program("mount", "-t", file_system, *listed, source, mount_point)
-    return None if ran.succeeded else words.text() or ran.output.strip().splitlines()[0]
+    return None if ran.succeeded else "; ".join(said) or ran.output.strip().splitlines()[0]
 
 
 def remount(found: Mount, options: Iterable[str]) -> RemountResult:
     """Change options of a mount and its file system; all others stay as they are."""
     kept = [x for x in found.super_options if choice_of(x) in SUPER_CHOICES]
     before = [*found.options, *kept]
-    if choice_of("noatime") not in _by_choice(found.options):
-        before.append(MOUNT_CHOICES[ACCESS_TIME])
+    if "atime" not in _by_choice(found.options):
+        before.append(MOUNT_CHOICES["atime"])
     listed = ",".join(["remount", *merged(before, options)])
-    with KernelMessages(found.file_system, Path(found.source)) as words:
+    with kernel_messages(found.file_system, Path(found.source)) as said:
         ran = run_program("mount", "-o", listed, found.source, found.mount_point)
-    return RemountResult(ran.succeeded, words.text() or ran.output.strip().partition("\n")[0])
+    return RemountResult(ran.succeeded, "; ".join(said) or ran.output.strip().partition("\n")[0])
 
 
 def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
     """Unmount what is mounted there.
 
     Args:
-        mount_point: where.
         or_hide: detach it lazily if it is in use; it is unmounted when its last user ends.
 
     Returns:
@@ -192,49 +208,34 @@ def unmount(mount_point: Path, *, or_hide: bool = True) -> str | None:
     return ran.last_line
 
 
-class KernelMessages:
-    """The kernel's messages about a file system during the block: the reason of a failure, which mount(8) hides.
+@contextmanager
+def kernel_messages(file_system: str, source: Path) -> Iterator[list[str]]:
+    """Collect what the kernel says of a file system during the block: the reason of a failure, which mount(8) hides.
 
-    None if the kernel's log cannot be read.
+    The list is filled at the end of the block, and stays empty if the kernel's log cannot be read.
     """
-
-    def __init__(self, file_system: str, source: Path) -> None:
-        self._marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), f"({source.name})")
-        self._fd = -1
-        self._messages: list[str] = []
-
-    def __enter__(self) -> KernelMessages:
-        try:
-            self._fd = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
-            os.lseek(self._fd, 0, os.SEEK_END)
-        except OSError:
-            self._close()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._fd >= 0:
+    marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), f"({source.name})")
+    messages: list[str] = []
+    try:
+        fd = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        yield messages
+        return
+    try:
+        os.lseek(fd, 0, os.SEEK_END)
+        yield messages
+        while True:
             try:
-                record = os.read(self._fd, 8192).decode(errors="replace")
+                record = os.read(fd, 8192).decode(errors="replace")
             except BrokenPipeError:  # the log went on too fast: what is left is still to be read
                 continue
             except OSError:
                 break
-            self._messages.append(record.partition(";")[2].splitlines()[0])
-        self._close()
-
-    def text(self) -> str:
-        """Return the messages about the file system, or ""."""
-        ours = [
-            x
-            for x in self._messages
-            if any(mark in x.lower() for mark in self._marks) and not _ROUTINE.search(x)
-        ]
-        return "; ".join(ours)
-
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            said = record.partition(";")[2].splitlines()[0]
+            if any(mark in said.lower() for mark in marks) and not _ROUTINE.search(said):
+                messages.append(said)
+    finally:
+        os.close(fd)
 
 
 def _plain(option: str) -> str:
@@ -249,27 +250,6 @@ def _by_choice(options: Iterable[str]) -> dict[str, str]:
     return {choice_of(option): option for option in options}
 
 
-def _ext4_options(source: str) -> list[str]:
-    try:
-        return (_EXT4 / Path(source).name / "options").read_text().split()
-    except OSError:
-        return []
-
-
-def _parsed(line: str) -> Mount:
-    # proc_pid_mountinfo(5): optional fields end with a hyphen of their own.
-    before, _, after = line.partition(" - ")
-    _, _, device, _, mount_point, options = before.split(" ")[:6]
-    file_system, source, super_options = after.split(" ")[:3]
-    return Mount(
-        Path(_unescaped(mount_point)),
-        _unescaped(source),
-        file_system,
-        device,
-        tuple(options.split(",")),
-        tuple(super_options.split(",")),
-    )
-
-
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Return a word of mountinfo with its octal escapes, such as \\040 for a blank, resolved."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

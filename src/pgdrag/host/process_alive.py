@@ -1,11 +1,12 @@
-"""Does a process live, and is what it held free once it does not?"""
+"""Does a process live, and is what it held free once it does not? How is either waited for?"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -23,6 +24,16 @@ def stat_fields(pid: int) -> list[str] | None:
     # The name in parentheses may itself contain blanks and parentheses: count from the last one.
     fields = stat.rpartition(")")[2].split()
     return None if not fields or fields[0] in "ZX" else fields
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether `condition` came true within `timeout_s`; it is tried at least once."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def take_over(take: Callable[[], bool], holder: Callable[[], int | None]) -> bool:
@@ -56,6 +67,28 @@ def take_lock(fd: int) -> bool:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return True
+
+
+def open_lock(path: Path) -> int:
+    """Open a file for its lock, and make it when missing; a link is refused."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+@contextmanager
+def locked(path: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a file's lock (flock) during the block, after waiting for it unless `operation` says otherwise."""
+    fd = open_lock(path)
+    try:
+        fcntl.flock(fd, operation)
+        yield
+    finally:
+        os.close(fd)
+
+
+def parent_pid(pid: int) -> int | None:
+    """The parent of a living process; None for one that is gone or only waits to be reaped."""
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[1])
 
 
 def lock_holder(fd: int) -> int | None:

@@ -15,7 +15,7 @@ _NOT_FOUND, _TIMED_OUT = 127, 124
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended, and what it wrote on both streams."""
+    """How a program ended (negative: the signal), and what it wrote on both streams."""
 
     status: int
     output: str

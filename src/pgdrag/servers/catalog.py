@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
 
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -18,27 +18,16 @@ def load_settings_catalog(binaries: Binaries, scratch: Scratch) -> SettingsCatal
         StorageError: the answer could not be kept.
     """
     path = scratch.settings / f"{binaries.identity}.json"
-    kept = _read(path)
-    if kept is not None:
-        return kept
-    catalog = _ask(binaries, scratch)
-    with storage_errors("keep the settings catalogue", scratch.settings):
-        # Another pgdrag may read it at any moment.
-        write_whole(path, catalog.to_json())
-    return catalog
-
-
-def _read(path: Path) -> SettingsCatalog | None:
-    try:
+    # Missing, or of another pgdrag version: it can be made again.
+    with contextlib.suppress(OSError, ValueError):
         return SettingsCatalog.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # missing, or of another pgdrag version: it can be made again
-
-
-def _ask(binaries: Binaries, scratch: Scratch) -> SettingsCatalog:
     with Cluster.create(scratch, binaries) as cluster:
         cluster.initdb()
         cluster.start()
         with cluster.connect() as connection:
             rows = connection.execute(CATALOG_SQL).fetchall()
-            return SettingsCatalog.from_rows(connection.info.server_version, rows)
+            catalog = SettingsCatalog.from_rows(connection.info.server_version, rows)
+    with storage_errors("keep the settings catalogue", scratch.settings):
+        # Another pgdrag may read it at any moment.
+        write_whole(path, catalog.to_json())
+    return catalog

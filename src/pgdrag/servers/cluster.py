@@ -6,12 +6,10 @@ import contextlib
 import os
 import re
 import secrets
-import socket
-import time
+import signal
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psycopg
@@ -19,54 +17,48 @@ from psycopg.conninfo import make_conninfo
 
 from pgdrag.driver.process import Target
 from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
 from pgdrag.servers.conf import write_conf
-from pgdrag.servers.owner_file import (
+from pgdrag.servers.copying import drop_pages
+from pgdrag.servers.processes import Postmaster
+from pgdrag.servers.scratch import (
     CLUSTER_PREFIX,
     SHORT_SOCKET_PREFIX,
     SHORT_SOCKET_ROOT,
-    OwnerFile,
-)
-from pgdrag.servers.page_cache import drop_pages
-from pgdrag.servers.postmaster import Postmaster, StopMethod
-from pgdrag.servers.processes import ServerProcess, wait_until
-from pgdrag.servers.scratch import (
     OwnedDirectory,
+    OwnerFile,
     Scratch,
     full_disk,
     remove_tree,
     storage_errors,
 )
 from pgdrag.servers.server_log import ServerLog, is_full_disk
-from pgdrag.servers.spawn import run
+from pgdrag.servers.spawn import run, spawn
 
 # sockaddr_un.sun_path has 108 bytes, the last of them zero.
 _SOCKET_PATH_BYTES = 107
 # unix_socket_directories and libpq's host are lists with their own quoting: avoid all of it.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")
-_FIRST_PORT = 5432
-_PORTS = 100
 _INITDB_TIMEOUT_S = 180.0
 _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
-_POLL_S = 0.02
 _REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
 
-class Cluster:
+class Cluster(Postmaster):
     """One data directory and at most one server process tree, which dies with this process.
 
     Leaving it as a context manager, or `remove`, stops the server and deletes everything.
 
     Attributes:
         directory: all that belongs to the cluster.
-        data_directory: what initdb made.
         socket_directory: the host to connect to; only root and the server's user can enter.
-        port: part of the socket's name; no TCP port is opened. It may change at `start`.
+        port: part of the socket's name; no TCP port is opened.
         control_groups: directories of the groups that the server is started in, by default this
             process's own.
         needed: settings that the next `configure` adds where its own say nothing of them.
@@ -75,26 +67,19 @@ class Cluster:
     superuser = "pgdrag"
     database = "pgdrag"
 
-    def __init__(
-        self,
-        scratch: Scratch,
-        binaries: Binaries,
-        owned: OwnedDirectory,
-        socket_directory: Path,
-    ) -> None:
+    def __init__(self, scratch: Scratch, binaries: Binaries, owned: OwnedDirectory) -> None:
+        super().__init__(owned.path / "data", binaries.postgres)
         self.scratch = scratch
         self.binaries = binaries
         self.directory = owned.path
-        self.data_directory = owned.path / "data"
-        self.socket_directory = socket_directory
-        self.port = _FIRST_PORT
+        self.socket_directory = _socket_directory(owned.path)
+        self.port = 5432
         self.control_groups: tuple[Path, ...] = ()
         self.needed: Mapping[str, str] = {}
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
         self._written: dict[str, str] = {}
         self._in_force: dict[str, str] = {}
         self._owned = owned
-        self._postmaster = Postmaster(self.data_directory, binaries.postgres)
 
     @classmethod
     def create(cls, scratch: Scratch, binaries: Binaries) -> Cluster:
@@ -108,27 +93,24 @@ class Cluster:
         owned = scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
         try:
             with storage_errors("make a cluster directory", owned.path):
-                socket_directory = _socket_directory(owned.path)
+                cluster = cls(scratch, binaries, owned)
                 # Written first, so that a sweep finds whatever is made from here on.
-                owner = OwnerFile(os.getpid(), binaries.postgres, socket_directory)
-                owner.write(owned.path)
-                scratch.make_private(socket_directory)
-                scratch.make_private(owned.path / "data")
-                scratch.make_private(owned.path / "log")
+                cluster._write_owner()
+                for each in (
+                    cluster.socket_directory,
+                    cluster.data_directory,
+                    cluster.log_directory,
+                ):
+                    scratch.make_private(each)
         except BaseException:
             owned.remove()
             raise
-        return cls(scratch, binaries, owned, socket_directory)
+        return cluster
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     @property
@@ -147,10 +129,6 @@ class Cluster:
     def log_bytes(self) -> int:
         """The size of the server's log in all formats that it is written in."""
         return self.log.size()
-
-    def channel(self) -> dict[str, str]:
-        """The settings that `configure` adds, the same for all treatments."""
-        return channel_settings(self.log_directory, self.binaries.version_num)
 
     def initdb(self, *, options: Sequence[str] = ()) -> None:
         """Make a new cluster with the database `pgdrag`, and configure it with nothing more.
@@ -189,7 +167,8 @@ class Cluster:
         Returns:
             A note for each setting that the channel overrules.
         """
-        merged, notes = merge_channel({**self.needed, **settings}, self.channel())
+        channel = channel_settings(self.log_directory, self.binaries.version_num)
+        merged, notes = merge_channel({**self.needed, **settings}, channel)
         text = write_conf(merged, header=_HEADER)
         self.scratch.write_private(self.data_directory / "postgresql.conf", text)
         self.scratch.write_private(self.data_directory / "postgresql.auto.conf", "")
@@ -210,34 +189,37 @@ class Cluster:
                 has its reason, the detail the end of its log.
             StorageError: the disk is full.
         """
-        self._postmaster.clear_leftovers()
-        self.port = self._free_port()
+        self._clear_leftovers()
+        socket_file = self.socket_directory / f".s.PGSQL.{self.port}"
+        # What a killed server left: its lock may name a process that has got its number since.
+        socket_file.unlink(missing_ok=True)
+        socket_file.with_name(f"{socket_file.name}.lock").unlink(missing_ok=True)
         self.log.mark_start()
-        deadline = time.monotonic() + timeout_s
         with (
             storage_errors("start the server", self.directory),
             self.log.startup_file.open("ab") as output,
         ):
-            self._postmaster.spawn(
+            self._place = self.data_directory.stat()
+            self._process = spawn(
                 self._command(),
                 user=self.scratch.user,
+                cwd=self.data_directory,  # by which its processes are known, from the first on
+                # Immediate shutdown: the server still frees its shared memory.
+                death_signal=signal.SIGQUIT,
                 output=output,
                 control_groups=self.control_groups,
             )
-        while not self._is_ready():
-            if (status := self._postmaster.exit_status) is not None:
-                raise self._refusal(status)
-            if time.monotonic() >= deadline:
-                self.stop(fast_timeout_s=0)
-                raise ServerDidNotStart(
-                    f"server was not ready after {timeout_s:g} s", detail=self._detail()
-                )
-            time.sleep(_POLL_S)
-        if self._postmaster.notice_program():
-            self._owner().write(self.directory)
+        is_over = wait_until(lambda: self._is_ready() or not self.is_running(), timeout_s)
+        if not self.is_running():
+            raise self._refusal()
+        if not is_over:
+            self.stop(fast_timeout_s=0)
+            raise self._did_not_start(f"server was not ready after {timeout_s:g} s")
+        if self._notice_program():
+            self._write_owner()
         self._in_force = self._written
         # The question whether it is ready took one of its connections, perhaps the only one.
-        wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
+        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
 
     def drop_pages(self) -> None:
         """Take the stopped cluster's data out of the page cache, so that the server reads it from storage.
@@ -268,37 +250,8 @@ class Cluster:
         if refused:
             return False
         self._in_force = self._written
-        wait_until(self._postmaster.has_no_clients, _LEAVE_TIMEOUT_S)
+        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
         return True
-
-    def stop(
-        self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
-    ) -> StopMethod:
-        """Stop the server within the two times (and a moment), whatever state it is in.
-
-        A time of 0 skips that way. The server itself kills children that ignore an immediate
-        shutdown after 5 s.
-
-        Returns:
-            How it ended: "fast" (with a checkpoint; the only clean one), "immediate", "killed", or
-            "gone" when it was not running. No process and no shared memory is left in any case.
-        """
-        return self._postmaster.end(
-            fast_timeout_s=fast_timeout_s, immediate_timeout_s=immediate_timeout_s
-        )
-
-    def is_running(self) -> bool:
-        """Whether the server's first process lives; it may be mute all the same."""
-        return self._postmaster.is_running()
-
-    @property
-    def postmaster_pid(self) -> int | None:
-        """The server's first process, or None when it does not run."""
-        return self._postmaster.pid
-
-    def server_pids(self) -> list[ServerProcess]:
-        """Every process of the server now, postmaster first, with its kind."""
-        return self._postmaster.processes()
 
     def connect(
         self,
@@ -322,7 +275,7 @@ class Cluster:
         except psycopg.OperationalError as error:
             reason = str(error).strip().splitlines()[-1]
             raise ServerLost(
-                f"could not connect to the server: {reason}", detail=self._detail()
+                f"could not connect to the server: {reason}", detail=self.log_tail() or None
             ) from error
 
     def conninfo(self, *, application_name: str = "pgdrag", connect_timeout_s: int = 10) -> str:
@@ -387,17 +340,19 @@ class Cluster:
             *("-c", "listen_addresses="),
         ]
 
-    def _owner(self) -> OwnerFile:
-        return OwnerFile(os.getpid(), self._postmaster.program, self.socket_directory)
+    def _write_owner(self) -> None:
+        OwnerFile(os.getpid(), self.program, self.socket_directory).write(self.directory)
 
     def _is_ready(self) -> bool:
-        if not self._postmaster.says_ready():
+        if not self._says_ready():
             return False
         # As pg_ctl does: a refusal such as "too many clients" is an answer, too.
         info = self.conninfo(connect_timeout_s=2).encode()
         return psycopg.pq.PGconn.ping(info) == psycopg.pq.Ping.OK
 
-    def _refusal(self, status: int) -> PgdragError:
+    def _refusal(self) -> PgdragError:
+        assert self._process is not None, "it was started"
+        status = self._process.returncode
         self.stop()
         reason = self.log.refusal()
         # On a full disk the server may not even be able to say so.
@@ -407,20 +362,10 @@ class Cluster:
         if reason is None:
             ended = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
             reason = f"the postmaster {ended} without a word"
-        return ServerDidNotStart(f"server did not start: {reason}", detail=self._detail())
+        return self._did_not_start(f"server did not start: {reason}")
 
-    def _free_port(self) -> int:
-        """The first port whose socket nobody serves; what a killed server left is removed."""
-        for port in range(_FIRST_PORT, _FIRST_PORT + _PORTS):
-            path = self.socket_directory / f".s.PGSQL.{port}"
-            if not _is_served(path):
-                path.unlink(missing_ok=True)
-                path.with_name(path.name + ".lock").unlink(missing_ok=True)
-                return port
-        raise ServerError(f'all {_PORTS} sockets in "{self.socket_directory}" are served')
-
-    def _detail(self) -> str | None:
-        return self.log_tail() or None
+    def _did_not_start(self, message: str) -> ServerDidNotStart:
+        return ServerDidNotStart(message, detail=self.log_tail() or None)
 
     def _run_tool(self, name: str, *arguments: str, text: str = "") -> None:
         finished = run(
@@ -433,7 +378,7 @@ class Cluster:
         if finished.status == 0:
             return
         # A bootstrap that crashed frees nothing, and initdb deletes its traces.
-        self._postmaster.clear_leftovers()
+        self._clear_leftovers()
         if is_full_disk(finished.output):
             raise full_disk("make a cluster", self.directory)
         raise ServerError(
@@ -444,19 +389,7 @@ class Cluster:
 
 def _socket_directory(directory: Path) -> Path:
     near = directory / "socket"
-    longest = f"{near}/.s.PGSQL.{_FIRST_PORT + _PORTS}.lock"
+    longest = f"{near}/.s.PGSQL.65535.lock"
     if len(os.fsencode(longest)) <= _SOCKET_PATH_BYTES and _PLAIN_PATH.fullmatch(str(near)):
         return near
     return SHORT_SOCKET_ROOT / f"{SHORT_SOCKET_PREFIX}{secrets.token_hex(8)}"
-
-
-def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except OSError:  # a full backlog or no answer: somebody is there
-            return True
-    return True

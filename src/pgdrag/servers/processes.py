@@ -1,4 +1,4 @@
-"""Which processes belong to a cluster, and are they still alive?
+"""Which processes belong to a cluster, and how are all of them ended?
 
 A name or a number in a file proves nothing: numbers are used again, and any program may call itself
 postgres. A process belongs to a cluster when the kernel says that it runs the cluster's `postgres`
@@ -11,16 +11,18 @@ import contextlib
 import os
 import re
 import signal
-import time
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pgdrag.errors import ServerError
-from pgdrag.host.process_alive import stat_fields
+from pgdrag.host.process_alive import parent_pid, wait_until
+from pgdrag.servers.shared_memory import free_shared_memory
 
 _PROC = Path("/proc")
-_POLL_S = 0.02
+_KILL_TIMEOUT_S = 10.0
 # What the kernel adds to the name of a file that was replaced, as by an upgrade.
 _DELETED = " (deleted)"
 
@@ -33,7 +35,9 @@ class ServerProcess:
     backend_type: str
 
 
+StopMethod = Literal["fast", "immediate", "killed", "gone"]
 CLIENT_BACKEND = "client backend"
+_CLIENT_TYPES = frozenset({CLIENT_BACKEND, "starting"})
 # Longest first, so that "autovacuum launcher" is not taken for something shorter. The logger, the
 # archiver's predecessors and the postmaster do not appear in pg_stat_activity, but use CPU all the same.
 _BACKEND_TYPES = (
@@ -58,33 +62,125 @@ _BACKEND_TYPES = (
 _TITLE = re.compile(r"^postgres: (?:.*?: )?(" + "|".join(_BACKEND_TYPES) + r")\b")
 
 
+class Postmaster:
+    """At most one server process tree in one data directory, which dies with this process.
+
+    Attributes:
+        program: the `postgres` that its processes run.
+    """
+
+    def __init__(self, data_directory: Path, program: Path) -> None:
+        self.data_directory = data_directory
+        self.program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        # Known from the start on, also if the file system under it vanishes.
+        self._place: os.stat_result | None = None
+
+    def is_running(self) -> bool:
+        """Whether the server's first process lives; it may be mute all the same."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def postmaster_pid(self) -> int | None:
+        """The server's first process, or None when it does not run."""
+        return self._process.pid if self._process and self.is_running() else None
+
+    def server_pids(self) -> list[ServerProcess]:
+        """Every process of the server now, postmaster first, with its kind."""
+        return server_processes(self.data_directory, self.program)
+
+    def stop(
+        self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
+    ) -> StopMethod:
+        """Stop the server within the two times (and a moment), whatever state it is in.
+
+        A time of 0 skips that way. The server itself kills children that ignore an immediate
+        shutdown after 5 s.
+
+        Returns:
+            How it ended: "fast" (with a checkpoint; the only clean one), "immediate", "killed", or
+            "gone" when it was not running. No process and no shared memory is left in any case.
+        """
+        method = self._end_process(fast_timeout_s, immediate_timeout_s)
+        self._clear_leftovers()
+        self._process = None
+        return method
+
+    def _says_ready(self) -> bool:
+        # Line 8 of postmaster.pid; the file may still be that of an earlier server.
+        try:
+            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        if len(lines) < 8 or lines[0] != str(self.postmaster_pid):
+            return False
+        return lines[7].strip() in ("ready", "standby")
+
+    def _notice_program(self) -> bool:
+        """Look which program really runs; True if `postgres` was a script that runs another one."""
+        running = running_program(self.postmaster_pid)
+        if running is None or running == self.program:
+            return False
+        self.program = running
+        return True
+
+    def _has_no_clients(self) -> bool:
+        return all(each.backend_type not in _CLIENT_TYPES for each in self.server_pids())
+
+    def _clear_leftovers(self) -> None:
+        """End what is left of a server whose first process is dead, and free its shared memory."""
+        assert not self.is_running(), "a cluster has at most one server"
+        kill_processes(self.data_directory, self.program)
+        free_shared_memory(self._place or self.data_directory.stat())
+
+    def _end_process(self, fast_timeout_s: float, immediate_timeout_s: float) -> StopMethod:
+        process = self._process
+        if process is None or process.poll() is not None:
+            return "gone"
+        ways: list[tuple[StopMethod, signal.Signals, float]] = [
+            ("fast", signal.SIGINT, fast_timeout_s),
+            ("immediate", signal.SIGQUIT, immediate_timeout_s),
+        ]
+        for method, number, timeout_s in ways:
+            if timeout_s <= 0:
+                continue
+            process.send_signal(number)
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                continue
+            return method
+        # Together with its children, which might otherwise recover in the middle of this.
+        kill_processes(self.data_directory, self.program)
+        # By its number, too: a file system that has vanished takes the directory's name with it.
+        process.kill()
+        try:
+            process.wait(_KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise _stuck(f"process {process.pid}") from error
+        return "killed"
+
+
 def server_processes(data_directory: Path, program: Path) -> list[ServerProcess]:
     """Every living process of the cluster at `data_directory` run by `program`, postmaster first."""
-    parents: dict[int, int] = {}
-    members: dict[int, bool] = {}
-    for pid in _pids():
-        parent = parent_pid(pid)
-        if parent is None:
-            continue
-        parents[pid] = parent
-        if _runs(pid, program) and _link(pid, "cwd") == str(data_directory):
-            members[pid] = True
-    servers = set(members)
+    parents = {pid: parent for pid in _pids() if (parent := parent_pid(pid)) is not None}
+    servers = {
+        pid
+        for pid in parents
+        # A process that exits has no program any more while its memory is still being unmapped.
+        if running_program(pid) in (program, None) and _link(pid, "cwd") == str(data_directory)
+    }
     # What a server started in turn (archive_command, COPY … PROGRAM) runs another program.
-    for pid in parents:
-        if pid not in servers and any(a in servers for a in _ancestors(pid, parents)):
-            members[pid] = False
+    family = set(servers)
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
     found = [
-        ServerProcess(pid, _kind(pid, parents[pid] in servers) if is_server else "child program")
-        for pid, is_server in members.items()
+        ServerProcess(
+            pid, _kind(pid, parents[pid] in servers) if pid in servers else "child program"
+        )
+        for pid in family
     ]
     return sorted(found, key=lambda each: (each.backend_type != "postmaster", each.pid))
-
-
-def parent_pid(pid: int) -> int | None:
-    """The parent of a living process; None for one that is gone or only waits to be reaped."""
-    fields = stat_fields(pid)
-    return None if fields is None else int(fields[1])
 
 
 def backend_type(title: str) -> str | None:
@@ -99,11 +195,11 @@ def backend_type(title: str) -> str | None:
     return known[1] if known else CLIENT_BACKEND
 
 
-def kill_processes(data_directory: Path, program: Path, *, timeout_s: float = 10.0) -> int:
+def kill_processes(data_directory: Path, program: Path) -> int:
     """End every process of the cluster with SIGKILL; the answer is how many there were.
 
     Raises:
-        ServerError: one is still there after `timeout_s`, which only the kernel can explain.
+        ServerError: one is still there after 10 s, which only the kernel can explain.
     """
     killed: set[int] = set()
 
@@ -114,28 +210,26 @@ def kill_processes(data_directory: Path, program: Path, *, timeout_s: float = 10
             send_signal(each.pid, signal.SIGKILL)
         return not left
 
-    if not wait_until(all_gone, timeout_s):
+    if not wait_until(all_gone, _KILL_TIMEOUT_S):
         left = ", ".join(str(each.pid) for each in server_processes(data_directory, program))
-        raise ServerError(
-            f"server processes {left} did not end within {timeout_s:g} s of SIGKILL",
-            detail="They wait inside the kernel, most likely for a disk that does not answer.",
-        )
+        raise _stuck(f"server processes {left}")
     return len(killed)
 
 
-def pids_within(device_number: int, uid: int) -> list[int]:
-    """Return a user's processes that work in a directory of a file system, whether it is in sight or not.
+def _stuck(who: str) -> ServerError:
+    return ServerError(
+        f"{who} did not end within {_KILL_TIMEOUT_S:g} s of SIGKILL",
+        detail="What is left waits inside the kernel, most likely for a disk that does not answer.",
+    )
 
-    Args:
-        device_number: `st_dev` of its files.
-        uid: the user.
-    """
+
+def pids_within(device_number: int, uid: int) -> list[int]:
+    """Return a user's processes that work in a directory of a file system (`st_dev`), in sight or not."""
     found = []
     for pid in _pids():
         with contextlib.suppress(OSError):
-            if (_PROC / str(pid)).stat().st_uid == uid and (
-                (_PROC / str(pid) / "cwd").stat().st_dev == device_number
-            ):
+            place = _PROC / str(pid)
+            if place.stat().st_uid == uid and (place / "cwd").stat().st_dev == device_number:
                 found.append(pid)
     return found
 
@@ -148,45 +242,20 @@ def running_program(pid: int | None) -> Path | None:
 
 def send_signal(pid: int, number: signal.Signals) -> None:
     """Signal a process that may have ended in the meantime."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether `condition` came true within `timeout_s`; it is tried at least once."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True
 
 
 def _kind(pid: int, is_child: bool) -> str:
-    try:
+    title = ""
+    with contextlib.suppress(OSError):
         title = (_PROC / str(pid) / "cmdline").read_text(errors="replace")
-    except OSError:
-        title = ""
     # A child has no title at first.
     return backend_type(title) or ("starting" if is_child else "postmaster")
 
 
 def _pids() -> Iterator[int]:
     return (int(entry) for entry in os.listdir(_PROC) if entry.isdigit())  # noqa: PTH208
-
-
-def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    seen = {pid}
-    while (pid := parents.get(pid, 0)) and pid not in seen:
-        seen.add(pid)
-        yield pid
-
-
-def _runs(pid: int, program: Path) -> bool:
-    # A process that exits has no program any more while its memory is still being unmapped.
-    return running_program(pid) in (program, None)
 
 
 def _link(pid: int, name: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from pgdrag.errors import UsageError
@@ -19,15 +17,11 @@ _BLKID_FOUND_NOTHING = 2
 def refuse_strange_device(device: Path, *, allowed: frozenset[str]) -> None:
     """Refuse a device that is none, or that nobody allowed.
 
-    Args:
-        device: as it was written.
-        allowed: what `--allow-change` names.
-
     Raises:
         UsageError: it is refused, and why.
     """
     real = device.resolve()
-    if not _is_block_device(real):
+    if not real.is_block_device():
         raise UsageError(f'there is no block device "{device}"')
     if not {str(device), str(real)} & allowed:
         raise UsageError(
@@ -44,9 +38,6 @@ def refuse_taken_device(device: Path, *, allowed: frozenset[str], overwrite: boo
         device: as it was written.
         allowed: what `--allow-change` names.
         overwrite: what is on it may be lost. It never makes up for the other two.
-
-    Raises:
-        UsageError: it is refused, and why.
     """
     refuse_strange_device(device, allowed=allowed)
     real = device.resolve()
@@ -61,13 +52,6 @@ def refuse_taken_device(device: Path, *, allowed: frozenset[str], overwrite: boo
         )
 
 
-def _is_block_device(path: Path) -> bool:
-    try:
-        return stat.S_ISBLK(path.stat().st_mode)
-    except OSError:
-        return False
-
-
 def _use_of(device: Path) -> str | None:
     """Return who uses a device, or part of it; None: nobody."""
     number = device.stat().st_rdev
@@ -78,7 +62,8 @@ def _use_of(device: Path) -> str | None:
     holders = sorted(each.name for each in home.glob("holders/*"))
     if holders:
         return f"{', '.join(holders)} is made of it"
-    names = set(_names_of(device))
+    links = (link for link in Path("/dev/disk").glob("*/*") if link.resolve() == device)
+    names = {str(device), *map(str, links)}
     for found in mounts():
         if found.device == home.name or found.source in names:
             return f'it is mounted at "{found.mount_point}"'
@@ -90,13 +75,6 @@ def _use_of(device: Path) -> str | None:
     except OSError as error:
         return (error.strerror or str(error)).lower()
     return None
-
-
-def _names_of(device: Path) -> Iterator[str]:
-    yield str(device)
-    for link in Path("/dev/disk").glob("*/*"):
-        if link.resolve() == device:
-            yield str(link)
 
 
 def _content_of(device: Path) -> str | None:

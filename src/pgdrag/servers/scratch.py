@@ -17,30 +17,35 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
+import json
 import os
 import pwd
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError, StorageError
-from pgdrag.host.process_alive import take_lock
+from pgdrag.host.process_alive import locked, open_lock, take_lock
 from pgdrag.servers.spawn import ServerUser
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
 SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
 HALF_MADE_PREFIX = "half-made-"
 DEVICE_PREFIX = "device-"
+CLUSTER_PREFIX = "cluster-"
+# For scratch paths too long or too odd for the address of a socket.
+SHORT_SOCKET_ROOT = Path("/tmp")
+SHORT_SOCKET_PREFIX = "pgdrag-socket-"
+_OWNER = "owner.json"
 _LOCK = "lock"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def server_user(environment: Mapping[str, str] = os.environ) -> ServerUser | None:
+def server_user() -> ServerUser | None:
     """The user that servers run as, or None when that is whoever runs pgdrag.
 
     PostgreSQL refuses to run as root. For root: $PGDRAG_SERVER_USER, else `postgres`, else `nobody`.
@@ -50,7 +55,7 @@ def server_user(environment: Mapping[str, str] = os.environ) -> ServerUser | Non
     """
     if os.geteuid() != 0:
         return None
-    asked = environment.get(SERVER_USER_VARIABLE)
+    asked = os.environ.get(SERVER_USER_VARIABLE)
     for name in [asked] if asked else ["postgres", "nobody"]:
         try:
             entry = pwd.getpwnam(name)
@@ -89,14 +94,49 @@ class OwnedDirectory:
         The lock goes last: whatever is left, if this is interrupted, still looks abandoned.
         """
         with contextlib.suppress(FileNotFoundError):
-            for entry in list(os.scandir(self.path)):
-                if entry.is_dir(follow_symlinks=False):
-                    remove_tree(Path(entry.path))
-                elif entry.name != _LOCK:
-                    Path(entry.path).unlink(missing_ok=True)
+            for path in list(self.path.iterdir()):
+                if path.is_dir() and not path.is_symlink():
+                    remove_tree(path)
+                elif path.name != _LOCK:
+                    path.unlink(missing_ok=True)
             (self.path / _LOCK).unlink(missing_ok=True)
             self.path.rmdir()
         self.release()
+
+
+@dataclass(frozen=True)
+class OwnerFile:
+    """What a later pgdrag must know to clear away the cluster of a dead one, in the cluster's directory.
+
+    Only the owner writes to that directory, not the server's user: a sweep by root deletes what the
+    file names.
+    """
+
+    pid: int
+    postgres: Path
+    socket_directory: Path
+
+    def write(self, directory: Path) -> None:
+        """Put the file into a cluster's directory."""
+        content = {name: str(value) for name, value in vars(self).items()}
+        (directory / _OWNER).write_text(json.dumps(content), encoding="utf-8")
+
+    @classmethod
+    def read(cls, directory: Path) -> OwnerFile | None:
+        """The file of a cluster's directory; None when its owner died before writing it."""
+        try:
+            content = json.loads((directory / _OWNER).read_text(encoding="utf-8"))
+            return cls(
+                int(content["pid"]), Path(content["postgres"]), Path(content["socket_directory"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def removable_socket_directory(self) -> Path | None:
+        """The socket directory if it is one of the short ones, which lie apart from the cluster."""
+        path = self.socket_directory
+        is_short = path.parent == SHORT_SOCKET_ROOT and path.name.startswith(SHORT_SOCKET_PREFIX)
+        return path if is_short else None
 
 
 @dataclass(frozen=True)
@@ -107,27 +147,24 @@ class Scratch:
     user: ServerUser | None
 
     @classmethod
-    def open(
-        cls, root: Path | None = None, *, environment: Mapping[str, str] = os.environ
-    ) -> Scratch:
+    def open(cls, root: Path | None = None) -> Scratch:
         """Use `root`, else $PGDRAG_SCRATCH, else /var/tmp/pgdrag-UID; it is made when missing.
 
         Raises:
             StorageError: it cannot be made, belongs to somebody else, or the server's user cannot
                 pass through to it.
         """
-        asked = environment.get(SCRATCH_VARIABLE)
-        if root is None:
-            root = Path(asked) if asked else Path(f"/var/tmp/pgdrag-{os.geteuid()}")
+        asked = os.environ.get(SCRATCH_VARIABLE)
+        root = root or Path(asked or f"/var/tmp/pgdrag-{os.geteuid()}")
         # Without links, because the kernel names a server's directory without them.
-        scratch = cls(root.parent.resolve() / root.name, server_user(environment))
+        scratch = cls(root.parent.resolve() / root.name, server_user())
         with storage_errors("make the scratch directory", scratch.root):
             scratch.root.parent.mkdir(parents=True, exist_ok=True)
             scratch._make(scratch.root)
             scratch._check_owner()
-            for kind in ("clusters", "snapshots", "binaries", "storage"):
-                scratch._make(scratch.root / kind)
-            (scratch.root / "settings").mkdir(mode=0o700, exist_ok=True)
+            for each in (scratch.clusters, scratch.snapshots, scratch.binaries, scratch.storage):
+                scratch._make(each)
+            scratch.settings.mkdir(mode=0o700, exist_ok=True)
         scratch._check_reach()
         return scratch
 
@@ -169,8 +206,8 @@ class Scratch:
         """Make a directory `parent`/`prefix`RANDOM that this process owns."""
         with storage_errors("make a directory", parent), self._judging():
             path = parent / f"{prefix}{secrets.token_hex(4)}"
-            self._make(path, exist_ok=False)
-            lock_fd = _open_lock(path)
+            self._make(path)
+            lock_fd = open_lock(path / _LOCK)
             is_locked = take_lock(lock_fd)
             assert is_locked, "nobody else can see it yet"
             return OwnedDirectory(path, lock_fd)
@@ -215,13 +252,9 @@ class Scratch:
         with storage_errors(f'write "{path.name}"', path.parent):
             write_whole(path, text, owner=self.user)
 
-    def _make(self, path: Path, *, exist_ok: bool = True) -> None:
-        try:
+    def _make(self, path: Path) -> None:
+        with contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            if not exist_ok:
-                raise
-        else:
             path.chmod(0o700 if self.user is None else 0o711)
 
     def _check_owner(self) -> None:
@@ -242,32 +275,18 @@ class Scratch:
     def _check_reach(self) -> None:
         if self.user is None:
             return
-        barrier = unreachable_part(self.clusters, self.user)
-        if barrier is not None:
-            raise StorageError(
-                f'user "{self.user.name}", who runs the server, cannot pass through "{barrier}"',
-                hint=f'Run chmod o+x "{barrier}", or set {SCRATCH_VARIABLE} to another directory.',
-            )
+        for part in [*reversed(self.clusters.parents), self.clusters]:
+            found, user = part.stat(), self.user
+            shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in user.groups else 0
+            if not found.st_mode >> shift & 0o1:
+                raise StorageError(
+                    f'user "{user.name}", who runs the server, cannot pass through "{part}"',
+                    hint=f'Run chmod o+x "{part}", or set {SCRATCH_VARIABLE} to another directory.',
+                )
 
-    @contextlib.contextmanager
-    def _judging(self) -> Iterator[None]:
+    def _judging(self) -> contextlib.AbstractContextManager[None]:
         # Without it a directory could be judged abandoned between its making and its locking.
-        fd = _open_lock(self.root)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
-
-
-def unreachable_part(path: Path, user: ServerUser) -> Path | None:
-    """The first directory on the way to `path` (itself included) that `user` cannot enter."""
-    for part in [*reversed(path.parents), path]:
-        found = part.stat()
-        shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in user.groups else 0
-        if not found.st_mode >> shift & 0o1:
-            return part
-    return None
+        return locked(self.root / _LOCK)
 
 
 def remove_tree(path: Path) -> None:
@@ -328,30 +347,15 @@ def full_disk(
         wanted_bytes: how much room it would have taken, where that is known.
         hint: what to do, where that is not to name another scratch directory.
     """
-    free = shutil.disk_usage(_nearest_existing(path)).free
-    needed = "" if wanted_bytes is None else f" of the {_megabytes(wanted_bytes)} needed"
+    here = next(part for part in [path, *path.parents, Path()] if part.exists()).resolve()
+    mount_point = next(part for part in [here, *here.parents] if part.is_mount())
+    free = f"{shutil.disk_usage(here).free / 2**20:,.0f} MB free"
+    needed = "" if wanted_bytes is None else f" of the {wanted_bytes / 2**20:,.0f} MB needed"
     return StorageError(
         f'could not {purpose}: the file system of "{path}" is full',
-        detail=f'It is mounted at "{_mount_point(path)}" and has {_megabytes(free)} free{needed}.',
+        detail=f'It is mounted at "{mount_point}" and has {free}{needed}.',
         hint=hint
         or f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
         path=path,
         is_full=True,
     )
-
-
-def _nearest_existing(path: Path) -> Path:
-    return next(part for part in [path, *path.parents, Path()] if part.exists())
-
-
-def _mount_point(path: Path) -> Path:
-    here = path.resolve()
-    return next((part for part in [here, *here.parents] if part.is_mount()), Path("/"))
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 2**20:,.0f} MB"
-
-
-def _open_lock(directory: Path) -> int:
-    return os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

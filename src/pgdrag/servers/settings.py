@@ -7,13 +7,13 @@ come: what a server checks in them (a time zone, a directory) only that server c
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from pgdrag.errors import SettingError
 from pgdrag.servers.conf import fold, is_name
@@ -27,35 +27,7 @@ SELECT name, vartype, unit, min_val, max_val, enumvals, context, category, boot_
 
 
 class UnknownSetting(SettingError):
-    """This server version has no setting of that name.
-
-    Attributes:
-        name: as it was asked for.
-        nearest: the known name most like it, or None.
-        server_version_num: the version that does not know it.
-    """
-
-    def __init__(self, name: str, *, nearest: str | None, server_version_num: int) -> None:
-        version = version_text(server_version_num)
-        hint = None if nearest is None else f'The nearest name it knows is "{nearest}".'
-        super().__init__(f'PostgreSQL {version} has no setting "{name}"', hint=hint)
-        self.name = name
-        self.nearest = nearest
-        self.server_version_num = server_version_num
-
-
-class ValueNotAccepted(SettingError):
-    """The setting is known, but the server would refuse this value.
-
-    Attributes:
-        name: the setting, as the server spells it.
-        value: as it was asked for.
-    """
-
-    def __init__(self, message: str, *, name: str, value: str, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.name = name
-        self.value = value
+    """This server version has no setting of that name."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +80,16 @@ class SettingsCatalog:
             if candidate in self.settings:
                 return self.settings[candidate]
         if "." in name and is_name(name):
-            return _custom_setting(name)
+            return Setting(
+                name, "string", None, None, None, (), "user", "Customized Options", None, ""
+            )
         close = difflib.get_close_matches(folded, self.settings, n=1)
-        nearest = self.settings[close[0]].name if close else None
-        raise UnknownSetting(name, nearest=nearest, server_version_num=self.server_version_num)
+        raise UnknownSetting(
+            f'PostgreSQL {version_text(self.server_version_num)} has no setting "{name}"',
+            hint=f'The nearest name it knows is "{self.settings[close[0]].name}".'
+            if close
+            else None,
+        )
 
     def check(self, name: str, value: str) -> Setting:
         """Return the setting, if the value has its type and is within its bounds.
@@ -121,8 +99,8 @@ class SettingsCatalog:
 
         Raises:
             UnknownSetting: there is no such setting.
-            ValueNotAccepted: not a boolean, a number, one of the allowed words, or out of range.
-            SettingError: the setting only reports something and cannot be set.
+            SettingError: not a boolean, a number, one of the allowed words, or out of range; or the
+                setting only reports something and cannot be set.
         """
         setting = self.find(name)
         if setting.context == "internal":
@@ -142,15 +120,7 @@ class SettingsCatalog:
 
     def to_json(self) -> str:
         """Return the catalogue as JSON, for a cache; `from_json` reads it back."""
-        settings = [dataclasses.astuple(setting) for setting in self.settings.values()]
-        columns = [field.name for field in dataclasses.fields(Setting)]
-        return json.dumps(
-            {
-                "server_version_num": self.server_version_num,
-                "columns": columns,
-                "settings": settings,
-            }
-        )
+        return TypeAdapter(SettingsCatalog).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> SettingsCatalog:
@@ -159,14 +129,7 @@ class SettingsCatalog:
         Raises:
             ValueError: the text is not such a catalogue; whoever keeps the cache makes it anew.
         """
-        stored = json.loads(text)
-        columns = [field.name for field in dataclasses.fields(Setting)]
-        if not isinstance(stored, dict) or stored.get("columns") != columns:
-            raise ValueError("not a catalogue of settings of this version of pgdrag")
-        try:
-            return cls.from_rows(stored["server_version_num"], stored["settings"])
-        except (KeyError, TypeError) as error:
-            raise ValueError("not a catalogue of settings: incomplete") from error
+        return TypeAdapter(SettingsCatalog).validate_json(text)
 
 
 def version_text(server_version_num: int) -> str:
@@ -182,64 +145,40 @@ _FORMER_NAMES = {
 }
 
 
-def _custom_setting(name: str) -> Setting:
-    return Setting(
-        name=name,
-        vartype="string",
-        unit=None,
-        min_value=None,
-        max_value=None,
-        enumvals=(),
-        context="user",
-        category="Customized Options",
-        boot_value=None,
-        short_desc="",
-    )
-
-
 def _canonical(setting: Setting, value: str) -> str:
     match setting.vartype:
         case "bool":
-            return _canonical_bool(setting, value)
-        case "integer":
-            return _canonical_integer(setting, value)
-        case "real":
-            return _canonical_real(setting, value)
+            is_on = parse_bool(value)
+            if is_on is None:
+                message = f'parameter "{setting.name}" requires a Boolean value, not "{value}"'
+                raise SettingError(message)
+            return "on" if is_on else "off"
+        case "integer" | "real":
+            return _canonical_number(setting, value)
         case "enum":
             return _canonical_enum(setting, value)
         case _:
             return value
 
 
-def _canonical_bool(setting: Setting, value: str) -> str:
-    is_on = parse_bool(value)
-    if is_on is None:
-        message = f'parameter "{setting.name}" requires a Boolean value, not "{value}"'
-        raise ValueNotAccepted(message, name=setting.name, value=value)
-    return "on" if is_on else "off"
-
-
-def _canonical_integer(setting: Setting, value: str) -> str:
+def _canonical_number(setting: Setting, value: str) -> str:
+    is_integer = setting.vartype == "integer"
     try:
-        number = to_base_integer(value, setting.unit)
+        number = (to_base_integer if is_integer else to_base_real)(value, setting.unit)
     except SettingError as error:
         raise _invalid(setting, value, error.hint) from None
-    low, high = int(setting.min_value or 0), int(setting.max_value or 0)
-    if not low <= number <= high:
-        raise _out_of_range(setting, value, str(number))
     # These show their bits as chmod does.
-    return f"{number:04o}" if setting.name in _FILE_MODES else str(number)
-
-
-def _canonical_real(setting: Setting, value: str) -> str:
-    try:
-        number = to_base_real(value, setting.unit)
-    except SettingError as error:
-        raise _invalid(setting, value, error.hint) from None
-    low, high = _bound(setting.min_value), _bound(setting.max_value)
-    if not low <= number <= high:
-        raise _out_of_range(setting, value, f"{number:g}".replace("inf", "Infinity"))
-    return f"{number:g}"
+    is_mode = setting.name in ("data_directory_mode", "log_file_mode", "unix_socket_permissions")
+    shown = f"{number:04o}" if is_mode else str(number) if is_integer else f"{number:g}"
+    if not _bound(setting.min_value) <= number <= _bound(setting.max_value):
+        unit = f" {setting.unit}" if setting.unit else ""
+        bounds = f"{setting.min_value}{unit} .. {setting.max_value}{unit}"
+        said = str(number) if is_integer else shown.replace("inf", "Infinity")
+        message = (
+            f'{said}{unit} is outside the valid range for parameter "{setting.name}" ({bounds})'
+        )
+        raise SettingError(message)
+    return shown
 
 
 def _bound(text: str | None) -> float:
@@ -257,7 +196,8 @@ def _canonical_enum(setting: Setting, value: str) -> str:
     if word not in spelled and not is_hidden_level:
         allowed = ", ".join(setting.enumvals)
         raise _invalid(setting, value, f"Available values: {allowed}.")
-    word = _SAME_AS.get((setting.name, word), word)
+    if (setting.name, word) == ("wal_compression", "on"):
+        word = "pglz"
     return spelled.get(word, word)
 
 
@@ -270,17 +210,6 @@ def _hidden_word(word: str, setting: Setting) -> str:
     return "debug2" if word == "debug" else word
 
 
-_FILE_MODES = ("data_directory_mode", "log_file_mode", "unix_socket_permissions")
-_SAME_AS = {("wal_compression", "on"): "pglz"}
-
-
-def _invalid(setting: Setting, value: str, hint: str | None) -> ValueNotAccepted:
+def _invalid(setting: Setting, value: str, hint: str | None) -> SettingError:
     message = f'invalid value for parameter "{setting.name}": "{value}"'
-    return ValueNotAccepted(message, name=setting.name, value=value, hint=hint)
-
-
-def _out_of_range(setting: Setting, value: str, number: str) -> ValueNotAccepted:
-    unit = f" {setting.unit}" if setting.unit else ""
-    bounds = f"{setting.min_value}{unit} .. {setting.max_value}{unit}"
-    message = f'{number}{unit} is outside the valid range for parameter "{setting.name}" ({bounds})'
-    return ValueNotAccepted(message, name=setting.name, value=value)
+    return SettingError(message, hint=hint)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from pgdrag.servers.processes import parent_pid, wait_until
+from pgdrag.host.process_alive import parent_pid, wait_until
 
 _SYSV = Path("/proc/sysvipc/shm")
 _POSIX = Path("/dev/shm")
@@ -40,20 +40,13 @@ _libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
 _libc.shmdt.argtypes = [ctypes.c_void_p]
 
 
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(NamedTuple):
     id: int
     key: int
     uid: int
     creator: int  # 0 for a process of another container
     attached: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class _Header:
-    control_handle: int
-    place: tuple[int, int]  # device and inode of the data directory
 
 
 def free_shared_memory(place: os.stat_result) -> list[str]:
@@ -69,17 +62,33 @@ def free_shared_memory(place: os.stat_result) -> list[str]:
     wait_until(lambda: not any(map(_is_being_left, _candidates(place))), _LEAVE_TIMEOUT_S)
     removed: list[str] = []
     for segment in _candidates(place):
-        if segment.attached:
+        control_handle = None if segment.attached else _control_handle(segment, place)
+        if control_handle is None:
             continue
-        header = _read_header(segment)
-        # The server writes down which directory the segment is for.
-        if header is not None and header.place == (place.st_dev, place.st_ino):
-            removed += _free(segment, header)
+        paths = _dynamic_segments(control_handle)
+        removed += [path.name for path in paths if _unlink_owned(path, segment.uid)]
+        if _libc.shmctl(segment.id, _IPC_RMID, None) == 0:
+            removed.append(f"System V segment {segment.id}")
     return removed
 
 
 def _candidates(place: os.stat_result) -> list[_Segment]:
-    return [each for each in _segments() if each.uid == place.st_uid and _may_belong(each, place)]
+    try:
+        names, *lines = (line.split() for line in _SYSV.read_text().splitlines())
+    except (OSError, ValueError):
+        return []
+    rows = (dict(zip(names, map(int, line), strict=True)) for line in lines)
+    segments = (
+        _Segment(row["shmid"], row["key"], row["uid"], row["cpid"], row["nattch"], row["size"])
+        for row in rows
+    )
+    # A server counts up from its directory's inode number until a key is free. Others' segments
+    # are not even looked at: a server that starts just then would take the look for use.
+    return [
+        each
+        for each in segments
+        if each.uid == place.st_uid and (each.key - place.st_ino) % 2**32 < _KEYS_TRIED
+    ]
 
 
 def _is_being_left(segment: _Segment) -> bool:
@@ -88,34 +97,8 @@ def _is_being_left(segment: _Segment) -> bool:
     return segment.attached > 0 and is_orphan
 
 
-def _may_belong(segment: _Segment, place: os.stat_result) -> bool:
-    # A server counts up from its directory's inode number until a key is free. Others' segments
-    # are not even looked at: a server that starts just then would take the look for use.
-    return (segment.key - place.st_ino) % 2**32 < _KEYS_TRIED
-
-
-def _free(segment: _Segment, header: _Header) -> list[str]:
-    paths = _dynamic_segments(header.control_handle)
-    removed = [path.name for path in paths if _unlink_owned(path, segment.uid)]
-    if _libc.shmctl(segment.id, _IPC_RMID, None) == 0:
-        removed.append(f"System V segment {segment.id}")
-    return removed
-
-
-def _segments() -> list[_Segment]:
-    try:
-        lines = _SYSV.read_text().splitlines()
-    except OSError:
-        return []
-    names = lines[0].split()
-    rows = [dict(zip(names, map(int, line.split()), strict=True)) for line in lines[1:]]
-    return [
-        _Segment(row["shmid"], row["key"], row["uid"], row["cpid"], row["nattch"], row["size"])
-        for row in rows
-    ]
-
-
-def _read_header(segment: _Segment) -> _Header | None:
+def _control_handle(segment: _Segment, place: os.stat_result) -> int | None:
+    """Return which dynamic memory a segment's header names; None: it is not for this directory."""
     if segment.bytes < _HEADER.size:
         return None
     address = _libc.shmat(segment.id, None, _SHM_RDONLY)
@@ -126,29 +109,30 @@ def _read_header(segment: _Segment) -> _Header | None:
     finally:
         _libc.shmdt(address)
     magic, _, _, _, control_handle, _, device, inode = fields
-    return _Header(control_handle, (device, inode)) if magic == _HEADER_MAGIC else None
+    # The server writes down which directory the segment is for.
+    is_ours = magic == _HEADER_MAGIC and (device, inode) == (place.st_dev, place.st_ino)
+    return int(control_handle) if is_ours else None
 
 
 def _dynamic_segments(control_handle: int) -> list[Path]:
     control = _posix_path(control_handle)
     try:
         content = control.read_bytes()
-    except OSError:  # dynamic_shared_memory_type is not posix, or it is already gone
+        magic, used, _ = _CONTROL.unpack_from(content)
+    except (
+        OSError,
+        struct.error,
+    ):  # dynamic_shared_memory_type is not posix, or it is already gone
         return []
-    if len(content) < _CONTROL_ITEMS_OFFSET:
-        return []
-    magic, used, _ = _CONTROL.unpack_from(content)
     if magic != _CONTROL_MAGIC:
         return []
-    paths = []
-    for index in range(used):
-        offset = _CONTROL_ITEMS_OFFSET + index * _CONTROL_ITEM.size
-        if offset + _CONTROL_ITEM.size > len(content):
-            break
-        handle, references, *_ = _CONTROL_ITEM.unpack_from(content, offset)
-        if references:
-            paths.append(_posix_path(handle))
-    return [*paths, control]
+    items = content[_CONTROL_ITEMS_OFFSET:][: used * _CONTROL_ITEM.size]
+    whole = items[: len(items) // _CONTROL_ITEM.size * _CONTROL_ITEM.size]
+    named = _CONTROL_ITEM.iter_unpack(whole)
+    return [
+        *(_posix_path(handle) for handle, references, *_ in named if references),
+        control,
+    ]
 
 
 def _posix_path(handle: int) -> Path:
@@ -157,9 +141,9 @@ def _posix_path(handle: int) -> Path:
 
 def _unlink_owned(path: Path, uid: int) -> bool:
     try:
-        if path.lstat().st_uid != uid:
-            return False
-        path.unlink()
+        is_owned = path.lstat().st_uid == uid
+        if is_owned:
+            path.unlink()
     except OSError:
         return False
-    return True
+    return is_owned

@@ -6,44 +6,32 @@ says what is in it; each trial gets a copy in a new cluster.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
-import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgdrag.errors import ServerError, StorageError
+from pgdrag.host.process_alive import locked
 from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.copying import (
-    Copied,
-    copy_data_directory,
-    directory_bytes,
-    flush_file_system,
-)
-from pgdrag.servers.scratch import (
-    HALF_MADE_PREFIX,
-    Scratch,
-    storage_errors,
-)
+from pgdrag.servers.copying import copy_data_directory, flush_file_system
+from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
 from pgdrag.servers.spawn import run
 
 _KEY = re.compile(rf"(?!{HALF_MADE_PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
 _DESCRIPTION = "snapshot.json"
+_LOCK = "lock"
 _FORMAT = 1
-_LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
 _CONTROLDATA_TIMEOUT_S = 30.0
 CLEAN = "shut down"
 _STATE = re.compile(r"^Database cluster state:\s*(.*)$", re.MULTILINE)
-# Room for what a server writes first, beyond the copy itself.
-_SPARE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -89,18 +77,22 @@ class Snapshot:
         started = time.monotonic()
         with (
             storage_errors("restore a snapshot", scratch.clusters),
-            _locked(self.directory, fcntl.LOCK_SH),
+            locked(self.directory / _LOCK, fcntl.LOCK_SH),
         ):
             cluster = Cluster.create(scratch, binaries)
             try:
-                source = self.directory / "data"
-                copied = _copy(scratch, source, cluster.data_directory, "restore a snapshot")
+                size_bytes, method = copy_data_directory(
+                    scratch,
+                    self.directory / "data",
+                    cluster.data_directory,
+                    purpose="restore a snapshot",
+                )
                 cluster.configure({})
             except BaseException:
                 cluster.remove()
                 raise
         seconds = round(time.monotonic() - started, 3)
-        return Restored(cluster, RestoreCost(seconds, copied.bytes, copied.method))
+        return Restored(cluster, RestoreCost(seconds, size_bytes, method))
 
 
 class SnapshotStore:
@@ -138,7 +130,13 @@ class SnapshotStore:
             ServerError: the cluster was not shut down cleanly.
             StorageError: the disk is full.
         """
-        _require_clean_shutdown(cluster)
+        state = shutdown_state(cluster)
+        if cluster.is_running() or state != CLEAN:
+            raise ServerError(
+                "cannot make a snapshot of a cluster that was not shut down cleanly",
+                detail=f"Its state is: {state}.",
+                hint="Start it, and stop it with enough time for its last checkpoint.",
+            )
         return self._keep(key, cluster.data_directory, cluster.binaries.major, describe)
 
     def adopt(self, snapshot: Snapshot) -> Snapshot:
@@ -150,7 +148,7 @@ class SnapshotStore:
         kept = self.get(snapshot.key)
         if kept is not None:
             return kept
-        with _locked(snapshot.directory, fcntl.LOCK_SH):
+        with locked(snapshot.directory / _LOCK, fcntl.LOCK_SH):
             source = snapshot.directory / "data"
             return self._keep(snapshot.key, source, snapshot.major, snapshot.describe)
 
@@ -171,11 +169,10 @@ class SnapshotStore:
             return
         with storage_errors("remove a snapshot", self.scratch.snapshots):
             try:
-                with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                with locked(directory / _LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
                     # Renamed first: half of a snapshot must not look like one.
-                    unfinished = self.scratch.own_directory(
-                        self.scratch.snapshots, HALF_MADE_PREFIX
-                    )
+                    snapshots = self.scratch.snapshots
+                    unfinished = self.scratch.own_directory(snapshots, HALF_MADE_PREFIX)
                     directory.rename(unfinished.path / "removed")
             except BlockingIOError as error:
                 raise StorageError(
@@ -189,57 +186,35 @@ class SnapshotStore:
 
     def _keep(self, key: str, source: Path, major: int, describe: Mapping[str, Any]) -> Snapshot:
         unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
+        directory, data_directory = self._directory(key), unfinished.path / "data"
         try:
             with storage_errors("make a snapshot", self.scratch.snapshots):
-                self._fill(unfinished.path, source, major, describe)
-                self._publish(unfinished.path, self._directory(key))
+                self.scratch.make_private(data_directory)
+                size_bytes, _ = copy_data_directory(
+                    self.scratch, source, data_directory, purpose="make a snapshot"
+                )
+                content = {
+                    "format": _FORMAT,
+                    "major": major,
+                    "bytes": size_bytes,
+                    "describe": dict(describe),
+                }
+                text = json.dumps(content)
+                (unfinished.path / _DESCRIPTION).write_text(text, encoding="utf-8")
+                # Before the rename, which says that all is there.
+                flush_file_system(unfinished.path)
+                try:
+                    unfinished.path.rename(directory)
+                    flush_file_system(directory)
+                except OSError as error:
+                    # Another process may have been first.
+                    if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                        raise
         finally:
             unfinished.remove()
         stored = self.get(key)
         assert stored is not None, "it was just renamed into place"
         return stored
-
-    def _fill(self, directory: Path, source: Path, major: int, describe: Mapping[str, Any]) -> None:
-        data_directory = directory / "data"
-        self.scratch.make_private(data_directory)
-        copied = _copy(self.scratch, source, data_directory, "make a snapshot")
-        content = {
-            "format": _FORMAT,
-            "major": major,
-            "bytes": copied.bytes,
-            "describe": dict(describe),
-        }
-        (directory / _DESCRIPTION).write_text(json.dumps(content), encoding="utf-8")
-
-    def _publish(self, unfinished: Path, directory: Path) -> None:
-        flush_file_system(unfinished)  # before the rename, which says that all is there
-        try:
-            unfinished.rename(directory)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-            return  # another process was first
-        flush_file_system(directory)
-
-
-def _copy(scratch: Scratch, source: Path, target: Path, purpose: str) -> Copied:
-    return copy_data_directory(
-        source,
-        target,
-        give=scratch.give,
-        leave_out=_LEAVE_OUT,
-        make_room=lambda: scratch.require_free(directory_bytes(source) + _SPARE_BYTES, purpose),
-    )
-
-
-@contextlib.contextmanager
-def _locked(directory: Path, operation: int) -> Iterator[None]:
-    fd = os.open(directory / "lock", os.O_RDWR)
-    try:
-        fcntl.flock(fd, operation)
-        yield
-    finally:
-        os.close(fd)
 
 
 def shutdown_state(cluster: Cluster) -> str:
@@ -251,13 +226,3 @@ def shutdown_state(cluster: Cluster) -> str:
     )
     state = _STATE.search(answer.output)
     return state[1] if state else answer.output.strip()
-
-
-def _require_clean_shutdown(cluster: Cluster) -> None:
-    state = shutdown_state(cluster)
-    if cluster.is_running() or state != CLEAN:
-        raise ServerError(
-            "cannot make a snapshot of a cluster that was not shut down cleanly",
-            detail=f"Its state is: {state}.",
-            hint="Start it, and stop it with enough time for its last checkpoint.",
-        )

@@ -14,13 +14,14 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from pgdrag.errors import ServerError
+from pgdrag.host.programs import Ran
 
 # How a child ends that could not become the program, as a shell's does.
 NOT_STARTED = 127
@@ -39,14 +40,6 @@ class ServerUser:
     groups: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A program that ended: its status (negative: the signal) and what it wrote, both streams."""
-
-    status: int
-    output: str
-
-
 def spawn(
     argv: Sequence[str | Path],
     *,
@@ -60,12 +53,8 @@ def spawn(
     """Start a program in its own session, which gets `death_signal` when this process dies.
 
     Args:
-        argv: the program and its arguments.
         user: who runs it; None: whoever runs this process.
-        cwd: where it runs.
-        death_signal: what it gets when this process dies.
         output: where both its streams go.
-        stdin: what it reads.
         control_groups: directories of groups that it is in from its first instruction on, so that all
             memory it touches is counted there. Where one refuses it, the program ends with
             `NOT_STARTED`, and says why where its output goes.
@@ -84,7 +73,8 @@ def spawn(
                 # The kernel's word for it means something else to whoever reads the server's log.
                 is_empty = error.errno == errno.ENOSPC
                 reason = "it has no processors or memory" if is_empty else error.strerror
-                _give_up(f'could not enter control group "{group}": {reason}')
+                os.write(2, f'pgdrag: could not enter control group "{group}": {reason}\n'.encode())
+                os._exit(NOT_STARTED)
         if user is not None:
             os.setgroups(user.groups)
             os.setgid(user.gid)
@@ -95,21 +85,24 @@ def spawn(
             os._exit(NOT_STARTED)
 
     def start() -> subprocess.Popen[bytes]:
-        with _doors(control_groups) as doors:
-            return start_through(doors)
-
-    def start_through(doors: Sequence[tuple[Path, int]]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [str(part) for part in argv],
-            stdin=stdin,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=server_environment(os.environ),
-            start_new_session=True,
-            preexec_fn=lambda: prepare(doors),
-            umask=0o077,
-        )
+        with contextlib.ExitStack() as stack:
+            doors = []
+            for group in control_groups:
+                # Opened as this user, and not as the server's.
+                door = os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                stack.callback(os.close, door)
+                doors.append((group, door))
+            return subprocess.Popen(
+                [str(part) for part in argv],
+                stdin=stdin,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=server_environment(),
+                start_new_session=True,
+                preexec_fn=lambda: prepare(doors),
+                umask=0o077,
+            )
 
     return _on_starter_thread(start)
 
@@ -121,7 +114,7 @@ def run(
     cwd: Path = Path("/"),
     timeout_s: float,
     text: str = "",
-) -> Finished:
+) -> Ran:
     """Run a program to its end with `text` on its standard input.
 
     Raises:
@@ -139,86 +132,58 @@ def run(
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ServerError(f'cannot execute "{program}": {error}') from error
-    try:
-        output, _ = process.communicate(text.encode(), timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise ServerError(f"{program.name} did not end within {timeout_s:g} s") from error
-    finally:
-        if process.returncode is None:
-            # The whole session: a grandchild would keep the pipe open.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            _close_pipes(process)
-    return Finished(process.returncode, output.decode(errors="replace"))
+    with process:
+        try:
+            output, _ = process.communicate(text.encode(), timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise ServerError(f"{program.name} did not end within {timeout_s:g} s") from error
+        finally:
+            if process.returncode is None:
+                # The whole session: a grandchild would keep the pipe open.
+                os.killpg(process.pid, signal.SIGKILL)
+    return Ran(process.returncode, output.decode(errors="replace"))
 
 
-def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def server_environment() -> dict[str, str]:
     """The environment without what would change a server's or a client's behaviour.
 
     PG* variables name other servers and options; the locale changes the words of messages.
     """
     kept = {
         name: value
-        for name, value in environment.items()
+        for name, value in os.environ.items()
         if not name.startswith(("PG", "LC_")) and name not in {"LANG", "LANGUAGE", "TZ"}
     }
     return {**kept, "LC_ALL": "C"}
 
 
-@contextlib.contextmanager
-def _doors(control_groups: Sequence[Path]) -> Iterator[list[tuple[Path, int]]]:
-    """Open the files through which a process enters groups, as this user and not as the server's."""
-    with contextlib.ExitStack() as stack:
-        doors = []
-        for group in control_groups:
-            door = os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-            stack.callback(os.close, door)
-            doors.append((group, door))
-        yield doors
-
-
-def _give_up(reason: str) -> NoReturn:
-    os.write(2, f"pgdrag: {reason}\n".encode())
-    os._exit(NOT_STARTED)
-
-
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-
-
-_Start = Callable[[], "subprocess.Popen[bytes]"]
-_Request = tuple[_Start, "Future[subprocess.Popen[bytes]]"]
-
-
-class _Starter:
-    """The thread that forks; made again in a forked copy of this process, which has no threads."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
-        # A daemon, so that it is still there while exit handlers stop their servers.
-        threading.Thread(target=self._serve, name="pgdrag-starter", daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            start, answer = self.requests.get()
-            try:
-                answer.set_result(start())
-            except BaseException as error:
-                answer.set_exception(error)
-
-
-_starter: _Starter | None = None
+_Requests = queue.SimpleQueue[
+    tuple[Callable[[], "subprocess.Popen[bytes]"], "Future[subprocess.Popen[bytes]]"]
+]
+# The thread that forks is made again in a forked copy of this process, which has no threads.
+_starter_pid = 0
+_requests: _Requests
 _starter_lock = threading.Lock()
 
 
-def _on_starter_thread(start: _Start) -> subprocess.Popen[bytes]:
-    global _starter
+def _on_starter_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    global _starter_pid, _requests
     with _starter_lock:
-        if _starter is None or _starter.pid != os.getpid():
-            _starter = _Starter()
+        if _starter_pid != os.getpid():
+            _starter_pid, _requests = os.getpid(), queue.SimpleQueue()
+            # A daemon, so that it is still there while exit handlers stop their servers.
+            threading.Thread(
+                target=_serve, args=(_requests,), name="pgdrag-starter", daemon=True
+            ).start()
     answer: Future[subprocess.Popen[bytes]] = Future()
-    _starter.requests.put((start, answer))
+    _requests.put((start, answer))
     return answer.result()
+
+
+def _serve(requests: _Requests) -> None:
+    while True:
+        start, answer = requests.get()
+        try:
+            answer.set_result(start())
+        except BaseException as error:
+            answer.set_exception(error)

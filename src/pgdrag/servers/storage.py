@@ -13,6 +13,9 @@ Every step is in the undo journal before it is made, and taken back from there.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +23,11 @@ from pathlib import Path
 from pgdrag.errors import ScratchDeviceError, StorageError
 from pgdrag.host.loop_devices import attach, devices_on, uses_direct_io
 from pgdrag.host.mounts import mount, mount_at, mount_holding, unmount
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.programs import run_program
 from pgdrag.host.undo import Change, NotedChange, UndoJournal
 from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
-from pgdrag.servers.device_health import LEAST_FREE_BYTES, MountedDevice
-from pgdrag.servers.file_systems import allocate, make_file_system
-from pgdrag.servers.processes import pids_within, send_signal, wait_until
+from pgdrag.servers.processes import pids_within, send_signal
 from pgdrag.servers.real_device import refuse_taken_device
 from pgdrag.servers.scratch import (
     DEVICE_PREFIX,
@@ -35,15 +37,21 @@ from pgdrag.servers.scratch import (
     storage_errors,
 )
 from pgdrag.servers.storage_spec import StorageSpec
+from pgdrag.units import format_bytes
 
 _BACKING_FILE = "device"
 _MOUNT_POINT = "mount"
 _KILL_TIMEOUT_S = 10.0
+_MKFS_TIMEOUT_S = 3600.0
+_LEAST_FREE_BYTES = 2**20
+# Ways in which file systems say that they have given up writing.
+_GIVEN_UP = frozenset({"ro", "emergency_ro", "shutdown"})
 # What must be left on the disk that a device's file lies on.
 _SPARE_BYTES = 64 * 2**20
 # All else as the file system has it by default. btrfs would give blocks of the file back to the disk
 # below, in the background of a trial, and get them again when they are written next.
 _ALWAYS_MOUNTED_WITH = {"btrfs": ("nodiscard",)}
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Storage:
@@ -63,13 +71,7 @@ class Storage:
 
 
 class ScratchDevice(Storage):
-    """A file system of a treatment's own, mounted from `make` until `remove`.
-
-    Attributes:
-        spec: what was asked for.
-        mount_point: where it is mounted.
-        block_device: what is mounted there.
-    """
+    """A file system of a treatment's own, mounted from `make` until `remove`."""
 
     def __init__(self, spec: StorageSpec, base: Scratch, journal: UndoJournal) -> None:
         self.spec = spec
@@ -82,7 +84,9 @@ class ScratchDevice(Storage):
         self.mount_point = self._owned.path / _MOUNT_POINT
         self.block_device = spec.device or self._file
         self._asked_options: tuple[str, ...] = ()
-        self._mounted: MountedDevice | None = None
+        # As it was when it was mounted: mount(8) may know the device by another name than the kernel.
+        self._source = ""
+        self._number = 0  # `st_dev` of its files; 0: it was never mounted
         self._is_sparse = False
 
     @classmethod
@@ -97,7 +101,6 @@ class ScratchDevice(Storage):
         """Make the device and its file system, and mount it; this takes root.
 
         Args:
-            spec: what is asked for.
             base: the scratch directory below which it is mounted.
             journal: where every step is noted before it is made.
             allowed: what `--allow-change` names: a real device must be among it.
@@ -113,7 +116,7 @@ class ScratchDevice(Storage):
         try:
             if spec.device is None:
                 device.block_device = device._loop_device()
-            make_file_system(spec, device.block_device)
+            device._make_file_system()
             device.mount_point.mkdir()
             device._note(Mounted(str(device.mount_point)))
             device._mount(())
@@ -139,12 +142,9 @@ class ScratchDevice(Storage):
         self._unmount()
         asked = tuple(options)
         taken: tuple[str, ...] = ()
-        if self._is_mountable_with(asked):
-            taken = asked
-        else:
-            for option in asked:
-                if self._is_mountable_with((*taken, option)):
-                    taken = (*taken, option)
+        for tried in (asked, *((option,) for option in asked)):
+            if taken != asked and self._is_mountable_with((*taken, *tried)):
+                taken = (*taken, *tried)
         self._mount(taken)
         self._asked_options = asked
 
@@ -154,7 +154,7 @@ class ScratchDevice(Storage):
         Raises:
             StorageError: the disk below is full, which is no treatment's doing.
         """
-        words = self._trouble(is_full=False)
+        words = self._trouble()
         if words is not None:
             raise self._error(words)
 
@@ -167,7 +167,7 @@ class ScratchDevice(Storage):
         if isinstance(error, ScratchDeviceError):
             return error
         if not isinstance(error, StorageError):
-            words = self._trouble(is_full=False)
+            words = self._trouble()
             return None if words is None else self._error(words)
         if error.path is None or not error.path.is_relative_to(self.mount_point):
             return None
@@ -182,7 +182,7 @@ class ScratchDevice(Storage):
         self._end_servers()
         while self._noted:
             self._journal.restore(self._noted.pop())
-        if self.spec.device is not None and self._mounted is not None:
+        if self.spec.device is not None and self._number:
             # As it was found: empty. wipefs leaves alone what is still in use.
             run_program("wipefs", "--all", "--quiet", self.block_device)
         if mount_at(self.mount_point) is None and not devices_on(self._file):
@@ -190,12 +190,51 @@ class ScratchDevice(Storage):
                 self._owned.remove()
         self._owned.release()
 
-    def _trouble(self, *, is_full: bool) -> str | None:
-        assert self._mounted is not None, "a device that is made is mounted"
-        words = self._mounted.trouble(is_full=is_full)
-        if words and self._is_sparse and self._base.free_bytes() < LEAST_FREE_BYTES:
+    def _trouble(self, *, is_full: bool = False) -> str | None:
+        """Return what is wrong with it, to complete "the scratch device …"; None: nothing."""
+        words = self._trouble_of_mount() or self._trouble_of_writing(is_full)
+        if words and self._is_sparse and self._base.free_bytes() < _LEAST_FREE_BYTES:
             raise full_disk("write to the scratch device", self._file)
         return words
+
+    def _trouble_of_mount(self) -> str | None:
+        found = mount_at(self.mount_point)
+        if found is None or found.source != self._source:
+            return f'has vanished: nothing of it is mounted at "{self.mount_point}" any more'
+        if self.spec.device is None:
+            if self.block_device not in devices_on(self._file):
+                return f"has vanished: {self.block_device} is not attached to its file any more"
+            try:
+                size, asked = self._file.stat().st_size, self.spec.size_bytes
+            except OSError:
+                return "has vanished: its file was deleted"
+            if size < asked:
+                shrunk = f"{format_bytes(size)} of {format_bytes(asked)}"
+                return f"has vanished: its file was truncated to {shrunk}"
+        given_up = _GIVEN_UP & {*found.options, *found.super_options}
+        if given_up == {"ro"}:
+            return "is read-only: it was remounted so"
+        if given_up:
+            said = ", ".join(sorted(given_up))
+            return f"is read-only: {found.file_system} has given up writing ({said})"
+        return None
+
+    def _trouble_of_writing(self, is_full: bool) -> str | None:
+        """Write a small file to find out."""
+        try:
+            _write_and_delete(self.mount_point / "probe")
+            seen = os.statvfs(self.mount_point)
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                return f"is read-only: {self.spec.file_system} does not write any more"
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                return f"does not answer: {(error.strerror or str(error)).lower()}"
+            is_full, seen = True, os.statvfs(self.mount_point)
+        # What the server's user may take: some of it is kept for root.
+        free, size = seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
+        if is_full or free < _LEAST_FREE_BYTES:
+            return f"is full: {format_bytes(free)} of {format_bytes(size)} free"
+        return None
 
     def _error(self, words: str, detail: str | None = None) -> ScratchDeviceError:
         message = f"the scratch device {words}"
@@ -210,7 +249,7 @@ class ScratchDevice(Storage):
         )
         self._note(MadeFile(str(self._file)))
         with storage_errors("make a scratch device", self._file):
-            self._is_sparse = not allocate(self._file, self.spec.size_bytes)
+            self._is_sparse = not _allocate(self._file, self.spec.size_bytes)
         self._note(LoopDevice(str(self._file)))
         device = attach(self._file, direct_io=self.spec.direct_io)
         below = mount_holding(self._file)
@@ -227,6 +266,18 @@ class ScratchDevice(Storage):
             )
         return device
 
+    def _make_file_system(self) -> None:
+        """Make an empty file system; what was on the device is lost."""
+        program, *options = _mkfs_command(self.spec)
+        ran = run_program(program, *options, self.block_device, timeout_s=_MKFS_TIMEOUT_S)
+        if not ran.succeeded:
+            # Its reason; what follows says how to use it.
+            reason = next(iter(ran.output.strip().splitlines()), f"it ended with {ran.status}")
+            raise ScratchDeviceError(
+                f"could not make {self.spec.words}: {reason}",
+                detail=f"The command was: {program} {' '.join(options)} {self.block_device}.",
+            )
+
     def _mount(self, options: tuple[str, ...]) -> None:
         kind = self.spec.file_system
         every = (*_ALWAYS_MOUNTED_WITH.get(kind, ()), *options)
@@ -235,10 +286,9 @@ class ScratchDevice(Storage):
             raise ScratchDeviceError(
                 f"could not mount {self.spec.words}: {refusal}", path=self.mount_point
             )
-        file = None if self.spec.device is not None else self._file
-        self._mounted = MountedDevice.found(
-            self.mount_point, self.block_device, file, self.spec.size_bytes
-        )
+        found = mount_at(self.mount_point)
+        assert found is not None, "mount(8) said that it is mounted"
+        self._source, self._number = found.source, self.mount_point.stat().st_dev
         # Nobody but root lists it, and the server's user passes through.
         self.mount_point.chmod(0o711)
 
@@ -257,12 +307,12 @@ class ScratchDevice(Storage):
 
     def _end_servers(self) -> None:
         """End what servers still run there, also where the directory by which they are known is gone."""
-        user, mounted = self._base.user, self._mounted
-        if mounted is None or user is None:
+        user = self._base.user
+        if user is None or not self._number:
             return
 
         def all_gone() -> bool:
-            left = pids_within(mounted.number, user.uid)
+            left = pids_within(self._number, user.uid)
             for pid in left:
                 send_signal(pid, signal.SIGKILL)
             return not left
@@ -294,3 +344,50 @@ def clusters_on_abandoned(owned: OwnedDirectory) -> list[Path]:
     with contextlib.suppress(OSError):
         return list((owned.path / _MOUNT_POINT / "clusters").iterdir())
     return []
+
+
+def _allocate(file: Path, size_bytes: int) -> bool:
+    """Make a file of that size; whether the disk has reserved all of it.
+
+    A file with holes would be allocated block by block while a trial writes, and the disk below could
+    run full under it.
+    """
+    with file.open("xb") as opened:
+        file.chmod(0o600)
+        if _libc.fallocate(opened.fileno(), 0, ctypes.c_long(0), ctypes.c_long(size_bytes)) == 0:
+            return True
+        number = ctypes.get_errno()
+        if number not in (errno.EOPNOTSUPP, errno.ENOSYS):
+            raise OSError(number, os.strerror(number), str(file))
+        opened.truncate(size_bytes)
+        return False
+
+
+def _mkfs_command(spec: StorageSpec) -> list[str]:
+    """Return mkfs with what keeps the kernel from writing, or giving blocks back, in the background."""
+    own = list(spec.mkfs_options)
+    match spec.file_system:
+        case "ext4":
+            extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+            # Only the last -E counts.
+            while "-E" in own[:-1]:
+                at = own.index("-E")
+                extended = f"{extended},{own[at + 1]}"
+                del own[at : at + 2]
+            return ["mkfs.ext4", "-q", "-F", "-E", extended, *own]
+        case "xfs":
+            reflink = [] if any("reflink=" in word for word in own) else ["-m", "reflink=1"]
+            return ["mkfs.xfs", "-q", "-f", "-K", *reflink, *own]
+        case _:
+            return ["mkfs.btrfs", "-q", "-f", "-K", *own]
+
+
+def _write_and_delete(path: Path) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, b"\0" * 4096)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            path.unlink()

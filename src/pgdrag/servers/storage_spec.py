@@ -6,19 +6,17 @@ Nothing here looks at the machine.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import UsageError
-from pgdrag.units import format_bytes, parse_bytes
+from pgdrag.units import format_bytes, parse_bool, parse_bytes
 
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
-_REFLINKED = frozenset({"xfs", "btrfs"})
-NAMES = ("size", "file_system", "mkfs_options", "device", "direct_io", "overwrite")
+_NAMES = ("size", "file_system", "mkfs_options", "device", "direct_io", "overwrite")
 # A server's own files and WAL, before there is any data.
 LEAST_BYTES = 128 * 2**20
-_YES = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class StorageSpec:
     @property
     def can_reflink(self) -> bool:
         """Whether copies can share their blocks with the original until they are written."""
-        return self.file_system in _REFLINKED
+        return self.file_system in ("xfs", "btrfs")
 
     @property
     def place(self) -> str:
@@ -83,63 +81,39 @@ def parse_level(name: str, value: str) -> tuple[str, object]:
     Raises:
         UsageError: there is no such level, or none of that value.
     """
-    parse = _PARSERS.get(name)
-    if parse is None:
-        raise UsageError(f'storage has no "{name}"', hint=f"It has {', '.join(NAMES)}.")
-    return parse(value)
+    what = f'storage "{name}" cannot be'
+    match name:
+        case "size":
+            return "size_bytes", _size(value)
+        case "file_system":
+            if value not in FILE_SYSTEMS:
+                hint = f"pgdrag makes {', '.join(FILE_SYSTEMS)}."
+                raise UsageError(f'{what} "{value}"', hint=hint)
+            return name, value
+        case "mkfs_options":
+            try:
+                return name, tuple(shlex.split(value))
+            except ValueError as error:
+                raise UsageError(
+                    f"{what} read as words of a command: {error}",
+                    hint='Write them as for a shell: mkfs_options = "-b 4096".',
+                ) from None
+        case "device":
+            if not value.startswith("/dev/"):
+                raise UsageError(f'{what} "{value}"', hint='Name it by its path: "/dev/sdb".')
+            return name, Path(value)
+        case "direct_io" | "overwrite":
+            is_on = parse_bool(value)
+            if is_on is None:
+                raise UsageError(f'{what} "{value}"', hint='Write "on" or "off".')
+            return name, is_on
+    raise UsageError(f'storage has no "{name}"', hint=f"It has {', '.join(_NAMES)}.")
 
 
-def _size(value: str) -> tuple[str, object]:
+def _size(value: str) -> int:
     size_bytes = parse_bytes(value)
     if size_bytes < LEAST_BYTES:
-        raise UsageError(
-            f'storage "size" cannot be {value}: a cluster alone needs {format_bytes(LEAST_BYTES)}'
-        )
+        least = format_bytes(LEAST_BYTES)
+        raise UsageError(f'storage "size" cannot be {value}: a cluster alone needs {least}')
     # Whole pages, since direct I/O knows nothing smaller.
-    return "size_bytes", size_bytes // 4096 * 4096
-
-
-def _file_system(value: str) -> tuple[str, object]:
-    if value not in FILE_SYSTEMS:
-        raise UsageError(
-            f'storage "file_system" cannot be "{value}"',
-            hint=f"pgdrag makes {', '.join(FILE_SYSTEMS)}.",
-        )
-    return "file_system", value
-
-
-def _mkfs_options(value: str) -> tuple[str, object]:
-    try:
-        return "mkfs_options", tuple(shlex.split(value))
-    except ValueError as error:
-        raise UsageError(
-            f'storage "mkfs_options" cannot be read as words of a command: {error}',
-            hint='Write them as for a shell: mkfs_options = "-b 4096".',
-        ) from None
-
-
-def _device(value: str) -> tuple[str, object]:
-    if not value.startswith("/dev/"):
-        raise UsageError(
-            f'storage "device" cannot be "{value}"', hint='Name it by its path: "/dev/sdb".'
-        )
-    return "device", Path(value)
-
-
-def _flag(name: str) -> Callable[[str], tuple[str, object]]:
-    def parse(value: str) -> tuple[str, object]:
-        if value.lower() not in _YES:
-            raise UsageError(f'storage "{name}" cannot be "{value}"', hint='Write "on" or "off".')
-        return name, _YES[value.lower()]
-
-    return parse
-
-
-_PARSERS: Mapping[str, Callable[[str], tuple[str, object]]] = {
-    "size": _size,
-    "file_system": _file_system,
-    "mkfs_options": _mkfs_options,
-    "device": _device,
-    "direct_io": _flag("direct_io"),
-    "overwrite": _flag("overwrite"),
-}
+    return size_bytes // 4096 * 4096

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgdrag.errors import PgdragError
-from pgdrag.servers.owner_file import CLUSTER_PREFIX, OwnerFile
 from pgdrag.servers.processes import kill_processes
 from pgdrag.servers.scratch import (
+    CLUSTER_PREFIX,
     DEVICE_PREFIX,
     HALF_MADE_PREFIX,
     OwnedDirectory,
+    OwnerFile,
     Scratch,
     remove_tree,
 )
@@ -63,20 +64,20 @@ def _swept(owned: OwnedDirectory, remove: Callable[[OwnedDirectory], str]) -> st
 
 def _remove_cluster(owned: OwnedDirectory) -> str:
     owner = OwnerFile.read(owned.path)
-    # Without the file the owner died before it made anything else.
-    also = [] if owner is None else _end_cluster(owned.path, owner)
+    also = _end_cluster(owned.path)
     owned.remove()
     who = "" if owner is None else f" of process {owner.pid}, which is gone"
     return f'Removed cluster "{owned.path.name}"{who}{_list(also)}.'
 
 
-def _end_cluster(directory: Path, owner: OwnerFile) -> list[str]:
+def _end_cluster(directory: Path) -> list[str]:
     """End what runs of a cluster, and return what else was removed that lay outside of its directory."""
-    also = []
+    owner = OwnerFile.read(directory)
+    if owner is None:
+        return []  # its owner died before it made anything else
     data_directory = directory / "data"
     killed = kill_processes(data_directory, owner.postgres)
-    if killed:
-        also.append(f"{killed} processes")
+    also = [f"{killed} processes"] if killed else []
     if data_directory.exists():
         also += free_shared_memory(data_directory.stat())
     socket_directory = owner.removable_socket_directory()
@@ -85,18 +86,15 @@ def _end_cluster(directory: Path, owner: OwnerFile) -> list[str]:
     return also
 
 
-def _end_servers(owned: OwnedDirectory) -> str:
-    """End the servers on a scratch device; their clusters go with it, and may not be removable now."""
-    also: list[str] = []
-    for directory in clusters_on_abandoned(owned):
-        owner = OwnerFile.read(directory)
-        also += [] if owner is None else _end_cluster(directory, owner)
-    return f'Ended the servers on scratch device "{owned.path.name}"{_list(also)}.' if also else ""
-
-
 def _remove_half_made(owned: OwnedDirectory) -> str:
     owned.remove()
     return f'Removed half-made copy "{owned.path}".'
+
+
+def _end_servers(owned: OwnedDirectory) -> str:
+    """End the servers on a scratch device; their clusters go with it, and may not be removable now."""
+    also = [x for directory in clusters_on_abandoned(owned) for x in _end_cluster(directory)]
+    return f'Ended the servers on scratch device "{owned.path.name}"{_list(also)}.' if also else ""
 
 
 def _remove_device(owned: OwnedDirectory) -> str:

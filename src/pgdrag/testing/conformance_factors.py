@@ -18,11 +18,11 @@ import re
 from typing import TYPE_CHECKING
 
 from pgdrag.factors import Example, Factor, all_factors
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal, take_warnings
 from pgdrag.model import Applied
 from pgdrag.model.events import ignore
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 from pgdrag.workloads import all_workloads
 
 if TYPE_CHECKING:

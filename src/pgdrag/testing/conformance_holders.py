@@ -21,8 +21,8 @@ from contextlib import contextmanager
 import pgdrag.horizon.holders as package
 from pgdrag.horizon.holders import Holder, HoldPlace
 from pgdrag.horizon.sampling import HolderSample, read_holders
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.processes import wait_until
 
 UPDATES = 30
 _TIMEOUT_S = 30.0

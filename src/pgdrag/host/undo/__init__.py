@@ -11,12 +11,11 @@ Each concrete subclass of `Change` in this folder is registered.
 from __future__ import annotations
 
 from pgdrag.host.undo._change import Change as Change
+from pgdrag.host.undo._change import NotedChange as NotedChange
 from pgdrag.host.undo._change import RestoreResult as RestoreResult
-from pgdrag.host.undo._change import State as State
 from pgdrag.host.undo._change import all_changes as all_changes
-from pgdrag.host.undo._file import NotedChange as NotedChange
 from pgdrag.host.undo._journal import UNDO_VARIABLE as UNDO_VARIABLE
 from pgdrag.host.undo._journal import UndoJournal as UndoJournal
 from pgdrag.host.undo._journal import take_warnings as take_warnings
 from pgdrag.host.undo._journal import undo_directory as undo_directory
-from pgdrag.host.undo._signals import uninterrupted as uninterrupted
+from pgdrag.host.undo._journal import uninterrupted as uninterrupted

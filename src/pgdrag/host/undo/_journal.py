@@ -5,29 +5,23 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import stat
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from pgdrag.errors import PgdragError, StorageError, UsageError
-from pgdrag.host.process_alive import lock_holder, take_lock
-from pgdrag.host.undo._change import Change, RestoreResult
-from pgdrag.host.undo._file import (
-    NotedChange,
-    Owner,
-    done_line,
-    note_line,
-    read_contents,
-    reported_line,
-    whole_file,
-)
-from pgdrag.host.undo._signals import uninterrupted
+from pgdrag.host.process_alive import lock_holder, open_lock, take_lock
+from pgdrag.host.undo._change import Change, Contents, NotedChange, Owner, RestoreResult, line
 
 UNDO_VARIABLE = "PGDRAG_UNDO"
 DEFAULT_DIRECTORY = Path("/var/lib/pgdrag")
 _FILE = "undo.jsonl"
 _LOCK = "lock"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _opened: dict[Path, UndoJournal] = {}
 
@@ -43,20 +37,22 @@ class UndoJournal:
         self.directory = directory
         self._lock_fd = lock_fd
         self._owner = Owner.this_process()
-        self._steps: dict[int, NotedChange] = {}
-        self._warnings: list[RestoreResult] = []
-        self._unreadable: tuple[tuple[int, str], ...] = ()
-        self._last_step = 0
-        with self._storage_errors("read"):
-            self._fd = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-            )
-            self._read()
+        self._warnings: list[str] = []
+        with _storage_errors("read", directory):
+            self._fd = _open(self.path)
+            found = Contents(self.path.read_bytes())
+            self._steps = found.open_steps
+            self._last_step = found.last_step
+            self._unreadable = found.unreadable
+            if found.unreadable:
+                # Kept for a version that can read it; only an incomplete last line is removed.
+                os.ftruncate(self._fd, found.valid_bytes)
+                os.fsync(self._fd)
+            else:
+                self._shorten()
 
     @classmethod
-    def open(
-        cls, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ
-    ) -> UndoJournal:
+    def open(cls, directory: Path | None = None) -> UndoJournal:
         """Return this host's journal, locked until this process ends; calling it again returns the same.
 
         Args:
@@ -66,22 +62,36 @@ class UndoJournal:
             UsageError: another pgdrag holds it.
             StorageError: it cannot be created, read or written, or others can write to it.
         """
-        place = undo_directory(directory, environment)
+        place = undo_directory(directory)
         known = _opened.get(place)
         if known is not None and known._owner.pid == os.getpid():
             return known
         with _storage_errors("make", place):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _refuse_others(place)
-            lock_fd = _lock(place)
+            found = place.lstat()
+            is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if not is_own or found.st_mode & 0o022:
+                # Through it others could make root write any file.
+                raise StorageError(
+                    f'users other than {os.geteuid()} can write to the undo journal in "{place}"',
+                    hint=f"Take ownership of the directory and chmod it to 0700, or set {UNDO_VARIABLE} to another one.",
+                )
+            lock_fd = open_lock(place / _LOCK)
+            is_locked = take_lock(lock_fd)
+        if not is_locked:
+            pid = lock_holder(lock_fd) or "unknown"
+            os.close(lock_fd)
+            raise UsageError(
+                f"another pgdrag (process {pid}) is changing this machine's operating system",
+                detail=f'It holds the undo journal in "{place}".',
+                hint="Wait until it ends, or stop it.",
+            )
         journal = _opened[place] = cls(place, lock_fd)
         atexit.register(journal._close_at_exit)
         return journal
 
     @classmethod
-    def with_leftovers(
-        cls, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ
-    ) -> UndoJournal | None:
+    def with_leftovers(cls, directory: Path | None = None) -> UndoJournal | None:
         """Return the journal if a dead process left changes in it; None if none, or if it is another user's.
 
         Creates no directory and takes no lock when there is nothing to do.
@@ -89,10 +99,9 @@ class UndoJournal:
         Raises:
             StorageError: it cannot be read or written.
         """
-        place = undo_directory(directory, environment)
         # Another user's journal is not ours to undo, and a live holder undoes its own changes.
         with contextlib.suppress(PermissionError, UsageError):
-            return cls.open(place) if cls.has_leftovers(place) else None
+            return cls.open(directory) if cls.has_leftovers(directory) else None
         return None
 
     @staticmethod
@@ -120,7 +129,7 @@ class UndoJournal:
         """
         self._last_step += 1
         noted = NotedChange(self._last_step, change, self._owner)
-        self._append(note_line(noted))
+        self._append(noted.lines())
         self._steps[noted.step] = noted
         return noted
 
@@ -131,7 +140,7 @@ class UndoJournal:
             StorageError: it cannot be written.
         """
         settled = replace(noted, change=change)
-        self._append(note_line(settled))
+        self._append(settled.lines())
         self._steps[noted.step] = settled
         return settled
 
@@ -142,11 +151,29 @@ class UndoJournal:
         """
         with uninterrupted():
             current = self._steps.get(noted.step)
+            words = noted.change.words()
+            words = words[:1].upper() + words[1:]
             if current is None:
-                return RestoreResult(
-                    "already restored", f"{_sentence(noted.change)}: it was restored before."
-                )
-            return self._restore(current, overwrite=overwrite)
+                return RestoreResult("already restored", f"{words}: it was restored before.")
+            if not current.change.survives_boot and not current.owner.is_of_this_boot():
+                result = RestoreResult("gone", f"{words}: undone by the reboot since.")
+            else:
+                try:
+                    result = current.change.restore(overwrite=overwrite)
+                except (OSError, PgdragError) as error:
+                    why = f"{words}, could not be restored: {error}."
+                    result = RestoreResult("failed", why)
+            if result.is_settled:
+                self._append_if_possible(line(step=noted.step, done=result.state))
+                del self._steps[noted.step]
+                if not self._steps and not self._unreadable:
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(self._fd, 0)
+            elif not current.was_reported:
+                self._warnings.append(result.sentence)
+                self._append_if_possible(line(step=noted.step, told=True))
+                self._steps[noted.step] = replace(current, was_reported=True)
+            return result
 
     def restore_all(
         self, *, overwrite: bool = False, own_only: bool = False
@@ -159,20 +186,16 @@ class UndoJournal:
         """
         with uninterrupted():
             steps = [x for x in self.steps() if x.owner == self._owner or not own_only]
-            return [self._restore(step, overwrite=overwrite) for step in reversed(steps)]
+            return [self.restore(step, overwrite=overwrite) for step in reversed(steps)]
 
     def steps(self) -> list[NotedChange]:
         """Return the changes to undo, oldest first, without those of other live processes."""
-        return [
-            x
-            for _, x in sorted(self._steps.items())
-            if x.owner == self._owner or not x.owner.is_alive()
-        ]
+        steps = self._steps.values()
+        return [x for x in steps if x.owner == self._owner or not x.owner.is_alive()]
 
     def take_warnings(self) -> list[str]:
         """Return a sentence for each change that could not be undone, once per change."""
-        sentences = [warning.sentence for warning in self._warnings]
-        self._warnings.clear()
+        sentences, self._warnings = self._warnings, []
         return sentences
 
     def unreadable(self) -> list[str]:
@@ -190,7 +213,8 @@ class UndoJournal:
         with uninterrupted():
             self.restore_all(own_only=True)
             for sentence in self.take_warnings():
-                _report(sentence)
+                with contextlib.suppress(OSError):  # stderr may be closed
+                    os.write(2, f"{sentence}\n".encode())
             self.release()
 
     def release(self) -> None:
@@ -209,61 +233,28 @@ class UndoJournal:
             with contextlib.suppress(KeyboardInterrupt):
                 self.close()
 
-    def _restore(self, noted: NotedChange, *, overwrite: bool) -> RestoreResult:
-        change = noted.change
-        if not change.survives_boot and not noted.owner.is_of_this_boot():
-            result = RestoreResult("gone", f"{_sentence(change)}: undone by the reboot since.")
-        else:
-            try:
-                result = change.restore(overwrite=overwrite)
-            except (OSError, PgdragError) as error:
-                result = RestoreResult(
-                    "failed", f"{_sentence(change)}, could not be restored: {error}."
-                )
-        if result.is_settled:
-            self._append_if_possible(done_line(noted.step, result.state))
-            del self._steps[noted.step]
-            if not self._steps and not self._unreadable:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._fd, 0)
-        elif not noted.was_reported:
-            self._warnings.append(result)
-            self._append_if_possible(reported_line(noted.step))
-            self._steps[noted.step] = replace(noted, was_reported=True)
-        return result
-
-    def _read(self) -> None:
-        content = self.path.read_bytes()
-        found = read_contents(content)
-        self._unreadable = found.unreadable
-        self._steps = {x.step: x for x in found.open_steps}
-        self._last_step = found.last_step
-        if found.unreadable:
-            # Kept for a version that can read it; only an incomplete last line is removed.
-            os.ftruncate(self._fd, found.valid_bytes)
-        else:
-            self._replace(whole_file(found.open_steps))
-        os.fsync(self._fd)
-
-    def _replace(self, content: bytes) -> None:
-        """Replace the file's content atomically."""
+    def _shorten(self) -> None:
+        """Replace the file atomically by the shortest with the same contents."""
         new = self.directory / f"{_FILE}.new"
-        new_fd = os.open(
-            new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
-        _write_all(new_fd, content)
+        new.unlink(missing_ok=True)
+        new_fd = _open(new)
+        _write_all(new_fd, b"".join(x.lines() for x in self._steps.values()))
         os.fsync(new_fd)
         new.replace(self.path)
         os.close(self._fd)
         self._fd = new_fd
-        _sync_directory(self.directory)
+        directory_fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory_fd)
+        finally:
+            os.close(directory_fd)
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, lines: bytes) -> None:
         assert self._fd >= 0, "the undo journal is closed"
-        with self._storage_errors("write"):
+        with _storage_errors("write", self.directory):
             size = os.fstat(self._fd).st_size
             try:
-                _write_all(self._fd, line)
+                _write_all(self._fd, lines)
                 os.fsync(self._fd)
             except OSError:
                 # Remove the incomplete line.
@@ -271,20 +262,15 @@ class UndoJournal:
                     os.ftruncate(self._fd, size)
                 raise
 
-    def _append_if_possible(self, line: bytes) -> None:
+    def _append_if_possible(self, lines: bytes) -> None:
         # Restoring twice is harmless, so failing to record it must not stop the rest.
         with contextlib.suppress(StorageError):
-            self._append(line)
-
-    def _storage_errors(self, verb: str) -> contextlib.AbstractContextManager[None]:
-        return _storage_errors(verb, self.directory)
+            self._append(lines)
 
 
-def undo_directory(
-    directory: Path | None = None, environment: Mapping[str, str] = os.environ
-) -> Path:
+def undo_directory(directory: Path | None = None) -> Path:
     """Return the journal's directory: `directory`, else $PGDRAG_UNDO, else /var/lib/pgdrag."""
-    asked = environment.get(UNDO_VARIABLE)
+    asked = os.environ.get(UNDO_VARIABLE)
     return (directory or (Path(asked) if asked else DEFAULT_DIRECTORY)).absolute()
 
 
@@ -293,30 +279,35 @@ def take_warnings() -> list[str]:
     return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
 
 
-def _refuse_others(directory: Path) -> None:
-    """Refuse a journal that others can write to: through it they could make root write any file."""
-    found = directory.lstat()
-    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if not is_own or found.st_mode & 0o022:
-        raise StorageError(
-            f'users other than {os.geteuid()} can write to the undo journal in "{directory}"',
-            hint=f"Take ownership of the directory and chmod it to 0700, or set {UNDO_VARIABLE} to another one.",
-        )
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C, SIGTERM and SIGHUP until the block has ended; then the first that came acts.
 
-
-def _lock(directory: Path) -> int:
-    """Return the lock, held: the kernel gives it up even after kill -9."""
-    fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-    if not take_lock(fd):
-        pid = lock_holder(fd) or "unknown"
-        os.close(fd)
-        raise UsageError(
-            f"another pgdrag (process {pid}) is changing this machine's operating system",
-            detail=f'It holds the undo journal in "{directory}".',
-            hint="Wait until it ends, or stop it.",
-        )
-    return fd
+    Python runs handlers in the main thread alone, so that others are never interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {}
+    try:
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            # What is ignored stays so (nohup); None is a handler that Python does not know.
+            if handler is not None and handler is not signal.SIG_IGN:
+                handlers[number] = handler
+                signal.signal(number, lambda number, frame: came.append((number, frame)))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if came:
+            number_, frame = came[0]
+            handler = handlers[signal.Signals(number_)]
+            if callable(handler):
+                handler(number_, frame)
+            else:
+                signal.raise_signal(number_)
 
 
 @contextlib.contextmanager
@@ -331,25 +322,10 @@ def _storage_errors(verb: str, directory: Path) -> Iterator[None]:
         ) from error
 
 
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
 def _write_all(fd: int, content: bytes) -> None:
     while content:
         content = content[os.write(fd, content) :]
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sentence(change: Change) -> str:
-    words = change.words()
-    return words[:1].upper() + words[1:]
-
-
-def _report(sentence: str) -> None:
-    # At exit, stderr may be closed.
-    with contextlib.suppress(OSError, ValueError):
-        os.write(2, f"{sentence}\n".encode())

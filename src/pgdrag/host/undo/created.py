@@ -17,13 +17,10 @@ class MadeFile(Change):
     """A file where there was none."""
 
     name: ClassVar[str] = "made_file"
+    clause: ClassVar[str] = 'file "{path}" was created'
     survives_boot: ClassVar[bool] = True
 
     path: str
-
-    def words(self) -> str:
-        """Return its name."""
-        return f'file "{self.path}" was created'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Delete it."""
@@ -43,12 +40,9 @@ class LoopDevice(Change):
     """
 
     name: ClassVar[str] = "loop_device"
+    clause: ClassVar[str] = 'a loop device was attached to "{backing_file}"'
 
     backing_file: str
-
-    def words(self) -> str:
-        """Return the file."""
-        return f'a loop device was attached to "{self.backing_file}"'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Detach it."""
@@ -73,12 +67,9 @@ class Mounted(Change):
     """
 
     name: ClassVar[str] = "mounted"
+    clause: ClassVar[str] = 'a file system was mounted at "{mount_point}"'
 
     mount_point: str
-
-    def words(self) -> str:
-        """Return where it was mounted."""
-        return f'a file system was mounted at "{self.mount_point}"'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Unmount it, lazily if it is in use."""
@@ -104,16 +95,13 @@ class ControlGroup(Change):
     """
 
     name: ClassVar[str] = "control_group"
+    clause: ClassVar[str] = 'control group "{path}" was created'
 
     path: str
 
     def __post_init__(self) -> None:
         if not Path(self.path).name.startswith(PREFIX):
             raise ValueError(f'"{self.path}" is not a control group of pgdrag\'s')
-
-    def words(self) -> str:
-        """Return its directory."""
-        return f'control group "{self.path}" was created'
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Move remaining processes into this process's group, and remove it."""

@@ -7,12 +7,10 @@ from typing import ClassVar
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from pgdrag.host.undo import Change, RestoreResult
 
 _CONNECT_TIMEOUT_S = 10
-_STATEMENT_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,7 @@ class PreparedTransaction(Change):
     """
 
     name: ClassVar[str] = "prepared_transaction"
+    clause: ClassVar[str] = 'transaction "{gid}" was prepared in {where}'
     survives_boot: ClassVar[bool] = True
     # What this process was given; it is written nowhere.
     passwords: ClassVar[dict[str, str]] = {}
@@ -34,25 +33,18 @@ class PreparedTransaction(Change):
     conninfo: str
     where: str
 
-    def words(self) -> str:
-        """Return what was prepared, and where."""
-        return f'transaction "{self.gid}" was prepared in {self.where}'
-
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Roll it back."""
-        keywords: dict[str, str | int] = {
-            "application_name": "pgdrag",
-            "connect_timeout": _CONNECT_TIMEOUT_S,
-        }
-        if (password := self.passwords.get(self.gid)) is not None:
-            keywords["password"] = password
-        conninfo = make_conninfo(self.conninfo, **keywords)
         try:
-            with psycopg.connect(conninfo, autocommit=True) as connection:
-                connection.execute(
-                    "SELECT set_config('statement_timeout', %s, false)",
-                    [str(_STATEMENT_TIMEOUT_MS)],
-                )
+            # psycopg leaves out a password of None.
+            with psycopg.connect(
+                self.conninfo,
+                password=self.passwords.get(self.gid),
+                application_name="pgdrag",
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                autocommit=True,
+            ) as connection:
+                connection.execute("SET statement_timeout = '30s'")
                 connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(self.gid))
         except psycopg.errors.UndefinedObject:
             return RestoreResult(
@@ -62,7 +54,7 @@ class PreparedTransaction(Change):
             return RestoreResult(
                 "failed",
                 f'Prepared transaction "{self.gid}" still holds the horizon of {self.where}: '
-                f"{_reason(error)}. End it there with: ROLLBACK PREPARED {_quoted(self.gid)}",
+                f"{_reason(error)}. End it there with: ROLLBACK PREPARED {sql.quote(self.gid)}",
             )
         return RestoreResult("restored", f'Prepared transaction "{self.gid}" was rolled back.')
 
@@ -71,7 +63,3 @@ def _reason(error: psycopg.Error) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
     return error.diag.message_primary or first
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

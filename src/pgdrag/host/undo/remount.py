@@ -49,7 +49,12 @@ class Remount(Change):
         ours = now if self.after is None else self.after
         others = [x for x in now if now[x] not in (self.before[x], ours.get(x))]
         if others and not overwrite:
-            return RestoreResult("changed since", self._others_sentence(now[others[0]]))
+            return RestoreResult(
+                "changed since",
+                f"{place} is mounted with {now[others[0]]}: someone else has changed it since pgdrag "
+                f"changed {_listed(self.before)}, so it was left alone. To restore it, run "
+                '"pgdrag restore --overwrite".',
+            )
         answer = remount(found, [self.before[x] for x in now if now[x] != self.before[x]])
         found = self._found()
         if answer.is_accepted and found is not None and self._now(found) == self.before:
@@ -69,12 +74,6 @@ class Remount(Change):
         in_force = found.in_force
         # A flag that nobody shows is as it is by default, which its plain name stands for.
         return {choice: in_force.get(choice, choice) for choice in self.before}
-
-    def _others_sentence(self, now: str) -> str:
-        return (
-            f'"{self.mount_point}" is mounted with {now}: someone else has changed it since pgdrag changed '
-            f'{_listed(self.before)}, so it was left alone. To restore it, run "pgdrag restore --overwrite".'
-        )
 
 
 def _listed(options: Mapping[str, str]) -> str:

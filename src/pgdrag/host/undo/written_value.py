@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import Change, RestoreResult
 
 # "always [madvise] never": the one in force.
 _CHOSEN = re.compile(r"(?<!\S)\[(\S+)\](?!\S)")
 # Huge pages go one by one as the processes that had them end.
 SETTLING_S = 3.0
-_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,17 @@ def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> Rest
     if all(shown[x.path] == x.before for x in values):
         was = ", ".join(f"{x.path} was {x.before} already" for x in values)
         return RestoreResult("already restored", f"{was}.")
-    others = [x for x in values if _is_changed_since(x, shown[x.path])]
-    if others and not overwrite:
-        return RestoreResult("changed since", _others_sentence(others[0], shown[others[0].path]))
+    for value in values:
+        now = shown[value.path]
+        # What is not there comes back as another value is put back, or is nobody's.
+        ours = (None, value.before, now if value.after is None else value.after)
+        if now not in ours and not overwrite:
+            return RestoreResult(
+                "changed since",
+                f"{value.path} is {now}: someone else has changed it since pgdrag set it from "
+                f"{value.before} to {value.after}, so it was left alone. To restore it, run "
+                '"pgdrag restore --overwrite".',
+            )
     for value in values:
         # Writing one may have put back another already, and some values cannot be written.
         if _shown_or_none(value) != value.before:
@@ -87,12 +94,19 @@ def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> Rest
                 return RestoreResult(
                     "failed", f"{value.path} could not be restored to {value.before}: {reason}."
                 )
-    wrong = _still_wrong(values)
-    if wrong is not None:
-        now = _shown_or_none(wrong)
-        return RestoreResult(
-            "failed", f"{wrong.path} was written back as {wrong.before} but reads {now}."
-        )
+    wrong: list[str] = []
+
+    def is_as_before() -> bool:
+        seen = ((x, _shown_or_none(x)) for x in values)
+        wrong[:] = [
+            f"{x.path} was written back as {x.before} but reads {now}."
+            for x, now in seen
+            if now != x.before
+        ]
+        return not wrong
+
+    if not wait_until(is_as_before, SETTLING_S):
+        return RestoreResult("failed", wrong[0])
     changed = [x for x in values if shown[x.path] != x.before]
     was = ", ".join(f"{x.path} was restored from {shown[x.path]} to {x.before}" for x in changed)
     return RestoreResult("restored", f"{was}.")
@@ -124,25 +138,3 @@ def _shown_or_none(value: WrittenValue) -> str | None:
         return shown_value(Path(value.path))
     except OSError:
         return None
-
-
-def _is_changed_since(value: WrittenValue, shown: str | None) -> bool:
-    # What is not there comes back as another value is put back, or is nobody's.
-    ours = (None, value.before, shown if value.after is None else value.after)
-    return shown not in ours
-
-
-def _still_wrong(values: tuple[WrittenValue, ...]) -> WrittenValue | None:
-    deadline = time.monotonic() + SETTLING_S
-    while True:
-        wrong = next((x for x in values if _shown_or_none(x) != x.before), None)
-        if wrong is None or time.monotonic() >= deadline:
-            return wrong
-        time.sleep(_POLL_S)
-
-
-def _others_sentence(value: WrittenValue, shown: str | None) -> str:
-    return (
-        f"{value.path} is {shown}: someone else has changed it since pgdrag set it from {value.before} to "
-        f'{value.after}, so it was left alone. To restore it, run "pgdrag restore --overwrite".'
-    )
