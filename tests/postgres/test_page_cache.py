@@ -93,8 +93,10 @@ def test_a_restored_cluster_is_in_memory_until_it_is_dropped(cluster: Cluster) -
     assert resident_bytes(*files) == 0
 
 
-def test_pages_that_cannot_be_dropped_are_an_error(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.data_directory = tmp_path / "gone"
+def test_pages_that_cannot_be_dropped_are_an_error(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "data_directory", tmp_path / "gone")
     with pytest.raises(StorageError, match="could not empty the page cache"):
         cluster.drop_pages()
 
