@@ -136,7 +136,9 @@ class _View:
         if result.outcome is not Outcome.UNTESTABLE:
             self.overheads_s.append(max(0.0, seconds - load.warm_up_s - window_s))
         total = f"{result.trial.number:>3}/{self.trials}"
-        self.console.print(f"{total} {self._label(result.trial):<34} {_outcome_words(result)}")
+        self.console.print(
+            f"{total} {self._label(result.trial):<34} {_outcome_words(result)}", soft_wrap=True
+        )
         if not self.console.is_terminal and self.waiting:
             self.console.print(f"        {self._left()}")
         self.trial = None
