@@ -415,6 +415,14 @@ def test_the_environments_pg_variables_decide_nothing(
     assert shown(cluster, "work_mem") == "4MB"
 
 
+def test_a_server_that_ends_the_question_of_a_reload_is_lost(
+    running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdrag.servers.cluster._REFUSED_SQL", "SELECT 1 / 0")
+    with pytest.raises(ServerLost, match="division by zero"):
+        running_cluster.reload()
+
+
 def test_configure_leaves_nothing_of_an_earlier_configuration(running_cluster: Cluster) -> None:
     running_cluster.configure({"work_mem": "5MB"})
     with running_cluster.connect() as connection:

@@ -8,9 +8,8 @@ import re
 import secrets
 import signal
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, LiteralString, Self
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -240,14 +239,11 @@ class Cluster(Postmaster):
         Raises:
             ServerLost: it does not answer.
         """
-        before = self._load_time()
-        with self.connect() as connection:
-            connection.execute("SELECT pg_reload_conf()")
-        if not wait_until(lambda: self._load_time() > before, timeout_s):
+        before = self._ask("SELECT pg_conf_load_time()")
+        self._ask("SELECT pg_reload_conf()")
+        if not wait_until(lambda: self._ask("SELECT pg_conf_load_time()") > before, timeout_s):
             return False
-        with self.connect() as connection:
-            (refused,) = connection.execute(_REFUSED_SQL).fetchone() or (0,)
-        if refused:
+        if self._ask(_REFUSED_SQL):
             return False
         self._in_force = self._written
         wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
@@ -307,13 +303,12 @@ class Cluster(Postmaster):
             bin_dir=self.binaries.bin_dir,
         )
 
-    def _load_time(self) -> datetime:
+    def _ask(self, sql: LiteralString) -> Any:
         try:
             with self.connect() as connection:
-                (found,) = connection.execute("SELECT pg_conf_load_time()").fetchone() or (None,)
+                (found,) = connection.execute(sql).fetchone() or (None,)
         except psycopg.Error as error:
             raise ServerLost(f"could not ask the server what it runs with: {error}") from error
-        assert isinstance(found, datetime), found
         return found
 
     def remove(self) -> None:
