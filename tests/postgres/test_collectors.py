@@ -199,13 +199,24 @@ def test_without_checkpoints_the_rate_is_zero_and_the_distance_unknown(
     assert watch.missing("seconds_between_checkpoints").startswith("0 began in the ")
 
 
+def checkpoints_counted(cluster: Cluster) -> int:
+    with cluster.connect() as connection:
+        (count,) = connection.execute("SELECT num_done FROM pg_stat_checkpointer").fetchone() or (
+            0,
+        )
+    return int(count)
+
+
 def test_a_log_without_log_lines_is_not_taken_for_silence(cluster: Cluster) -> None:
     start(cluster)
     # Behind pgdrag's back, whose own configuration does not allow it.
     run_in_session(cluster, "ALTER SYSTEM SET log_min_messages = 'panic'")
     reload(cluster)
     with watching(Checkpoints(), cluster) as watch:
+        before = checkpoints_counted(cluster)
         run_in_session(cluster, "CREATE TABLE t ()", "CHECKPOINT")
+        # The checkpointer adds to its counters a moment after it has answered.
+        assert wait_until(lambda: checkpoints_counted(cluster) > before, 10)
     assert watch["checkpoints_per_s"] > 0
     reason = "a test line did not reach the server's log (log_min_messages?)"
     assert watch.detail("checkpoints_per_s") == f"By the server's counters, since {reason}."
