@@ -140,7 +140,8 @@ def test_a_sweep_ends_a_server_that_survived_its_owner_and_frees_its_memory(
         [sentence] = sweep(Scratch.open(scratch_root))
     assert "processes" in sentence
     assert f"System V segment {sysv}" in sentence
-    assert not any(map(is_alive, [postmaster, *children]))
+    # One that exits has neither program nor directory any more, and is not gone yet.
+    assert wait_until(lambda: not any(map(is_alive, [postmaster, *children])), 5)
     assert not any(path.exists() for path in memory)
     assert sysv not in sysv_segments()
     assert not Path(directory).exists()
