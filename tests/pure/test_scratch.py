@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from pgdrag.errors import StorageError
-from pgdrag.servers.scratch import full_disk, storage_errors
+from pgdrag.host.mounts import mount_holding
+from pgdrag.servers.scratch import full_disk, spread_directories, storage_errors
 
 
 def test_a_full_disk_is_named_by_a_place_that_need_not_exist(tmp_path: Path) -> None:
@@ -28,3 +30,13 @@ def test_whoever_writes_elsewhere_names_a_remedy_of_its_own(tmp_path: Path, numb
     ):
         raise OSError(number, "no")
     assert raised.value.hint == "Name another file with --output."
+
+
+def test_directories_of_clusters_are_spread_where_the_file_system_can(tmp_path: Path) -> None:
+    spread_directories(tmp_path)
+    spread_directories(tmp_path)
+    found = subprocess.run(["lsattr", "-d", tmp_path], capture_output=True, text=True, check=False)
+    mount = mount_holding(tmp_path)
+    if mount is not None and mount.file_system == "ext4":
+        assert "T" in found.stdout.split()[0]
+    spread_directories(tmp_path / "absent")  # is not worth an error

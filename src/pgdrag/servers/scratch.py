@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import pwd
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +44,30 @@ SHORT_SOCKET_ROOT = Path("/tmp")
 SHORT_SOCKET_PREFIX = "pgdrag-socket-"
 _OWNER = "owner.json"
 _LOCK = "lock"
+# linux/fs.h, as on all processors with 64 bits; the flag is that of chattr +T.
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602
+_FS_TOPDIR_FL = 0x00020000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def spread_directories(directory: Path) -> None:
+    """Let ext4 place each directory made in this one away from the others; elsewhere nothing happens.
+
+    A cluster is made where another was removed a moment ago, and ext4 does not use an inode again for some
+    seconds: near them it looks at each one anew for each file, 0.9 s of a processor for 1,500 files instead
+    of 0.03 s.
+    """
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flags = bytearray(8)
+            fcntl.ioctl(fd, _FS_IOC_GETFLAGS, flags)
+            known = int.from_bytes(flags[:4], sys.byteorder)
+            if not known & _FS_TOPDIR_FL:
+                flags[:4] = (known | _FS_TOPDIR_FL).to_bytes(4, sys.byteorder)
+                fcntl.ioctl(fd, _FS_IOC_SETFLAGS, flags)
+        finally:
+            os.close(fd)
 
 
 def server_user() -> ServerUser | None:
@@ -164,6 +189,7 @@ class Scratch:
             scratch._check_owner()
             for each in (scratch.clusters, scratch.snapshots, scratch.binaries, scratch.storage):
                 scratch._make(each)
+            spread_directories(scratch.clusters)
             scratch.settings.mkdir(mode=0o700, exist_ok=True)
         scratch._check_reach()
         return scratch
