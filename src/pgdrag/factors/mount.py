@@ -31,7 +31,6 @@ from pgdrag.servers.storage import is_scratch_device
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-MOUNT = "mount"
 OPTIONS = "options"
 # Words for fstab and mount(8), which the kernel never hears of; and what would end the trial.
 _NOT_OPTIONS = frozenset(
@@ -43,7 +42,7 @@ _NOT_OPTIONS = frozenset(
 class MountOptions(Factor):
     """Mount options by their own names, all in one level: options = "noatime,nodiratime"."""
 
-    name = MOUNT
+    name = "mount"
     summary = 'mount options of the file system with the data: options = "noatime,nodiratime"'
     # What can be changed, and whether it may, depends on what the cluster lies on: see test_storage_trials.
     examples: ClassVar[tuple[Example, ...]] = ()

@@ -13,14 +13,13 @@ from pgdrag.servers.binaries import find_binaries
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-SERVER = "server"
 POSTGRES = "postgres"
 
 
 class Server(Factor):
     """The server itself: each version has a dataset of its own, loaded by itself."""
 
-    name = SERVER
+    name = "server"
     phase = Phase.SERVER
     summary = "the server: postgres = an installed version, or a directory of programs"
     # A cluster is of one version from the beginning, so there is nothing to try on one that is made.

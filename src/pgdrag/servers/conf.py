@@ -276,7 +276,7 @@ def _without_prefix(text: str, notes: list[str]) -> tuple[str, bool]:
 
 
 def _read_value(rest: str, notes: list[str], *, is_sql: bool) -> str | None:
-    """Return the value at the start of rest, or None when it cannot be told from what follows."""
+    """Return the value that `rest` begins with; None where it is unclear where that ends."""
     if rest.startswith("'"):
         match = _SQL_STRING.match(rest) if is_sql else STRING.match(rest)
         if match is None:
