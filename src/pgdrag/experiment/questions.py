@@ -348,7 +348,7 @@ def _with_groups(
 
 def _size_words(workload: Workload) -> str:
     size = workload.dataset_size
-    return size.words.format(getattr(workload, size.parameter)) if size else "its own size"
+    return size.describe(getattr(workload, size.parameter)) if size else "its own size"
 
 
 def _written(number: float, setting: Setting) -> str:

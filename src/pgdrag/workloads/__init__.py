@@ -82,13 +82,13 @@ class DatasetSize:
 
     Attributes:
         parameter: its name.
-        words: the size in a few words, with {} for the value: "scale {}".
+        describe: returns a size in a few words: "scale 10".
         option: the command-line option that sets it, such as "pgbench_scale".
         start: its value on the command line, unless given; None: the parameter's default.
     """
 
     parameter: str
-    words: str
+    describe: Callable[[int], str]
     option: str
     start: int | None = None
 

@@ -66,7 +66,7 @@ class Pgbench(Workload):
     name = "pgbench"
     summary = "pgbench's scripts: tpcb-like, simple-update, select-only, and yours"
     # Scale 1 is too small to measure.
-    dataset_size = DatasetSize("scale", "scale {}", "pgbench_scale", start=10)
+    dataset_size = DatasetSize("scale", "scale {}".format, "pgbench_scale", start=10)
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("scripts",)
 

@@ -102,7 +102,7 @@ class Scenarios(Workload):
 
     name = "scenarios"
     summary = "pg_expecto's scenarios: select 0.7, update 0.2, insert 0.1 of random single rows"
-    dataset_size = DatasetSize("scale", "scale {}", "pgbench_scale")
+    dataset_size = DatasetSize("scale", "scale {}".format, "pgbench_scale")
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements", "sent_as")
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("weights",)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pgdrag.english import counted
 from pgdrag.model.load import Closed, LoadProfile
 from pgdrag.workloads import DatasetSize, Objection, Workload
 
@@ -42,7 +43,9 @@ class Tpcc(Workload):
     name = "tpcc"
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
     # One warehouse is too small to measure.
-    dataset_size = DatasetSize("warehouses", "{} warehouses", "warehouses", start=10)
+    dataset_size = DatasetSize(
+        "warehouses", lambda size: counted(size, "warehouse"), "warehouses", start=10
+    )
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     # The last two decide whether the report may speak of tpmC.
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("mix", "terminals", "wait_scale")
