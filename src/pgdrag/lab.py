@@ -9,13 +9,14 @@ same seed gives the same trials, and those with a valid result are not run again
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
 from pgdrag.designs import Design, all_designs
+from pgdrag.duration import PREPARE, Budget, Experience
 from pgdrag.errors import Interrupted, StorageError
 from pgdrag.factors import Problem
 from pgdrag.journal import Journal
@@ -45,6 +46,10 @@ from pgdrag.model.events import (
 
 class TrialRunner(Protocol):
     """Where trials are run: on real servers (`pgdrag.trial`) or simulated (`pgdrag.testing`)."""
+
+    def now_s(self) -> float:
+        """Return the time there, in seconds since some moment; only differences mean anything."""
+        ...
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
         """Return which levels, of one treatment, cannot be had here under a workload, and why."""
@@ -133,8 +138,12 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
     listen(RunStarted(run.run_id, run.study, len(kept)))
     design = make_design(run.study)
     untestable = _Untestable(run.study, bench)
-    budget = _Budget(run.study.budget_s)
+    budget = Budget(
+        run.study.budget_s, Experience.of(journal.newest_results(run.study.workload, run.host))
+    )
+    clock = _Clock(bench)
     bench.prepare(run.study, listen)
+    clock.prepared()
     first_number = 1
     for block_number in count(1):
         block = design.ask()
@@ -150,48 +159,52 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
         first_number += len(trials)
         journal.plan_trials(run.run_id, trials)
         finished = sum(trial.number in kept for trial in trials)
-        listen(BlockPlanned(tuple(trials), finished, design.forecast(), run.study.replicates))
-        results = []
+        forecast = design.forecast()
+        left = forecast.times(run.study.replicates)
+        listen(budget.time_left(run.study, left))
+        listen(BlockPlanned(tuple(trials), finished, forecast, run.study.replicates))
+        results: list[Result] = []
         for trial in trials:
-            if trial.number in kept:
-                result = kept[trial.number]
-            elif budget.allows(trial):
-                result = _run_and_record(trial, run, bench, journal, untestable, listen)
-            else:
-                listen(BudgetSpent(budget.spent_s, trial))
-                return
+            result = kept.get(trial.number)
+            is_new = result is None
+            if result is None:
+                fitted = budget.fitted(trial, clock.since_s)
+                if fitted is None:
+                    listen(BudgetSpent(budget.spent_s, trial))
+                    return
+                result = _run_and_record(fitted, run, bench, journal, untestable, clock, listen)
             budget.spend(result)
+            left = left.without(trial.is_brief)
             results.append(result)
+            if is_new:
+                listen(budget.time_left(run.study, left))
+                listen(TrialFinished(result))
         design.tell(results)
 
 
-def took_s(result: Result) -> float:
-    """Return the seconds that a trial took, from restoring to removing: what a budget counts."""
-    return sum(result.phases_s.values())
+class _Clock:
+    """What time passes between the ends of trials, so that their sum is what the run takes."""
 
+    def __init__(self, bench: TrialRunner) -> None:
+        self._now_s = bench.now_s
+        self._ended_s = bench.now_s()
+        self._prepared_s = 0.0
 
-class _Budget:
-    """What the trials of a run may take together: counted from their results, so that a resumed run agrees."""
+    @property
+    def since_s(self) -> float:
+        """Seconds since the trial before ended, or since the run began or went on."""
+        return self._now_s() - self._ended_s
 
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
-        self._overheads_s: list[float] = []
-        self.spent_s = 0.0
+    def prepared(self) -> None:
+        """Note that what all trials share is ready: the first of them counts that, too."""
+        self._prepared_s = self.since_s
 
-    def allows(self, trial: Trial) -> bool:
-        """Tell whether a trial of the usual length would end within the budget."""
-        if self._limit_s is None:
-            return True
-        overhead_s = statistics.fmean(self._overheads_s) if self._overheads_s else 0.0
-        expected_s = overhead_s + trial.load.warm_up_s + trial.load.measure_s
-        return self.spent_s + expected_s <= self._limit_s
-
-    def spend(self, result: Result) -> None:
-        """Count what a trial took."""
-        whole_s = took_s(result)
-        window_s = result.measurement.elapsed_s if result.measurement else 0.0
-        self.spent_s += whole_s
-        self._overheads_s.append(max(0.0, whole_s - result.trial.load.warm_up_s - window_s))
+    def timed(self, result: Result) -> Result:
+        """Return the result of a trial that has just ended with what it took."""
+        took_s, self._ended_s = self.since_s, self._now_s()
+        prepared_s, self._prepared_s = self._prepared_s, 0.0
+        phases_s = {PREPARE: round(prepared_s, 3)} if prepared_s else {}
+        return replace(result, took_s=round(took_s, 3), phases_s={**phases_s, **result.phases_s})
 
 
 def _run_and_record(
@@ -200,6 +213,7 @@ def _run_and_record(
     bench: TrialRunner,
     journal: Journal,
     untestable: _Untestable,
+    clock: _Clock,
     listen: Listener,
 ) -> Result:
     attempt = journal.begin_attempt(run.run_id, trial.number)
@@ -214,8 +228,8 @@ def _run_and_record(
         spoilt = Result(trial, Outcome.INVALID, time.time(), reason=error.message)
         journal.end_attempt(run.run_id, attempt, spoilt)
         raise
+    result = clock.timed(result)
     journal.end_attempt(run.run_id, attempt, result)
-    listen(TrialFinished(result))
     return result
 
 

@@ -25,7 +25,7 @@ from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.datasets import provide_snapshot
+from pgdrag.servers.datasets import is_loaded, loading_s, provide_snapshot, require_room
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.storage import ScratchDevice, Storage
@@ -108,6 +108,22 @@ class Provision:
         for rung in study.rungs:
             with suppress(ScratchDeviceError), self.storage(rung.treatment) as storage:
                 self._snapshot_of(rung.treatment, study, listen, storage.scratch)
+
+    def loading_s(self, study: Study) -> float:
+        """Return how long it takes to load the datasets that are not there yet, in seconds.
+
+        Raises:
+            StorageError: there is no room for one of them.
+        """
+        wanted = {}
+        for rung in study.rungs:
+            workload = workload_of(study.workload, rung.treatment)
+            binaries, _ = self.server_of(rung.treatment)
+            wanted[repr(workload.dataset()), binaries.identity] = workload, binaries
+        missing = [x for x, of in wanted.values() if not is_loaded(x, self.scratch, of)]
+        for workload in missing:
+            require_room(workload, self.scratch)
+        return sum(loading_s(workload, self.scratch) for workload in missing)
 
     def _snapshot_of(
         self, treatment: Treatment, study: Study, listen: Listener, scratch: Scratch | None = None

@@ -44,6 +44,10 @@ EXAMPLES_SEED = 1
 class ServerTrialRunner(Provision):
     """Runs trials on throw-away clusters of one PostgreSQL."""
 
+    def now_s(self) -> float:
+        """Return the time of this machine's steady clock, in seconds."""
+        return time.monotonic()
+
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial."""
         return run_trial(trial, self, listen)

@@ -14,11 +14,8 @@ from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladd
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
 
 
-class TimedBench(SimulatedTrialRunner):
-    """Says of each trial that it took a minute."""
-
-    def run(self, trial, listen):
-        return replace(super().run(trial, listen), phases_s={"restore": 20.0, "measure": 40.0})
+# Of which each takes a minute.
+TRUTH = Truth(overheads_s=(35.0,))
 
 
 def run(study: Study, tmp_path, events: list[object]) -> RunRecord:
@@ -27,7 +24,7 @@ def run(study: Study, tmp_path, events: list[object]) -> RunRecord:
     run_id = journal.begin_run(
         study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
     )
-    return run_experiment(run_id, TimedBench(Truth()), journal, events.append)
+    return run_experiment(run_id, SimulatedTrialRunner(TRUTH), journal, events.append)
 
 
 def test_a_brief_block_is_run_by_a_third_of_the_load():
@@ -45,7 +42,9 @@ def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
     assert len(record.results) == 3
     assert record.status == "done"
     (warning, *_) = find(record).warnings
-    assert warning.startswith("the time budget of 3 min 20 s ran out after 3 trials; continue with")
+    assert warning.startswith(
+        "the time budget of 3 min 20 s ended the run after 3 of 8 trials; continue with"
+    )
     (spent,) = [event for event in events if isinstance(event, BudgetSpent)]
     assert (spent.spent_s, spent.trial.number) == (180.0, 4)
 
@@ -54,7 +53,7 @@ def test_more_time_lets_a_run_go_on_where_it_ended(tmp_path):
     record = run(replace(STUDY, budget_s=200.0), tmp_path, [])
     journal = Journal(tmp_path / "journal.sqlite")
     journal.set_budget(record.run_id, 1000.0)
-    assert len(run_experiment(record.run_id, TimedBench(Truth()), journal).results) == 8
+    assert len(run_experiment(record.run_id, SimulatedTrialRunner(TRUTH), journal).results) == 8
 
 
 def test_a_run_within_its_budget_runs_every_trial(tmp_path):

@@ -35,7 +35,10 @@ def compare(
     max_pairs: Annotated[
         int,
         typer.Option(
-            metavar="N", min=4, max=1000, help="Stop after N pairs of trials, even if undecided"
+            metavar="N",
+            min=4,
+            max=1000,
+            help="Stop after N complete pairs of trials, even if undecided",
         ),
     ] = 30,
     equivalence: Annotated[

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdrag.findings.decay.together import trial_rate_words
-from pgdrag.model import Outcome, Result, Rung, Study, Trial
+from pgdrag.model import Outcome, Result, Rung, Trial
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
@@ -24,13 +24,11 @@ from pgdrag.model.events import (
     Progress,
     RunStarted,
     Throughput,
+    TimeLeft,
     TrialFinished,
     TrialStarted,
 )
 from pgdrag.units import format_duration, format_rate
-
-# Assumed overhead of a trial until some have been timed: restore, start, collect, remove.
-OVERHEAD_S = 8.0
 
 
 @contextmanager
@@ -52,39 +50,28 @@ class _View:
         self.rungs: dict[str, Rung] = {}
         self.waiting: list[Trial] = []
         self.trial: Trial | None = None
-        self.study: Study | None = None
-        self.later_s = (0.0, 0.0)
+        self.left = TimeLeft(0.0, 0.0)
         self.trials = ""
         self.phase = PhaseStarted("prepare")
-        self.phase_began_s = self.trial_began_s = time.monotonic()
+        self.phase_began_s = self.left_since_s = time.monotonic()
         self.progress: Progress | None = None
         self.throughput: Throughput | None = None
-        self.overheads_s: list[float] = []
 
     def listen(self, event: Event) -> None:
         match event:
-            case RunStarted(run_id, study, finished):
-                self.study = study
-                self.rungs = {rung.name: rung for rung in study.rungs}
-                again = f", {finished} trials already done" if finished else ""
-                self.console.print(f"{study.title}: {study.question}", style="bold")
-                self.console.print(f"Run {run_id}, {study.scale_words}{again}")
+            case RunStarted():
+                self._started(event)
             case BlockPlanned():
                 self._planned(event)
             case BudgetSpent(spent_s, trial):
-                spent = format_duration(round(spent_s))
-                self.console.print(
-                    f"The time budget is used up ({spent}); trial {trial.number} is not run. To double it: "
-                    f"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"
-                )
+                self.console.print(_budget_words(spent_s, trial))
+            case TimeLeft():
+                self.left, self.left_since_s = event, time.monotonic()
             case TrialStarted(trial):
-                self.trial, self.trial_began_s = trial, time.monotonic()
+                self.trial = trial
                 self.waiting = [x for x in self.waiting if x.number > trial.number]
             case PhaseStarted():
-                self.phase, self.phase_began_s = event, time.monotonic()
-                self.progress = self.throughput = None
-                if self.trial is None and not self.console.is_terminal:
-                    self.console.print(f"{event.name} …")
+                self._phase_started(event)
             case Progress():
                 self.progress = event
             case Throughput():
@@ -109,32 +96,29 @@ class _View:
         line.add_row(Text(where, style="bold"), bar, self._doing(elapsed_s))
         return Group(line, Text(self._left(), style="dim"))
 
+    def _started(self, event: RunStarted) -> None:
+        study, finished = event.study, event.finished
+        self.rungs = {rung.name: rung for rung in study.rungs}
+        again = f", {finished} trials already done" if finished else ""
+        self.console.print(f"{study.title}: {study.question}", style="bold")
+        self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
+
+    def _phase_started(self, event: PhaseStarted) -> None:
+        self.phase, self.phase_began_s = event, time.monotonic()
+        self.progress = self.throughput = None
+        if self.trial is None and not self.console.is_terminal:
+            self.console.print(f"{event.name} …")
+
     def _planned(self, event: BlockPlanned) -> None:
         before = event.trials[0].number - 1
-        more = event.forecast
-        fewest, most = (
-            before + event.replicates * count
-            for count in (more.least + more.brief_least, more.most + more.brief_most)
-        )
-        self.trials = count_words(max(fewest, event.trials[-1].number), most)
+        more = event.forecast.times(event.replicates)
+        fewest = max(before + more.fewest, event.trials[-1].number)
+        self.trials = count_words(fewest, before + more.greatest)
         self.waiting = list(event.trials)[event.finished :]
-        assert self.study is not None, "a run begins before its trials are planned"
-        # The shortest and longest load time of later blocks, without overhead.
-        least_s, most_s = self.study.load_s(more)
-        loads = [trial.load for trial in event.trials]
-        self.later_s = (
-            max(0.0, least_s - sum(x.warm_up_s + x.measure_s for x in loads)),
-            max(0.0, most_s - sum(x.warm_up_s + x.budget_s for x in loads)),
-        )
         if not before and not self.console.is_terminal:
             self.console.print(f"{self.trials} trials, {self._left()}")
 
     def _finished(self, result: Result) -> None:
-        seconds = time.monotonic() - self.trial_began_s
-        load = result.trial.load
-        window_s = result.measurement.elapsed_s if result.measurement else 0.0
-        if result.outcome is not Outcome.UNTESTABLE:
-            self.overheads_s.append(max(0.0, seconds - load.warm_up_s - window_s))
         total = f"{result.trial.number:>3}/{self.trials}"
         self.console.print(
             f"{total} {self._label(result.trial):<34} {_outcome_words(result)}", soft_wrap=True
@@ -164,18 +148,23 @@ class _View:
         return text
 
     def _left(self) -> str:
-        """Return the time left: at least, and at most if every window is extended."""
-        trials = [*self.waiting, *([self.trial] if self.trial else [])]
-        if not trials:
+        """Return the time left: for the fewest trials, and for the most."""
+        if not self.waiting and self.trial is None:
             return ""
-        known = self.overheads_s or [OVERHEAD_S]
-        overhead_s = sum(known) / len(known)
-        least_s = sum(overhead_s + x.load.warm_up_s + x.load.measure_s for x in trials)
-        most_s = sum(overhead_s + x.load.warm_up_s + x.load.budget_s for x in trials)
-        least_s, most_s = least_s + self.later_s[0], most_s + self.later_s[1]
-        spent_s = time.monotonic() - self.trial_began_s if self.trial else 0.0
-        least, most = (format_duration(round(max(0.0, s - spent_s))) for s in (least_s, most_s))
-        return f"{least} left, {most} at most"
+        spent_s = time.monotonic() - self.left_since_s
+        least, most = (
+            format_duration(round(max(0.0, left_s - spent_s)))
+            for left_s in (self.left.least_s, self.left.most_s)
+        )
+        return f"about {least} left" if least == most else f"about {least} left, {most} at most"
+
+
+def _budget_words(spent_s: float, trial: Trial) -> str:
+    spent = format_duration(round(spent_s))
+    return (
+        f"The time budget is used up ({spent}); trial {trial.number} is not run. To double it: "
+        f"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"
+    )
 
 
 def count_words(fewest: int, most: int) -> str:

@@ -73,7 +73,7 @@ def resume(
     """
     from pgdrag.cli.place import open_journal, stderr
     from pgdrag.cli.running import opened_runner, refuse_directory, report_run, run_and_report
-    from pgdrag.lab import took_s
+    from pgdrag.duration import took_s
     from pgdrag.model import Outcome
     from pgdrag.units import format_duration, parse_seconds
 

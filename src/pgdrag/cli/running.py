@@ -47,6 +47,7 @@ def begin_and_report(
     Returns:
         The command's exit status.
     """
+    runner.loading_s(study)  # a dataset without room for it is no failed run
     binaries = runner.binaries
     run_id = open_journal().begin_run(
         replace(study, allowed=tuple(sorted(runner.here.allowed))),

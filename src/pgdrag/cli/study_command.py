@@ -13,9 +13,10 @@ import typer
 from pydantic import ValidationError
 
 from pgdrag.cli.options import StudyOptions
-from pgdrag.cli.place import stderr
-from pgdrag.cli.progress import OVERHEAD_S, count_words
+from pgdrag.cli.place import open_journal, stderr
+from pgdrag.cli.progress import count_words
 from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
+from pgdrag.duration import Experience
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -85,23 +86,25 @@ class StudyCommand:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])).replace("_", "-")
             raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None
-        fewest = forecast.least + forecast.brief_least
-        most = forecast.most + forecast.brief_most
-        least_s, most_s = study.load_s(forecast)
-        least_s, most_s = least_s + fewest * OVERHEAD_S, most_s + most * OVERHEAD_S
-        budget_s = study.budget_s
-        if budget_s is not None and least_s > budget_s:
+        left, budget_s = forecast.times(study.replicates), study.budget_s
+        experience = Experience.of(
+            open_journal().newest_results(study.workload, self.runner.host(study))
+        )
+        loading_s = self.runner.loading_s(study)
+        least_s, most_s = (loading_s + x for x in experience.trials(study, left))
+        load = study.load.shortened() if forecast.brief_least else study.load
+        shortest_s = load.warm_up_s + load.measure_s
+        if budget_s is not None and shortest_s > budget_s:
             raise UsageError(
-                f"{fewest} trials, the minimum, take about {format_duration(round(least_s))}, more than "
-                f"the budget of {format_duration(budget_s)}",
+                f"a single trial takes {format_duration(shortest_s)}, more than the budget of "
+                f"{format_duration(budget_s)}",
                 hint="Increase --budget, or reduce --measure and --warm-up.",
             )
         for note in study.notes:
             talk.print(note)
-        end = "" if budget_s is None else f"; the budget ends it after {format_duration(budget_s)}"
         talk.print(
-            f"{count_words(fewest, most)} trials: at least {format_duration(round(least_s))}, "
-            f"at most {format_duration(round(most_s))} if every window is extended{end}"
+            f"{count_words(left.fewest, left.greatest)} trials: "
+            f"{time_words(least_s, most_s, loading_s=loading_s, budget_s=budget_s)}"
         )
         can_answer = sys.stdin.isatty() and sys.stderr.isatty()
         long_s = least_s if budget_s is None else min(budget_s, least_s)
@@ -111,6 +114,22 @@ class StudyCommand:
         return begin_and_report(
             study, self.runner, seed=self.seed, html=options.html, json=options.json
         )
+
+
+def time_words(least_s: float, most_s: float, *, loading_s: float, budget_s: float | None) -> str:
+    """Return how long a run takes: "about 3 min to 9 min, of which loading the dataset takes 40 s"."""
+    whole = " to ".join(
+        dict.fromkeys(format_duration(round(seconds)) for seconds in (least_s, most_s))
+    )
+    if budget_s is None or most_s <= budget_s:
+        text = f"about {whole}"
+    elif least_s <= budget_s:
+        text = f"about {format_duration(round(least_s))}, at most {format_duration(budget_s)} (the budget)"
+    else:
+        text = f"at most {format_duration(budget_s)} (the budget); all would take about {whole}"
+    if not loading_s:
+        return text
+    return f"{text}; loading the dataset takes about {format_duration(round(loading_s))} of it"
 
 
 @contextmanager

@@ -37,8 +37,13 @@ def run_warnings(
     *,
     has_noise: bool,
     needs_replicates: bool = True,
+    wanted: tuple[int, int] | None = None,
 ) -> tuple[str, ...]:
-    """Return the warnings about the run as a whole, each with the remedy still untried."""
+    """Return the warnings about the run as a whole, each with the remedy still untried.
+
+    Args:
+        wanted: how many trials its design asks for at least and at most, where its time did not allow them.
+    """
     warnings = []
     if run.status != "done":
         planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
@@ -47,10 +52,14 @@ def run_warnings(
             f"the run is {state}: {len(run.results)}{planned} trials are done; rungs without a number "
             "may still get one"
         )
-    elif run.study.budget_s is not None and (run.planned_trials or 0) > len(run.results):
+    elif run.is_ended_by_budget and run.study.budget_s is not None:
+        fewest, most = wanted or (0, 0)
+        of_many = f" of {fewest}" if fewest else ""
+        of_many += f" to {most}" if most > fewest else ""
         warnings.append(
-            f"the time budget of {format_duration(run.study.budget_s)} ran out after "
-            f'{counted(len(run.results), "trial")}; continue with "pgdrag resume {run.run_id} --budget TIME"'
+            f"the time budget of {format_duration(run.study.budget_s)} ended the run after "
+            f"{len(run.results)}{of_many} trials; continue with "
+            f'"pgdrag resume {run.run_id} --budget TIME"'
         )
     single = [rung.rung.name for rung in rungs if rung.tps is not None and rung.trials == 1]
     if single and needs_replicates:

@@ -29,7 +29,13 @@ def find(run: RunRecord) -> Findings:
     has a number; in any other design both comparisons are with the baseline. Treatments that a
     design made itself stand behind the rungs, unless it has an analysis of its own.
     """
-    found = find_of_design(run)
+    kind = all_designs().get(run.study.design)
+    design, done = (None, 0) if kind is None else _replay(run, kind)
+    # Before it looks at the results of a block that is not complete.
+    more = (
+        design.forecast().times(run.study.replicates) if design and run.is_ended_by_budget else None
+    )
+    found = None if design is None else design.find(run)
     if found is None or not found.names_all_treatments:
         run = with_further_treatments(run)
     treatments = compared(run, found)
@@ -44,6 +50,7 @@ def find(run: RunRecord) -> Findings:
         rungs,
         has_noise=treatments.noise is not None,
         needs_replicates=found is None or found.needs_replicates,
+        wanted=None if more is None else (done + more.fewest, done + more.greatest),
     )
     of_run = {one.finds: one.find(treatments) for one in run_analyses().values()}
     return Findings(
@@ -68,7 +75,12 @@ def replayed(run: RunRecord, kind: type[Design]) -> Design:
 
     A block still under way is left out, and so is one that this design did not ask for.
     """
-    study = run.study
+    return _replay(run, kind)[0]
+
+
+def _replay(run: RunRecord, kind: type[Design]) -> tuple[Design, int]:
+    """Return the design, and how many results it has received."""
+    study, done = run.study, 0
     rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
     design = kind(rungs, study.design_parameters)
     blocks: dict[int, list[Result]] = {}
@@ -81,7 +93,8 @@ def replayed(run: RunRecord, kind: type[Design]) -> Design:
         if Counter(x.trial.treatment.identity for x in results) != asked:
             break
         design.tell(results)
-    return design
+        done += len(results)
+    return design, done
 
 
 def _finding(one: Compared, treatments: Treatments) -> TreatmentFinding:

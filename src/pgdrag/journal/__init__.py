@@ -6,12 +6,13 @@ go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cache
 from itertools import count
@@ -24,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._older import of_today
-from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial
+from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial, WorkloadSpec
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
 
@@ -32,6 +33,9 @@ RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
 
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
+
+# How many runs, and results of them, tell how long trials take.
+_EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 40
 
 # One entry a version of the file; `PRAGMA user_version` counts those that were carried out.
 SCHEMA = (
@@ -318,6 +322,36 @@ class Journal:
                 samples = tuple(Sample(*row) for row in rows)
                 result = replace(result, measurement=replace(result.measurement, samples=samples))
             found[number] = result
+        return found
+
+    def newest_results(self, workload: WorkloadSpec, host: Host) -> list[Result]:
+        """Return measured results of this machine, the newest first, to learn from how long trials take.
+
+        Of the newest runs of the same workload where there are any, else of the same kind, else of others;
+        without recordings and samples.
+        """
+        wanted = json.loads(_written(WorkloadSpec, workload))
+        rows = self._rows(
+            """
+            SELECT result FROM attempt WHERE outcome = 'measured' AND run_id IN (
+                SELECT run_id FROM run WHERE host = ?
+                 ORDER BY json_extract(study, '$.workload.parameters') = ? DESC,
+                          json_extract(study, '$.workload.kind') = ? DESC, started_unix_s DESC
+                 LIMIT ?)
+             ORDER BY started_unix_s DESC LIMIT ?
+            """,
+            (
+                _written(Host, host),
+                json.dumps(wanted["parameters"], separators=(",", ":"), ensure_ascii=False),
+                wanted["kind"],
+                _EXPERIENCE_RUNS,
+                _EXPERIENCE_RESULTS,
+            ),
+        )
+        found = []
+        for (text,) in rows:
+            with suppress(ValidationError):  # perhaps of another version: nothing depends on it
+                found.append(_read(Result, text))
         return found
 
     def valid_results(self, run_id: str) -> dict[int, Result]:

@@ -40,6 +40,19 @@ class BudgetSpent:
 
 
 @dataclass(frozen=True)
+class TimeLeft:
+    """How long the trials still to come take, in seconds, as far as experience goes; within the budget.
+
+    Attributes:
+        least_s: of the fewest that may be needed.
+        most_s: of the most.
+    """
+
+    least_s: float
+    most_s: float
+
+
+@dataclass(frozen=True)
 class TrialStarted:
     """A trial begins."""
 
@@ -84,6 +97,7 @@ Event = (
     RunStarted
     | BlockPlanned
     | BudgetSpent
+    | TimeLeft
     | TrialStarted
     | PhaseStarted
     | Progress

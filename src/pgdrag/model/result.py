@@ -133,10 +133,13 @@ class Result:
     Attributes:
         reason: why it was not simply measured; "" where it was.
         measurement: None unless the measured window ran.
-        phases_s: how long each part of the trial took, in seconds, in order.
+        phases_s: how long each part of the trial took, in seconds, in order; "prepare", of a run's first
+            trial, is what all trials share: loading the dataset.
         restored: what its dataset took; None where none was restored.
         recordings: what collectors brought beside numbers.
         warnings: to print beside the number.
+        took_s: seconds from the end of the trial before, or from the run's beginning; 0 where no laboratory
+            ran it, and in old journals.
     """
 
     trial: Trial
@@ -152,3 +155,4 @@ class Result:
     phases_s: Mapping[str, float] = field(default_factory=dict)
     restored: RestoreCost | None = None
     recordings: Recordings = field(default_factory=Recordings)
+    took_s: float = 0.0

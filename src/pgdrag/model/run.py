@@ -35,3 +35,9 @@ class RunRecord:
     status: Literal["running", "done", "interrupted", "failed"]
     results: tuple[Result, ...]
     planned_trials: int | None = None
+
+    @property
+    def is_ended_by_budget(self) -> bool:
+        """Trials were planned that its time did not allow."""
+        is_short = (self.planned_trials or 0) > len(self.results)
+        return self.status == "done" and self.study.budget_s is not None and is_short

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 LONGEST_SHOWN = 100  # characters of a level's value
 
@@ -81,3 +81,23 @@ class Forecast:
     most: int
     brief_least: int = 0
     brief_most: int = 0
+
+    def times(self, replicates: int) -> Forecast:
+        """Return the trials of so many replicates."""
+        return Forecast(*(replicates * count for count in astuple(self)))
+
+    def without(self, is_brief: bool) -> Forecast:
+        """Return what is left after a trial."""
+        one = (0, 0, 1, 1) if is_brief else (1, 1, 0, 0)
+        left = zip(astuple(self), one, strict=True)
+        return Forecast(*(max(0, count - done) for count, done in left))
+
+    @property
+    def fewest(self) -> int:
+        """Trials at least, of either length."""
+        return self.least + self.brief_least
+
+    @property
+    def greatest(self) -> int:
+        """Trials at most, of either length."""
+        return self.most + self.brief_most

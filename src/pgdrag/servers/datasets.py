@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 
 from pgdrag.driver.contract import Line, ProgressLine
 from pgdrag.driver.process import Driver
@@ -23,6 +24,8 @@ DATASET_SEED = 1
 LOAD_TIMEOUT_S = 4 * 3600.0
 # Once for the snapshot, once for the cluster of a trial, and as much again for its WAL.
 ROOM_FACTOR = 3
+# Of loading, where nothing was loaded here yet: bytes/s, and seconds for the cluster itself.
+_ASSUMED_RATE, _CLUSTER_S = 40e6, 3.0
 # Nothing here is measured: load as fast as the disk allows. A crash while loading loses nothing,
 # since a half-made dataset is thrown away.
 LOAD_SETTINGS = {
@@ -65,9 +68,8 @@ def provide_snapshot(
     snapshot = store.get(key)
     if snapshot is not None:
         return snapshot
-    scratch.require_free(
-        ROOM_FACTOR * workload.dataset_bytes(), f"load the dataset of {workload.name}"
-    )
+    require_room(workload, scratch)
+    began_s = time.monotonic()
     with Cluster.create(scratch, binaries) as cluster:
         listen(PhaseStarted("initialize a cluster"))
         cluster.initdb()
@@ -76,7 +78,35 @@ def provide_snapshot(
         _load(workload, cluster, driver, listen)
         listen(PhaseStarted("write the snapshot"))
         cluster.stop(fast_timeout_s=600)
-        return store.create(key, cluster, describe=dict(workload.dataset()))
+        load_s = round(time.monotonic() - began_s, 3)
+        return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s)
+
+
+def is_loaded(workload: Workload, scratch: Scratch, binaries: Binaries) -> bool:
+    """Tell whether there is a snapshot of the workload's dataset."""
+    return SnapshotStore(scratch).get(dataset_key(workload, binaries)) is not None
+
+
+def loading_s(workload: Workload, scratch: Scratch) -> float:
+    """Return how long it takes to load a workload's dataset, in seconds: at the rate of those loaded before.
+
+    At that of the same kind of workload, if there is one.
+    """
+    known = [one for one in SnapshotStore(scratch).list() if one.load_s]
+    same = [one for one in known if one.key.rpartition("-")[0] == workload.name] or known
+    rates = [one.bytes / one.load_s for one in same if one.load_s]
+    rate = sum(rates) / len(rates) if rates else _ASSUMED_RATE
+    return _CLUSTER_S + workload.dataset_bytes() / rate
+
+
+def require_room(workload: Workload, scratch: Scratch) -> None:
+    """Refuse to load a dataset for which there is no room.
+
+    Raises:
+        StorageError: with how much it needs.
+    """
+    needed = ROOM_FACTOR * workload.dataset_bytes()
+    scratch.require_free(needed, f"load the dataset of {workload.name}")
 
 
 def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:

@@ -52,6 +52,7 @@ class Snapshot:
         major: the major version that made it, and that alone can run it.
         bytes: size of all files; with reflinks, what they would take without.
         describe: what the maker said about it.
+        load_s: how long it took to load the dataset, in seconds; None where that is unknown.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Snapshot:
     major: int
     bytes: int
     describe: Mapping[str, Any]
+    load_s: float | None = None
 
     def restore(self, scratch: Scratch, binaries: Binaries) -> Restored:
         """Copy it into a new cluster, configured with nothing but the observation channel.
@@ -112,7 +114,14 @@ class SnapshotStore:
             content = json.loads((directory / _DESCRIPTION).read_text(encoding="utf-8"))
             if content["format"] != _FORMAT:
                 raise ValueError(f"format {content['format']}")
-            return Snapshot(key, directory, content["major"], content["bytes"], content["describe"])
+            return Snapshot(
+                key,
+                directory,
+                content["major"],
+                content["bytes"],
+                content["describe"],
+                content.get("load_s"),
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -121,7 +130,14 @@ class SnapshotStore:
                 hint=f'Delete "{directory}"; it will be made again.',
             ) from error
 
-    def create(self, key: str, cluster: Cluster, describe: Mapping[str, Any]) -> Snapshot:
+    def create(
+        self,
+        key: str,
+        cluster: Cluster,
+        describe: Mapping[str, Any],
+        *,
+        load_s: float | None = None,
+    ) -> Snapshot:
         """Keep a copy of a stopped cluster; it is there as a whole and on the disk, or not at all.
 
         When another process stored one under `key` first, the answer is that one.
@@ -137,7 +153,8 @@ class SnapshotStore:
                 detail=f"Its state is: {state}.",
                 hint="Start it, and stop it with enough time for its last checkpoint.",
             )
-        return self._keep(key, cluster.data_directory, cluster.binaries.major, describe)
+        major = cluster.binaries.major
+        return self._keep(key, cluster.data_directory, major, describe, load_s)
 
     def adopt(self, snapshot: Snapshot) -> Snapshot:
         """Keep a copy of another scratch directory's snapshot, unless there is one.
@@ -150,7 +167,9 @@ class SnapshotStore:
             return kept
         with locked(snapshot.directory / _LOCK, fcntl.LOCK_SH):
             source = snapshot.directory / "data"
-            return self._keep(snapshot.key, source, snapshot.major, snapshot.describe)
+            return self._keep(
+                snapshot.key, source, snapshot.major, snapshot.describe, snapshot.load_s
+            )
 
     def list(self) -> list[Snapshot]:
         """All finished snapshots, by key."""
@@ -184,7 +203,14 @@ class SnapshotStore:
         assert _KEY.fullmatch(key), f"not a snapshot's key: {key!r}"
         return self.scratch.snapshots / key
 
-    def _keep(self, key: str, source: Path, major: int, describe: Mapping[str, Any]) -> Snapshot:
+    def _keep(
+        self,
+        key: str,
+        source: Path,
+        major: int,
+        describe: Mapping[str, Any],
+        load_s: float | None,
+    ) -> Snapshot:
         unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
         directory, data_directory = self._directory(key), unfinished.path / "data"
         try:
@@ -198,6 +224,7 @@ class SnapshotStore:
                     "major": major,
                     "bytes": size_bytes,
                     "describe": dict(describe),
+                    "load_s": load_s,
                 }
                 text = json.dumps(content)
                 (unfinished.path / _DESCRIPTION).write_text(text, encoding="utf-8")

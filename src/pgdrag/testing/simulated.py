@@ -66,6 +66,9 @@ class Truth:
         held_costs_per_s: by holder of the horizon, what each second that it holds adds to the cost of a
             transaction, as a share of that; see `simulated_horizon`.
         losing: by factor name, how many updates its presence loses: the trial is invalid.
+        loading_s: how long it takes to load the dataset, once.
+        overheads_s: how long a trial takes beside its warm-up and window, one trial after the other; the last
+            one goes on.
         is_observed: trials bring the counters and waits of a server that is slow by its reads.
     """
 
@@ -79,6 +82,8 @@ class Truth:
     lacking: frozenset[str] = frozenset()
     held_costs_per_s: Mapping[str, float] = field(default_factory=dict)
     losing: Mapping[str, int] = field(default_factory=dict)
+    loading_s: float = 0.0
+    overheads_s: tuple[float, ...] = (0.0,)
     is_observed: bool = False
 
 
@@ -104,6 +109,12 @@ class SimulatedTrialRunner:
         self.seed = seed
         self.trials_run: list[int] = []
         self._faults = dict(faults or {})
+        self._now_s = 0.0
+        self._is_loaded = False
+
+    def now_s(self) -> float:
+        """Return the simulated time."""
+        return self._now_s
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
         """Return the levels of factors that this "server" does not have."""
@@ -116,12 +127,16 @@ class SimulatedTrialRunner:
     def prepare(self, study: Study, listen: Listener) -> None:
         """Pretend to load a dataset."""
         listen(PhaseStarted("restore"))
+        self._now_s += 0.0 if self._is_loaded else self.truth.loading_s
+        self._is_loaded = True
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Return what the truth makes of a trial."""
         listen(PhaseStarted("measure", trial.load.measure_s))
         if fault := self._faults.pop(trial.number, None):
             raise fault
+        overheads_s = self.truth.overheads_s
+        self._now_s += overheads_s[min(len(self.trials_run), len(overheads_s) - 1)]
         self.trials_run.append(trial.number)
         lacking = {problem.level for problem in self.check(trial.treatment.levels, trial.workload)}
         names = [x.name for x in trial.treatment.levels if x not in lacking]
@@ -135,6 +150,7 @@ class SimulatedTrialRunner:
         if outcome in (Outcome.MEASURED, Outcome.STALLED):
             tps = 0.0 if outcome is Outcome.STALLED else tps
             measurement = self._measure(trial, tps)
+            self._now_s += trial.load.warm_up_s + measurement.elapsed_s
             listen(Throughput(measurement.elapsed_s, measurement.total.committed, tps, tps))
             if not measurement.total.committed:
                 outcome = Outcome.STALLED

@@ -87,8 +87,11 @@ class Compare(Design):
         """Return the trials until the first analysis that may end it, and until the last pair."""
         if self._progress.end is not End.GOING_ON:
             return Forecast(0, 0)
-        pairs = len(self._pairing(self._results).pairs)
-        least = max(FIRST_INTERIM - pairs, 1)
+        trials = self._pairing(self._results)
+        pairs = len(trials.pairs)
+        # A side that has failed once, and never had a number, ends it when it fails again.
+        is_failing = bool(trials.failed) and not pairs
+        least = 1 if is_failing else max(FIRST_INTERIM - pairs, 1)
         return Forecast(2 * least, 2 * max(self.parameters.max_pairs - pairs, least))
 
     def find(self, run: RunRecord) -> CompareFinding:
@@ -106,6 +109,8 @@ class Compare(Design):
                 Failures(len(failed), failed[-1].outcome, failed[-1].reason) if failed else None
             )
             failures.append(last_failed)
+        is_late = stands.end is End.GOING_ON and run.is_ended_by_budget
+        end = End.BUDGET if is_late else stands.end
         last, interims = last_interim(trials, rules, stands), stands.interims
         gate = _gate(trials, rules, stands.end, last)
         if last is None:
@@ -133,7 +138,7 @@ class Compare(Design):
             gate=gate,
             margin=rules.fail_if_slower,
             equivalence=rules.equivalence,
-            end=stands.end,
+            end=end,
             interims=interims,
             pairs=tuple(map(_pair_finding, trials.pairs)),
             detectable=_detectable(trials, logs, rules),

@@ -38,6 +38,7 @@ class End(StrEnum):
     GOING_ON = "going on"
     DECIDED = "decided"
     MAX_PAIRS = "as many pairs as allowed"
+    BUDGET = "the time budget is used up"
     REFERENCE_FAILED = "the reference has no number"
     TREATMENT_FAILED = "the treatment has no number"
     FAILED_OFTEN = "trials failed too often"

@@ -38,6 +38,7 @@ _GATES = {
 _ENDS = {
     End.GOING_ON: "not yet: more pairs are to come",
     End.DECIDED: "decided",
+    End.BUDGET: "inconclusive when the time budget was used up",
     End.MAX_PAIRS: "inconclusive after the last pair allowed",
     End.REFERENCE_FAILED: "the reference has no number",
     End.TREATMENT_FAILED: "the treatment has no number",
@@ -230,16 +231,14 @@ def _prospect_words(found: CompareFinding) -> str:
 
 
 def _more_words(found: CompareFinding) -> str:
-    """Say how many more pairs would decide it; "" where it is decided or cannot be said."""
+    """Say how many pairs would decide it; "" where it is decided or cannot be said."""
     if found.more_pairs == 0 or found.pair_log_sd is None or len(found.pairs) < ORDER_PAIRS:
         return ""
     if found.more_pairs is None:
         return (
             f"At this effect and noise it would take more than {MOST_FORECAST:,} pairs to decide."
         )
-    return (
-        f"At this effect and noise about {counted(found.more_pairs, 'more pair')} would decide it."
-    )
+    return f"At this effect and noise about {len(found.pairs) + found.more_pairs} pairs in all would decide it."
 
 
 def _change(slower: float) -> str:

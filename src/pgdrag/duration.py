@@ -1,0 +1,226 @@
+"""How long will trials take here, and which still fit into a budget? From what the newest ones like them took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from pydantic import ValidationError
+
+from pgdrag.factors.treated_workload import workload_of
+from pgdrag.model import Forecast, LoadProfile, Result, Study, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import TimeLeft
+
+PREPARE = "prepare"  # the phase of a run's first trial that stands for loading its dataset
+# Trials that an estimate rests on: enough for a mean, and few enough to follow a machine that changes.
+NEWEST = 9
+# What a trial takes beside its load where nothing is known yet, in seconds, and bytes/s of its dataset.
+_ASSUMED_S, _ASSUMED_RATE = 1.5, 250e6
+_UNKNOWN = 5  # times as long it may be then
+# How long these phases take depends on the size of the dataset.
+_BY_SIZE = ("restore", "empty page cache", "remove")
+_CHECK = "check"
+
+
+@dataclass(frozen=True)
+class Span:
+    """How long something takes, in seconds: on average, and at most as far as experience goes."""
+
+    expected_s: float
+    longest_s: float
+
+
+def took_s(result: Result) -> float:
+    """Return the seconds that a trial took, with what came before it: what a budget counts."""
+    return max(result.took_s, sum(result.phases_s.values()))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is remembered of a trial: how long its parts took, in seconds."""
+
+    workload: WorkloadSpec
+    dataset_bytes: int
+    by_size_s: float
+    check_s: float | None
+    other_s: float
+    measure_s: float
+    window_s: float
+
+    def scaled(self, dataset_bytes: int) -> float:
+        """Return how many times as large another dataset is; 1 where a size is unknown."""
+        return dataset_bytes / self.dataset_bytes if dataset_bytes and self.dataset_bytes else 1.0
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What earlier trials took, the newest first. It knows no clock: results bring their times."""
+
+    _seen: tuple[_Seen, ...] = ()
+
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> Experience:
+        """Return the experience that results bring, the newest of them first."""
+        return cls(tuple(seen for result in results if (seen := _seen(result)) is not None))
+
+    def after(self, result: Result) -> Experience:
+        """Return it with one more result, the newest; one without a measured window teaches nothing."""
+        seen = _seen(result)
+        return self if seen is None else Experience((seen, *self._seen))
+
+    def trials_like(self, workload: WorkloadSpec) -> int:
+        """Return how many trials of this very workload it knows."""
+        return sum(one.workload == workload for one in self._seen)
+
+    def overhead(
+        self, workload: WorkloadSpec, treatment: Treatment, *, is_checked: bool = True
+    ) -> Span:
+        """Return what a trial takes beside its warm-up and its window.
+
+        From trials of the same workload, else of the same kind of workload, else of any, and what depends on
+        the size of the dataset scaled by that.
+        """
+        size = _dataset_bytes(workload, treatment)
+        guess_s = size / _ASSUMED_RATE
+        near = self._nearest(workload)
+        parts = [one.other_s + one.by_size_s * one.scaled(size) for one in near[:NEWEST]]
+        span = _span(parts) if parts else _guess(_ASSUMED_S + guess_s)
+        if not is_checked:
+            return span
+        checks = [x.check_s * x.scaled(size) for x in near if x.check_s is not None][:NEWEST]
+        check = _span(checks) if checks else _guess(guess_s)
+        return Span(span.expected_s + check.expected_s, span.longest_s + check.longest_s)
+
+    def window(self, workload: WorkloadSpec, load: LoadProfile) -> Span:
+        """Return how long a measured window takes: the few commits of a workload extend it.
+
+        Where no trial of this workload is known, the longest window is the one allowed.
+        """
+        same = [one for one in self._seen if one.workload == workload][:NEWEST]
+        if not same:
+            return Span(load.measure_s, load.budget_s)
+        windows = [_window_s(one, load) for one in same]
+        return Span(fmean(windows), max(windows))
+
+    def trials(self, study: Study, forecast: Forecast) -> tuple[float, float]:
+        """Return how long these trials of a study take, in seconds: the fewest, and the most of them."""
+        kinds = (
+            (study.load, study.is_checked, forecast.least, forecast.most),
+            (study.load.shortened(), False, forecast.brief_least, forecast.brief_most),
+        )
+        least_s = most_s = 0.0
+        for load, is_checked, fewest, most in kinds:
+            baseline = study.rungs[0].treatment
+            overhead_s = self.overhead(study.workload, baseline, is_checked=is_checked).expected_s
+            window = self.window(study.workload, load)
+            # Without experience every window may be extended; with it, as often as it was.
+            is_known = self.trials_like(study.workload) > 0
+            longest_s = window.expected_s if is_known else window.longest_s
+            least_s += fewest * (overhead_s + load.warm_up_s + window.expected_s)
+            most_s += most * (overhead_s + load.warm_up_s + longest_s)
+        return least_s, most_s
+
+    def _nearest(self, workload: WorkloadSpec) -> Sequence[_Seen]:
+        likenesses: tuple[Callable[[_Seen], bool], ...] = (
+            lambda one: one.workload == workload,
+            lambda one: one.workload.kind == workload.kind,
+            lambda one: True,
+        )
+        found: Iterable[list[_Seen]] = (
+            [one for one in self._seen if is_like(one)] for is_like in likenesses
+        )
+        return next((near for near in found if near), [])
+
+
+class Budget:
+    """What a run may take, and what of it is left.
+
+    It counts from the results, so that a resumed run agrees with itself.
+
+    Args:
+        limit_s: of the whole run, in seconds; None: none.
+        experience: of earlier runs; each result of this one is added.
+    """
+
+    def __init__(self, limit_s: float | None, experience: Experience) -> None:
+        self.experience = experience
+        self.spent_s = 0.0
+        self._limit_s = limit_s
+        self._results = 0
+
+    def spend(self, result: Result) -> None:
+        """Count what a trial took."""
+        self.spent_s += took_s(result)
+        self.experience = self.experience.after(result)
+        self._results += 1
+
+    def fitted(self, trial: Trial, spent_s: float = 0.0) -> Trial | None:
+        """Return the trial, with its window extended no longer than there is time; None: it does not fit.
+
+        The first trial of a run is not refused for what others took: that may be another matter.
+
+        Args:
+            spent_s: what has been spent beside the results.
+        """
+        if self._limit_s is None:
+            return trial
+        load = trial.load
+        overhead = self.experience.overhead(
+            trial.workload, trial.treatment, is_checked=trial.is_checked
+        )
+        room_s = self._limit_s - self.spent_s - spent_s - load.warm_up_s
+        overhead_s = overhead.longest_s if self._results else 0.0
+        if room_s < load.measure_s + overhead_s:
+            return None
+        longest_s = max(load.measure_s, round(room_s - overhead.longest_s, 1))
+        return replace(trial, load=replace(load, budget_s=min(load.budget_s, longest_s)))
+
+    def time_left(self, study: Study, left: Forecast) -> TimeLeft:
+        """Return how long the trials that are left take, within the budget."""
+        return TimeLeft(*map(self._capped, self.experience.trials(study, left)))
+
+    def _capped(self, seconds: float) -> float:
+        return seconds if self._limit_s is None else min(seconds, self._limit_s - self.spent_s)
+
+
+def _seen(result: Result) -> _Seen | None:
+    measured, phases_s, trial = result.measurement, result.phases_s, result.trial
+    if measured is None:
+        return None
+    by_size_s = sum(phases_s.get(name, 0.0) for name in _BY_SIZE)
+    check_s = phases_s.get(_CHECK)
+    known_s = by_size_s + (check_s or 0.0) + phases_s.get(PREPARE, 0.0)
+    load_s = trial.load.warm_up_s + measured.elapsed_s
+    return _Seen(
+        workload=trial.workload,
+        dataset_bytes=_dataset_bytes(trial.workload, trial.treatment),
+        by_size_s=by_size_s,
+        check_s=check_s,
+        other_s=max(0.0, took_s(result) - known_s - load_s),
+        measure_s=trial.load.measure_s,
+        window_s=measured.elapsed_s,
+    )
+
+
+def _dataset_bytes(workload: WorkloadSpec, treatment: Treatment) -> int:
+    """Return the size of a treatment's dataset; 0 for a workload that this pgdrag does not know."""
+    try:
+        return workload_of(workload, treatment).dataset_bytes()
+    except (KeyError, ValidationError):
+        return 0
+
+
+def _window_s(one: _Seen, load: LoadProfile) -> float:
+    """Return how long a window of this load would be with the commits of a trial that was seen."""
+    was_extended = one.window_s > 1.05 * one.measure_s
+    return max(load.measure_s, min(one.window_s, load.budget_s)) if was_extended else load.measure_s
+
+
+def _span(seconds: Sequence[float]) -> Span:
+    # The fewer were seen, the more the next one may exceed them.
+    return Span(fmean(seconds), max(seconds) * (1 + 1 / len(seconds)))
+
+
+def _guess(seconds: float) -> Span:
+    return Span(seconds, _UNKNOWN * seconds)
