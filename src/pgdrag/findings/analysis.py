@@ -39,11 +39,16 @@ class TreatmentAnalysis(Generic[F]):
 
 @dataclass(frozen=True)
 class RunAnalysis(Generic[F]):
-    """A question asked of all treatments of a run together; attributes as of `TreatmentAnalysis`."""
+    """A question asked of all treatments of a run together; attributes as of `TreatmentAnalysis`.
+
+    Attributes:
+        words: returns what a finding adds to the answer of the run, in sentences; by default nothing.
+    """
 
     name: str
     finds: type[F]
     find: Callable[[Treatments], F | None]
+    words: Callable[[F], str] = lambda found: ""
 
 
 def treatment_analyses() -> dict[str, TreatmentAnalysis[Any]]:

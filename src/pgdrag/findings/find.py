@@ -52,15 +52,20 @@ def find(run: RunRecord) -> Findings:
         needs_replicates=found is None or found.needs_replicates,
         wanted=None if more is None else (done + more.fewest, done + more.greatest),
     )
-    of_run = {one.finds: one.find(treatments) for one in run_analyses().values()}
+    of_run: dict[type, object] = {}
+    for analysis in run_analyses().values():
+        what = analysis.find(treatments)
+        if what is not None:
+            of_run[analysis.finds] = what
+            answers.append(analysis.words(what))
     return Findings(
         run=run,
         rungs=tuple(rungs),
-        answer=" ".join(answers).strip(),
+        answer=" ".join(text for text in answers if text),
         noise_floor=_noise_floor(treatments.trials[0]) if rungs else None,
         warnings=(*(found.warnings if found is not None else ()), *warnings),
         found=found,
-        of_run={kind: one for kind, one in of_run.items() if one is not None},
+        of_run=of_run,
     )
 
 
