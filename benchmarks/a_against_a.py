@@ -1,6 +1,6 @@
 """How often does pgdrag see a difference where there is none? Compares a server with itself, many times.
 
-`make aa` runs `pgdrag compare default default` so often, on real servers, and counts the verdicts:
+`make aa` runs `pgdrag compare default default --allow-identical` so often, on real servers, and counts the verdicts:
 at most one in twenty may be "faster" or "slower", and at most one in twenty may name a mechanism. With
 `--against track_functions=all` the second side changes something, but nothing that matters.
 build/aa.json has each run.
@@ -100,6 +100,7 @@ def _compare(against: str, options: list[str]) -> Run:
         "compare",
         "default",
         against,
+        "--allow-identical",
         "--json",
         "--yes",
         *options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from commands import pgdrag, start
 
 from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs.ablate.labels import Label
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.report.schema import report_schema
 from pgdrag.servers.scratch import Scratch
 
@@ -55,7 +57,12 @@ def test_an_inconclusive_gate_has_its_own_status_and_the_noise_is_shown(
     status, _, err = pgdrag("calibrate", *LOAD, "--pairs", "4", **places)
     assert status == 0, err
     demand = ("--fail-if-slower", "0.01%", "--max-pairs", "4", "--json")
-    status, out, err = pgdrag("compare", "default", "default", *LOAD, *demand, **places)
+    same = ("compare", "default", "default")
+    status, out, err = pgdrag(*same, *LOAD, *demand, **places)
+    assert (status, out) == (2, "")
+    assert "are the same to this server" in err
+    assert "calibrate" in err
+    status, out, err = pgdrag(*same, "--allow-identical", *LOAD, *demand, **places)
     assert status == 3, out + err
     floor = as_json(out)["found"]["noise_floor"]
     assert (floor["pairs"], floor["log_sd"] > 0) == (4, True)
@@ -125,3 +132,57 @@ def test_an_ablation_that_was_killed_resumes_and_finds_that_either_suffices(
     assert abs(sum(share["part"] for share in shares if share) - 1) < 1e-6
     (pair,) = [x for x in found["pairs"] if "jit" not in x["names"]]
     assert pair["together"] == "either alone suffices"
+
+
+def test_a_dry_run_tells_all_waits_for_nobody_and_leaves_nothing(
+    places: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("compare", "default", "fsync=off,shared_buffers=128MB,jit=off", *LOAD, "--dry-run")
+    monkeypatch.setenv(MACHINE_VARIABLE, f"tests-{os.getpid()}")
+    with measuring_alone():  # as the commands see it, too
+        status, out, err = pgdrag(*asked, "--json", **places)
+    assert status == 0, err
+    plan = json.loads(out)
+    assert {one["name"]: one["why_not"] for one in plan["differences"]} == {
+        "fsync": "",
+        "shared_buffers": "the same to the server",
+        "jit": "",
+    }
+    assert plan["trials_known"] == 0
+    assert plan["disk_bytes"] > 16e6
+    for question in (
+        ("ablate", "fsync=off,jit=off"),
+        ("bisect", "default", "fsync=off,jit=off"),
+        ("boundary", "work_mem", "--max", "1MB"),
+        ("calibrate",),
+    ):
+        status, out, err = pgdrag(*question, *LOAD, "--dry-run", **places)
+        assert status == 0, err
+        assert "trials: about" in out
+    assert pgdrag("run", "slow-42k", "--dry-run", **places)[0] == 0
+    assert json.loads(pgdrag("runs", "--json", **places)[1]) == []
+
+
+def test_a_budget_is_kept_and_what_is_left_is_known(places: dict[str, str]) -> None:
+    # 30 pairs would take a minute and more.
+    asked = ("compare", "default", "jit=off", *LOAD, "--precision", "0.01%", "--json")
+    status, out, err = pgdrag(*asked, "--budget", "15s", **places)
+    assert status == 0, err
+    assert "at most 15 s (the budget)" in err
+    assert as_json(out)["found"]["end"] == "the time budget is used up"
+    (run,) = json.loads(pgdrag("runs", "--json", **places)[1])
+    took_s = run["finished_unix_s"] - run["started_unix_s"]
+    # On a machine busy with other tests a trial may take longer than those before it.
+    assert took_s < 1.2 * 15, err
+    status, out, err = pgdrag("resume", "last", "--dry-run", "--json", **places)
+    plan = json.loads(out)
+    assert plan["trials_done"] >= 2
+    assert plan["trials_known"] == plan["trials_done"]
+    assert plan["loading_s"] == 0
+
+
+def test_a_dataset_without_room_for_it_is_refused_at_once(places: dict[str, str]) -> None:
+    status, _, err = pgdrag("compare", "default", "jit=off", "--warehouses", "100000", **places)
+    assert status == 2
+    assert "TB" in err
+    assert json.loads(pgdrag("runs", "--json", **places)[1]) == []

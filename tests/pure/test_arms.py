@@ -90,11 +90,16 @@ def test_a_version_is_a_level_of_the_server():
         ("no-such-thing", "is none of the things that can be compared"),
         ("slow-42k:A9", 'has no rung "A9"'),
         ("8MB=shared_buffers", "sets nothing"),
+        ("work_mem=8MB,jit=off,WORK_MEM=9MB", 'setting "WORK_MEM" has two values, "8MB" and "9MB"'),
     ],
 )
 def test_what_means_nothing_is_refused(text, message):
     with pytest.raises(UsageError, match=message):
         read_arm(text, CATALOG)
+
+
+def test_a_pair_that_is_written_twice_is_fine():
+    assert settings_of(read_arm("work_mem=8MB,work_mem=8MB", CATALOG)) == {"work_mem": "8MB"}
 
 
 def test_two_arms_are_never_called_the_same():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from analysis_runs import result, rung, run_of, setting
+from analysis_runs import result, run_of, rung, setting
 from pgdrag.findings.durability import Loss, loss_of, risks_between
 from pgdrag.findings.find import find
 from pgdrag.report.json import render_json

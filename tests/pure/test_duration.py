@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from analysis_runs import LOAD, result, run_of, rung
-from pgdrag.cli.study_command import time_words
 from pgdrag.duration import Experience, Span, took_s
 from pgdrag.journal import Journal
 from pgdrag.lab import expand
@@ -105,20 +102,3 @@ def test_the_journal_tells_the_newest_trials_of_the_same_workload_on_this_machin
     # Of none the same, those of its kind: 1 s at a quarter of the size, and 3 s at half of it.
     assert 4.5 < restored(WorkloadSpec("tpcc", {"warehouses": 40})) < 5.5
     assert journal.newest_results(TPCC, replace(HERE, cpu_count=3)) == []
-
-
-@pytest.mark.parametrize(
-    ("least_s", "most_s", "loading_s", "budget_s", "words"),
-    [
-        (60, 60, 0, None, "about 1 min"),
-        (60, 180, 0, None, "about 1 min to 3 min"),
-        (60, 180, 0, 180, "about 1 min to 3 min"),
-        (60, 180, 0, 120, "about 1 min, at most 2 min (the budget)"),
-        (60, 180, 0, 30, "at most 30 s (the budget); all would take about 1 min to 3 min"),
-        (60, 180, 20, None, "about 1 min to 3 min; loading the dataset takes about 20 s of it"),
-    ],
-)
-def test_at_most_is_never_more_than_the_budget(
-    least_s: float, most_s: float, loading_s: float, budget_s: float | None, words: str
-) -> None:
-    assert time_words(least_s, most_s, loading_s=loading_s, budget_s=budget_s) == words

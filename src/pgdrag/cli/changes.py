@@ -109,6 +109,7 @@ def _run(
     is_seeded: bool = False,
 ) -> int:
     from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import over_changes
 
     with study_command(options) as command:
@@ -125,7 +126,7 @@ def _run(
             {**parameters, **seed},
             question=question,
         )
-        return command.run(study)
+        return command.run(study, differences(before, after, command.settings, problems))
 
 
 @with_options
@@ -163,6 +164,7 @@ def boundary(
     Also find the knee: the value above which more gains nothing.
     """
     from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.experiment.differences import tried_values
     from pgdrag.experiment.questions import boundary as boundary_study
     from pgdrag.experiment.questions import boundary_values
 
@@ -171,7 +173,7 @@ def boundary(
         values = boundary_values(known, low, high or _largest(known), ratio=ratio)
         (arm,), _ = command.arms(base)
         study = boundary_study(known, values, arm, conditions(options, [arm]), {})
-        return command.run(study)
+        return command.run(study, [tried_values(known, values, arm)])
 
 
 def _largest(setting: Setting) -> str | None:

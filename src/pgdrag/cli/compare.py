@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # No interval is this narrow: a calibration runs all its pairs.
 _NEVER = 1e-12
 
+_SAME_HINT = (
+    'To measure the noise of this machine, use "pgdrag calibrate"; else give --allow-identical.'
+)
+
 ARM_HELP = (
     "A postgresql.conf, comma-separated name=value pairs, EXPERIMENT:RUNG, a server version, "
     'or "default"'
@@ -63,6 +67,10 @@ def compare(
             help="For CI: exit with 1 if B is slower than A by more than SHARE, with 3 if inconclusive",
         ),
     ] = None,
+    allow_identical: Annotated[
+        bool,
+        typer.Option("--allow-identical", help="Compare even arms that are the same to the server"),
+    ] = False,
     *,
     options: StudyOptions,
 ) -> int:
@@ -71,7 +79,8 @@ def compare(
     Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
     """
     from pgdrag.cli.study_command import conditions, share_of, study_command
-    from pgdrag.experiment.questions import comparison
+    from pgdrag.experiment.differences import differences
+    from pgdrag.experiment.questions import comparison, refuse_same
 
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
     if precision is not None:
@@ -79,13 +88,16 @@ def compare(
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
     with study_command(options) as command:
-        arms, _ = command.arms(a, b, *([common] if common else []))
+        arms, problems = command.arms(a, b, *([common] if common else []))
         if common:
             *arms, shared = arms
             # An arm's own level takes precedence.
             levels = [shared.treatment.with_levels("", arm.levels).levels for arm in arms]
             arms = [replace(arm, levels=own) for arm, own in zip(arms, levels, strict=True)]
         first, second = arms
+        found = differences(first, second, command.settings, problems)
+        if not allow_identical:
+            refuse_same(first, second, found, hint=_SAME_HINT)
         under = conditions(options, arms)
         parameters = {
             "max_pairs": max_pairs,
@@ -93,7 +105,7 @@ def compare(
             **margins,
             "noise_floor": _noise_floor(command, under),
         }
-        return command.run(comparison(first, second, under, parameters))
+        return command.run(comparison(first, second, under, parameters), found)
 
 
 @with_options

@@ -26,6 +26,7 @@ Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's p
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be run, how long it takes and what room it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
 
 
@@ -49,6 +50,7 @@ class StudyOptions:
     profile: Profile = False
     allow_change: AllowChange = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a long run")] = False
+    dry_run: DryRun = False
     seed: Seed = None
     postgres: Postgres = None
     html: Html = None

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.options import (
     AllowChange,
+    DryRun,
     ExperimentName,
     Html,
     Json,
@@ -18,7 +19,7 @@ from pgdrag.cli.options import (
     Scale,
     Seed,
 )
-from pgdrag.errors import UsageError
+from pgdrag.errors import EXIT_DONE, UsageError
 
 if TYPE_CHECKING:
     from pgdrag.experiment import Experiment
@@ -39,11 +40,14 @@ def run(
     ] = None,
     profile: Profile = False,
     allow_change: AllowChange = None,
+    dry_run: DryRun = False,
     html: Html = None,
     json: Json = False,
 ) -> int:
     """Run an experiment and report the result."""
-    from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
+    from pgdrag.cli.place import stderr
+    from pgdrag.cli.plan import print_plan, summary
+    from pgdrag.cli.running import begin_and_report, opened_runner, planned, refuse_directory
     from pgdrag.experiment import load_experiment
 
     refuse_directory(html)
@@ -53,8 +57,13 @@ def run(
         study = study.with_replicates(replicates)
     if profile:
         study = replace(study, instrument=study.instrument.also("profile"))
-    with opened_runner(postgres, allow_change) as runner:
+    with opened_runner(postgres, allow_change, is_measuring=not dry_run) as runner:
         _refuse_mistakes(loaded, study, runner)
+        plan = planned(study, runner)
+        if dry_run:
+            print_plan(plan, json=json)
+            return EXIT_DONE
+        stderr().print(next(summary(plan)))
         return begin_and_report(study, runner, seed=seed, html=html, json=json)
 
 
@@ -64,6 +73,7 @@ def resume(
         str | None,
         typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
+    dry_run: DryRun = False,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -72,8 +82,16 @@ def resume(
     Finished trials are kept. The interrupted one and invalid ones run again.
     """
     from pgdrag.cli.place import open_journal, stderr
-    from pgdrag.cli.running import opened_runner, refuse_directory, report_run, run_and_report
+    from pgdrag.cli.plan import print_plan
+    from pgdrag.cli.running import (
+        opened_runner,
+        planned,
+        refuse_directory,
+        report_run,
+        run_and_report,
+    )
     from pgdrag.duration import took_s
+    from pgdrag.findings.find import trials_left
     from pgdrag.model import Outcome
     from pgdrag.units import format_duration, parse_seconds
 
@@ -89,12 +107,19 @@ def resume(
                 f"run {run_id} has already taken {format_duration(spent_s)}",
                 hint="--budget is the total, including that time; give a larger one.",
             )
-        journal.set_budget(run_id, budget_s)
+        record = replace(record, study=replace(record.study, budget_s=budget_s))
+        if not dry_run:
+            journal.set_budget(run_id, budget_s)
     if record.status == "done" and len(kept) == record.planned_trials:
         stderr().print(f"Run {run_id} is complete: nothing is left to run.")
         return report_run(record, html=html, json=json)
-    with opened_runner(journal.server_wanted(run_id), record.study.allowed) as runner:
+    allowed, wanted = record.study.allowed, journal.server_wanted(run_id)
+    with opened_runner(wanted, allowed, is_measuring=not dry_run) as runner:
         _refuse_another_place(record, runner)
+        if dry_run:
+            left = trials_left(replace(record, results=tuple(kept)))
+            print_plan(planned(record.study, runner, left=left, done=kept), json=json)
+            return EXIT_DONE
         return run_and_report(run_id, runner, html=html, json=json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,15 @@ import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
 from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr
 from pgdrag.cli.progress import showing_progress
+from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
+from pgdrag.experiment.differences import Difference
+from pgdrag.experiment.plan import Plan, plan_of
+from pgdrag.experiment.preflight import disk_bytes
 from pgdrag.findings.values import Gate
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import run_experiment
-from pgdrag.model import RunRecord, Study
+from pgdrag.model import Forecast, Result, RunRecord, Study
 from pgdrag.report.html import render_html
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerTrialRunner
@@ -31,12 +35,47 @@ _STATUS = {
 
 @contextmanager
 def opened_runner(
-    postgres: str | None, allowed: Sequence[str] | None
+    postgres: str | None, allowed: Sequence[str] | None, *, is_measuring: bool = True
 ) -> Iterator[ServerTrialRunner]:
-    """Open the place where trials run; no other measurement runs on this machine meanwhile."""
+    """Open the place where trials run.
+
+    Args:
+        is_measuring: no other measurement runs on this machine meanwhile; else nothing is run.
+    """
     scratch = open_scratch()
-    with measuring_alone():
+    with measuring_alone() if is_measuring else nullcontext():
         yield ServerTrialRunner.open(scratch, find_binaries(postgres), allowed=allowed or ())
+
+
+def planned(
+    study: Study,
+    runner: ServerTrialRunner,
+    *,
+    differences: Sequence[Difference] = (),
+    left: Forecast | None = None,
+    done: Sequence[Result] = (),
+) -> Plan:
+    """Return what a study would do here; arguments as of `plan_of`.
+
+    Args:
+        done: results of a run that is to be resumed.
+
+    Raises:
+        StorageError: there is no room for its dataset.
+        UsageError: not a single trial fits into its budget.
+    """
+    known = open_journal().newest_results(study.workload, runner.host(study))
+    return plan_of(
+        study,
+        Experience.of(known),
+        differences=differences,
+        left=left,
+        trials_done=len(done),
+        spent_s=sum(map(took_s, done)),
+        loading_s=runner.loading_s(study),
+        disk_bytes=disk_bytes(study, runner.here),
+        free_bytes=runner.scratch.free_bytes(),
+    )
 
 
 def begin_and_report(

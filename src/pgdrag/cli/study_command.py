@@ -13,21 +13,22 @@ import typer
 from pydantic import ValidationError
 
 from pgdrag.cli.options import StudyOptions
-from pgdrag.cli.place import open_journal, stderr
+from pgdrag.cli.place import stderr
+from pgdrag.cli.plan import difference_lines, print_plan
 from pgdrag.cli.progress import count_words
-from pgdrag.cli.running import begin_and_report, opened_runner, refuse_directory
-from pgdrag.duration import Experience
-from pgdrag.errors import UsageError
+from pgdrag.cli.running import begin_and_report, opened_runner, planned, refuse_directory
+from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
+from pgdrag.experiment.differences import Difference
+from pgdrag.experiment.plan import time_words
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
-from pgdrag.lab import make_design
 from pgdrag.model import Study
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
-from pgdrag.units import format_duration, parse_seconds
+from pgdrag.units import parse_seconds
 from pgdrag.workloads import all_workloads
 from pgdrag.workloads.scripts import file_script
 
@@ -73,41 +74,32 @@ class StudyCommand:
                 talk.print(f"Corrected: {mend}")
         return arms, list(found)
 
-    def run(self, study: Study) -> int:
+    def run(self, study: Study, differences: Sequence[Difference] = ()) -> int:
         """Print how long the run will take, ask first if that is long, and run and report it.
+
+        Args:
+            differences: between the two arms, to be told.
 
         Returns:
             The command's exit status.
         """
         options, talk = self.options, stderr()
         try:
-            forecast = make_design(study).forecast()
+            plan = planned(study, self.runner, differences=differences)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])).replace("_", "-")
             raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None
-        left, budget_s = forecast.times(study.replicates), study.budget_s
-        experience = Experience.of(
-            open_journal().newest_results(study.workload, self.runner.host(study))
-        )
-        loading_s = self.runner.loading_s(study)
-        least_s, most_s = (loading_s + x for x in experience.trials(study, left))
-        load = study.load.shortened() if forecast.brief_least else study.load
-        shortest_s = load.warm_up_s + load.measure_s
-        if budget_s is not None and shortest_s > budget_s:
-            raise UsageError(
-                f"a single trial takes {format_duration(shortest_s)}, more than the budget of "
-                f"{format_duration(budget_s)}",
-                hint="Increase --budget, or reduce --measure and --warm-up.",
-            )
+        if options.dry_run:
+            print_plan(plan, json=options.json)
+            return EXIT_DONE
         for note in study.notes:
             talk.print(note)
-        talk.print(
-            f"{count_words(left.fewest, left.greatest)} trials: "
-            f"{time_words(least_s, most_s, loading_s=loading_s, budget_s=budget_s)}"
-        )
+        for line in difference_lines(differences):
+            talk.print(line)
+        talk.print(f"{count_words(plan.trials_least, plan.trials_most)} trials: {time_words(plan)}")
         can_answer = sys.stdin.isatty() and sys.stderr.isatty()
-        long_s = least_s if budget_s is None else min(budget_s, least_s)
+        long_s = min(plan.seconds_least, study.budget_s or plan.seconds_least)
         is_asked = long_s > LONG_S and can_answer and not options.yes
         if is_asked and not typer.confirm("Continue?", default=True, err=True):
             raise UsageError("cancelled; nothing was run")
@@ -116,28 +108,14 @@ class StudyCommand:
         )
 
 
-def time_words(least_s: float, most_s: float, *, loading_s: float, budget_s: float | None) -> str:
-    """Return how long a run takes: "about 3 min to 9 min, of which loading the dataset takes 40 s"."""
-    whole = " to ".join(
-        dict.fromkeys(format_duration(round(seconds)) for seconds in (least_s, most_s))
-    )
-    if budget_s is None or most_s <= budget_s:
-        text = f"about {whole}"
-    elif least_s <= budget_s:
-        text = f"about {format_duration(round(least_s))}, at most {format_duration(budget_s)} (the budget)"
-    else:
-        text = f"at most {format_duration(budget_s)} (the budget); all would take about {whole}"
-    if not loading_s:
-        return text
-    return f"{text}; loading the dataset takes about {format_duration(round(loading_s))} of it"
-
-
 @contextmanager
 def study_command(options: StudyOptions) -> Iterator[StudyCommand]:
     """Open the place where a study runs; no other measurement runs on this machine meanwhile."""
     refuse_directory(options.html)
     seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-    with opened_runner(options.postgres, options.allow_change) as runner:
+    with opened_runner(
+        options.postgres, options.allow_change, is_measuring=not options.dry_run
+    ) as runner:
         yield StudyCommand(options, runner, seed)
 
 

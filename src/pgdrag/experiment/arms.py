@@ -169,7 +169,20 @@ def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
         if not equals or not is_name(name):
             raise UsageError(f'"{pair}" sets nothing', hint=HOW_TO_WRITE)
         lines.append(ConfLine(name, value.strip("'"), 1))
+    _refuse_repeated(lines)
     return Arm(text, _levels(effective(lines).values(), settings))
+
+
+def _refuse_repeated(lines: Sequence[ConfLine]) -> None:
+    """Refuse pairs that give one setting two values: whoever types them means one of the two."""
+    first: dict[str, str] = {}
+    for line in lines:
+        value = first.setdefault(fold(line.name), line.value)
+        if value != line.value:
+            raise UsageError(
+                f'setting "{line.name}" has two values, "{value}" and "{line.value}"',
+                hint="Give one of them; for the other, write another arm.",
+            )
 
 
 def _experiment_arm(text: str, scale: str | None) -> Arm:

@@ -22,7 +22,7 @@ from pgdrag.provision import problems_of, storage_of
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.servers.storage_spec import StorageSpec
-from pgdrag.units import format_bytes, format_duration, parse_bytes, parse_seconds
+from pgdrag.units import format_bytes, parse_bytes
 
 _TAKES_EFFECT = {
     "postmaster": "restart",
@@ -32,7 +32,6 @@ _TAKES_EFFECT = {
     "superuser": "session",
     "user": "session",
 }
-_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,10 @@ def _level(
             pass  # the problem says so
         else:
             takes_effect = _TAKES_EFFECT.get(setting.context, "never")
-            default = _readable(setting.boot_value or "", setting.unit)
+            default = setting.readable(setting.boot_value or "")
             if problem is None:
                 shown = catalog.canonical(level.name, level.value)
-                canonical = _readable(shown, setting.unit)
+                canonical = setting.readable(shown)
                 is_default = shown == setting.boot_value
     if problem is not None:
         verdict = "mistake" if problem.is_mistake else "untestable here"
@@ -183,34 +182,28 @@ def _level(
     )
 
 
-def _readable(shown: str, unit: str | None) -> str:
-    """Return a value of pg_settings in units that people read; 0 and -1 mean something else."""
-    if not unit or not shown.isdecimal() or int(shown) == 0:
-        return shown
-    base = unit.lstrip("0123456789")
-    amount = int(shown) * int(unit[: -len(base)] or 1)
-    if base in _BYTE_UNITS:
-        return format_bytes(parse_bytes(f"{amount}{base}"))
-    return format_duration(parse_seconds(f"{amount}{base}"))
-
-
 def _scale(study: Study, here: Here) -> CheckedScale:
     forecast = make_design(study).forecast()
+    trials = forecast.times(study.replicates)
+    load_s_least, load_s_most = study.load_s(forecast)
+    return CheckedScale(
+        name=study.scale,
+        trials_least=trials.fewest,
+        trials_most=trials.greatest,
+        load_s_least=load_s_least,
+        load_s_most=load_s_most,
+        disk_bytes=disk_bytes(study, here),
+    )
+
+
+def disk_bytes(study: Study, here: Here) -> int:
+    """Return about how much room a study needs in all: see `CheckedScale`."""
     by_storage = _by_storage(study, here)
     devices = [spec.size_bytes for spec in by_storage if spec is not None]
     # Those without a device of their own lie beside the snapshots.
     beside = _room(study, by_storage.get(None, ()), here) if None in by_storage else 0
-    load_s_least, load_s_most = study.load_s(forecast)
-    return CheckedScale(
-        name=study.scale,
-        trials_least=(forecast.least + forecast.brief_least) * study.replicates,
-        trials_most=(forecast.most + forecast.brief_most) * study.replicates,
-        load_s_least=load_s_least,
-        load_s_most=load_s_most,
-        disk_bytes=_snapshots_bytes(study, [x.treatment for x in study.rungs])
-        + beside
-        + sum(devices),
-    )
+    snapshots = _snapshots_bytes(study, [x.treatment for x in study.rungs])
+    return snapshots + beside + sum(devices)
 
 
 def _crowded_storage(study: Study, here: Here) -> Iterable[str]:

@@ -7,22 +7,21 @@ and named, so that no trial is spent on them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
-from pgdrag.experiment.arms import Arm, categories, is_inert, two_labels
+from pgdrag.experiment.arms import Arm, categories, two_labels
+from pgdrag.experiment.differences import Difference, differences, left_out_words
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.model.design import parameters_of
 from pgdrag.model.load import LoadProfile
-from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
 from pgdrag.workloads import Workload, all_workloads
@@ -199,14 +198,12 @@ def over_changes(
         UsageError: nothing that matters differs.
     """
     one, other = two_labels(reference, target)
+    found = differences(reference, target, settings, problems)
+    refuse_same(reference, target, found)
+    left_out = {x.name for x in found if not x.is_tested}
     changes = changes_between(reference.treatment, target.treatment)
-    left_out = _left_out(changes, settings, problems)
     kept = [change for change in changes if change.name not in left_out]
-    if not kept:
-        raise UsageError(
-            f"{one} and {other} are the same to this server",
-            detail=_left_out_words(left_out) if left_out else "They set the same levels.",
-        )
+    words = left_out_words(found)
     rungs = _two_rungs(reference, _without(target, reference, left_out), (one, other))
     names = {"reference": one, "target": other}
     return under.study(
@@ -216,8 +213,25 @@ def over_changes(
         question=question.format(**names),
         rungs=rungs,
         parameters=_with_groups(parameters, kept, settings),
-        notes=(*reference.mends, *target.mends, *([_left_out_words(left_out)] if left_out else ())),
+        notes=(*reference.mends, *target.mends, *([words] if words else ())),
     )
+
+
+def refuse_same(
+    reference: Arm, target: Arm, found: Sequence[Difference], *, hint: str | None = None
+) -> None:
+    """Refuse arms between which nothing can be tested.
+
+    Raises:
+        UsageError: with why.
+    """
+    if not any(one.is_tested for one in found):
+        one, other = two_labels(reference, target)
+        raise UsageError(
+            f"{one} and {other} are the same to this server",
+            detail=left_out_words(found) or "They set the same levels.",
+            hint=hint,
+        )
 
 
 def boundary_values(
@@ -291,43 +305,7 @@ def _title(arm: Arm) -> str:
     return first if len(arm.levels) <= 2 else f"{first} and {len(arm.levels) - 2} more"
 
 
-def _left_out(
-    changes: Sequence[Change], settings: SettingsCatalog, problems: Sequence[Problem]
-) -> dict[str, str]:
-    """Return why changes are not tried, by the factor's name."""
-    lacking = {problem.level: problem.message for problem in problems if not problem.is_mistake}
-    channel = channel_settings(Path("log"), settings.server_version_num)
-    found = {}
-    for change in changes:
-        why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")
-        if not why and is_of(Phase.SETTINGS, change.factor[0]):
-            why = _why_fixed(change, channel)
-        if not why and is_inert(change, settings):
-            why = "the same to the server"
-        if why:
-            found[change.name] = why
-    return found
-
-
-def _why_fixed(change: Change, channel: Mapping[str, str]) -> str:
-    """Return why a setting is the instrument's own on both sides, or ""."""
-    sides = [{} if x is None else {x.name: x.value} for x in (change.before, change.after)]
-    (before, _), (after, notes) = (merge_channel(side, channel) for side in sides)
-    name = change.name.lower()
-    if name in channel and before[name] == after[name]:
-        return notes[0].why if notes else "pgdrag's own log has it so on both sides"
-    return next((note.why for note in notes), "")
-
-
-def _left_out_words(left_out: Mapping[str, str]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for name, why in left_out.items():
-        by_reason.setdefault(why, []).append(name)
-    reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
-    return f"Not tried, as they change nothing here: {reasons}."
-
-
-def _without(target: Arm, reference: Arm, left_out: Mapping[str, str]) -> Arm:
+def _without(target: Arm, reference: Arm, left_out: Collection[str]) -> Arm:
     """Return the target with what is left out as the reference has it."""
     before = {level.name: level for level in reference.levels}
     levels = [

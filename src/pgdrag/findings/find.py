@@ -18,7 +18,7 @@ from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
-from pgdrag.model import Outcome, Result, Rung, RunRecord, Treatment
+from pgdrag.model import Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.model.design import Design, all_designs
 
 
@@ -81,6 +81,18 @@ def replayed(run: RunRecord, kind: type[Design]) -> Design:
     A block still under way is left out, and so is one that this design did not ask for.
     """
     return _replay(run, kind)[0]
+
+
+def trials_left(run: RunRecord) -> Forecast:
+    """Return how many trials of a run are still to come, as its design foretells them."""
+    kind = all_designs().get(run.study.design)
+    if kind is None:
+        return Forecast(0, 0)
+    design, done = _replay(run, kind)
+    left = design.forecast().times(run.study.replicates)
+    for result in sorted(run.results, key=lambda result: result.trial.number)[done:]:
+        left = left.without(result.trial.is_brief)
+    return left
 
 
 def _replay(run: RunRecord, kind: type[Design]) -> tuple[Design, int]:

@@ -17,8 +17,18 @@ from pydantic import TypeAdapter
 
 from pgdrag.errors import SettingError
 from pgdrag.servers.conf import fold, is_name
-from pgdrag.units import HIDDEN_SWITCHES, parse_bool, to_base_integer, to_base_real
+from pgdrag.units import (
+    HIDDEN_SWITCHES,
+    format_bytes,
+    format_duration,
+    parse_bool,
+    parse_bytes,
+    parse_seconds,
+    to_base_integer,
+    to_base_real,
+)
 
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 CATALOG_SQL = """
 SELECT name, vartype, unit, min_val, max_val, enumvals, context, category, boot_val, short_desc
   FROM pg_catalog.pg_settings
@@ -44,6 +54,16 @@ class Setting:
     category: str
     boot_value: str | None
     short_desc: str
+
+    def readable(self, shown: str) -> str:
+        """Return a value of pg_settings in units that people read; 0 and -1 mean something else."""
+        if not self.unit or not shown.isdecimal() or int(shown) == 0:
+            return shown
+        base = self.unit.lstrip("0123456789")
+        amount = int(shown) * int(self.unit[: -len(base)] or 1)
+        if base in _BYTE_UNITS:
+            return format_bytes(parse_bytes(f"{amount}{base}"))
+        return format_duration(parse_seconds(f"{amount}{base}"))
 
 
 @dataclass(frozen=True)

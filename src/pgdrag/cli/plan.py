@@ -1,0 +1,98 @@
+"""How is a plan printed: before a run, and in the place of one (`--dry-run`)?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgdrag.cli.place import plain_table, stdout
+from pgdrag.cli.progress import count_words
+from pgdrag.experiment.plan import PlannedTreatment, time_words
+from pgdrag.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgdrag.experiment.differences import Difference
+    from pgdrag.experiment.plan import Plan
+
+_MOST_NAMED = 8  # differences, before a run
+
+
+def print_plan(plan: Plan, *, json: bool) -> None:
+    """Print all of a plan, for people or for programs."""
+    if json:
+        print(json_module.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False))
+        return
+    out = stdout()
+    out.print(plan.title, style="bold")
+    out.print(plan.question)
+    out.print(f"Workload: {plan.workload}")
+    tested = [one for one in plan.differences if one.is_tested]
+    left_out = [one for one in plan.differences if not one.is_tested]
+    if tested:
+        out.print(f"\nDiffers ({len(tested)}):", style="bold")
+        out.print(_changes(tested))
+    if left_out:
+        out.print(f"\nNot tested ({len(left_out)}):", style="bold")
+        out.print(_reasons(left_out))
+    added = [one for one in plan.treatments if one.levels]
+    if added and not plan.differences:
+        out.print(f"\nTreatments ({len(plan.treatments)}):", style="bold")
+        out.print(_treatments(plan.treatments))
+    out.print()
+    for line in summary(plan):
+        out.print(line)
+    for note in plan.notes:
+        out.print(f"Note: {note}")
+    out.print("Nothing was run, because of --dry-run.")
+
+
+def summary(plan: Plan) -> Iterator[str]:
+    """Return how many trials there are, how long they take and what room they need, a line each."""
+    done = f" more ({plan.trials_done} done)" if plan.trials_done else ""
+    trials = count_words(plan.trials_least, plan.trials_most)
+    yield f"{trials}{done} trials: {time_words(plan)}"
+    known = "from assumptions: nothing like it was run on this machine yet"
+    if plan.trials_known:
+        known = "from trials of this workload on this machine"
+    yield f"Estimated {known}."
+    yield (
+        f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "
+        f"{format_bytes(plan.free_bytes)} free."
+    )
+
+
+def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
+    """Return what is tested, a line for each of the first few differences."""
+    tested = [one for one in differences if one.is_tested]
+    for one in tested[:_MOST_NAMED]:
+        loss = f" ({one.loss})" if one.loss else ""
+        yield f"  {one.name}: {one.before} -> {one.after}{loss}"
+    if len(tested) > _MOST_NAMED:
+        yield f"  and {len(tested) - _MOST_NAMED} more; --dry-run shows all"
+
+
+def _changes(differences: Sequence[Difference]) -> Table:
+    table = plain_table("  factor", "from", "to", "what may be lost")
+    for one in differences:
+        table.add_row(f"  {one.name}", one.before, one.after, one.loss)
+    return table
+
+
+def _reasons(differences: Sequence[Difference]) -> Table:
+    table = plain_table("  factor", "from", "to", "why")
+    for one in differences:
+        table.add_row(f"  {one.name}", one.before, one.after, one.why_not)
+    return table
+
+
+def _treatments(treatments: Sequence[PlannedTreatment]) -> Table:
+    table = plain_table("  name", "adds", "what may be lost")
+    for one in treatments:
+        levels = [f"{x.name} = {x.value}" for x in one.levels] or [one.title or "nothing"]
+        losses = dict.fromkeys(x.loss for x in one.levels if x.loss)
+        table.add_row(f"  {one.name}", "\n".join(levels), "\n".join(losses))
+    return table

@@ -1,0 +1,152 @@
+"""What would a study do? What differs, which trials, how long, how much room: all that is known before it is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdrag.duration import Experience
+from pgdrag.errors import UsageError
+from pgdrag.experiment.differences import Difference
+from pgdrag.findings.durability import loss_of
+from pgdrag.lab import make_design
+from pgdrag.model import Forecast, Rung, Study
+from pgdrag.units import format_duration
+
+
+@dataclass(frozen=True)
+class PlannedLevel:
+    """A level that a treatment adds, and what may be lost with it, or ""."""
+
+    kind: str
+    name: str
+    value: str
+    loss: str
+
+
+@dataclass(frozen=True)
+class PlannedTreatment:
+    """A named treatment of the study, and what it adds."""
+
+    name: str
+    title: str
+    levels: tuple[PlannedLevel, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study would do.
+
+    Attributes:
+        workload: in a few words.
+        treatments: those that have names; a design makes others of them.
+        differences: between the two arms of a question, also those that are not tested; of an experiment none.
+        trials_done: of a run that is to be resumed.
+        trials_least, trials_most: still to come, as the design foretells them.
+        seconds_least, seconds_most: how long these take, loading the dataset included, as far as experience goes.
+        trials_known: trials of this workload on this machine that the estimate rests on, at most.
+        loading_s: how long loading the dataset takes of that; 0 where it is there.
+        budget_s: when the run ends at the latest; None: no limit.
+        spent_s: what a run that is to be resumed has spent of that.
+        disk_bytes: room that it needs in all, snapshots included.
+        free_bytes: room that there is.
+    """
+
+    title: str
+    question: str
+    workload: str
+    treatments: tuple[PlannedTreatment, ...]
+    differences: tuple[Difference, ...]
+    trials_done: int
+    trials_least: int
+    trials_most: int
+    seconds_least: float
+    seconds_most: float
+    trials_known: int
+    loading_s: float
+    budget_s: float | None
+    spent_s: float
+    disk_bytes: int
+    free_bytes: int
+    notes: tuple[str, ...]
+
+
+def plan_of(
+    study: Study,
+    experience: Experience,
+    *,
+    differences: Sequence[Difference] = (),
+    left: Forecast | None = None,
+    trials_done: int = 0,
+    spent_s: float = 0.0,
+    loading_s: float,
+    disk_bytes: int,
+    free_bytes: int,
+) -> Plan:
+    """Return the plan of a study.
+
+    Args:
+        left: the trials that are still to come; None: all.
+
+    Raises:
+        UsageError: not a single trial fits into the budget, whatever else it takes.
+    """
+    design = make_design(study)
+    _refuse_short_budget(study, is_brief=design.ask().is_brief)
+    left = left or design.forecast().times(study.replicates)
+    least_s, most_s = experience.trials(study, left)
+    return Plan(
+        title=study.title,
+        question=study.question,
+        workload=study.scale_words,
+        treatments=tuple(map(_planned, study.rungs)),
+        differences=tuple(differences),
+        trials_done=trials_done,
+        trials_least=left.fewest,
+        trials_most=left.greatest,
+        seconds_least=round(loading_s + least_s, 1),
+        seconds_most=round(loading_s + most_s, 1),
+        trials_known=experience.trials_like(study.workload),
+        loading_s=round(loading_s, 1),
+        budget_s=study.budget_s,
+        spent_s=round(spent_s, 1),
+        disk_bytes=disk_bytes,
+        free_bytes=free_bytes,
+        notes=study.notes,
+    )
+
+
+def time_words(plan: Plan) -> str:
+    """Return how long a run takes: "about 3 min to 9 min; loading the dataset takes about 40 s of it"."""
+    least, most = (format_duration(round(x)) for x in (plan.seconds_least, plan.seconds_most))
+    whole = least if least == most else f"{least} to {most}"
+    left_s = math.inf if plan.budget_s is None else max(0.0, plan.budget_s - plan.spent_s)
+    if plan.seconds_most <= left_s:
+        text = f"about {whole}"
+    elif plan.seconds_least <= left_s:
+        text = f"about {least}, at most {format_duration(left_s)} (the budget)"
+    else:
+        text = f"at most {format_duration(left_s)} (the budget); all would take about {whole}"
+    if not plan.loading_s:
+        return text
+    loading = format_duration(round(plan.loading_s))
+    return f"{text}; loading the dataset takes about {loading} of it"
+
+
+def _refuse_short_budget(study: Study, *, is_brief: bool) -> None:
+    load = study.load.shortened() if is_brief else study.load
+    shortest_s = load.warm_up_s + load.measure_s
+    if study.budget_s is not None and shortest_s > study.budget_s:
+        raise UsageError(
+            f"a single trial takes {format_duration(shortest_s)}, more than the budget of "
+            f"{format_duration(study.budget_s)}",
+            hint="Increase --budget, or reduce --measure and --warm-up.",
+        )
+
+
+def _planned(rung: Rung) -> PlannedTreatment:
+    levels = tuple(
+        PlannedLevel(x.kind, x.name, x.shown, loss_of(x.name, x.value) or "") for x in rung.added
+    )
+    return PlannedTreatment(rung.name, rung.title, levels)
