@@ -38,7 +38,7 @@ def arm(text: str) -> Arm:
 def planned(text: str, *, under: Conditions = UNDER, **known: object) -> Plan:
     before, after = arm("default"), arm(text)
     found = differences(before, after, SETTINGS, [])
-    study = comparison(before, after, under, {})
+    study = comparison(before, after, under, {}, found)
     return plan_of(study, Experience(), differences=found, **{**ROOM, **known})  # type: ignore[arg-type]
 
 
@@ -92,6 +92,9 @@ def test_a_plan_has_everything_as_json(capsys: pytest.CaptureFixture[str]) -> No
     assert told["treatments"][1]["levels"][0]["loss"]
     assert (told["trials_least"], told["trials_most"]) == (4, 40)
     assert told["loading_s"] == 20
+    assert told["notes"] == [
+        "Not tried, as they change nothing here: shared_buffers: the same to the server."
+    ]
 
 
 def test_a_plan_is_printed_with_what_is_tested_and_what_is_not(
@@ -108,6 +111,7 @@ def test_a_plan_is_printed_with_what_is_tested_and_what_is_not(
         "Nothing was run, because of --dry-run.",
     ):
         assert part in text
+    assert "Note" not in text, "twice the same"
 
 
 def test_of_an_ablation_only_what_can_matter_is_a_treatments() -> None:

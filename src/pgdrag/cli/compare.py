@@ -105,7 +105,7 @@ def compare(
             **margins,
             "noise_floor": _noise_floor(command, under),
         }
-        return command.run(comparison(first, second, under, parameters), found)
+        return command.run(comparison(first, second, under, parameters, found), found)
 
 
 @with_options

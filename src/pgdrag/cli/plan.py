@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgdrag.cli.place import plain_table, stdout
 from pgdrag.cli.progress import count_words
+from pgdrag.experiment.differences import left_out_words
 from pgdrag.experiment.plan import PlannedTreatment, time_words
 from pgdrag.units import format_bytes
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgdrag.experiment.differences import Difference
-    from pgdrag.experiment.plan import Plan
+    from pgdrag.experiment.differences import left_out_words
+from pgdrag.experiment.plan import Plan
 
 _MOST_NAMED = 8  # differences, before a run
 
@@ -45,7 +47,8 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     out.print()
     for line in summary(plan):
         out.print(line)
-    for note in plan.notes:
+    told = left_out_words(plan.differences)
+    for note in (note for note in plan.notes if note != told):
         out.print(f"Note: {note}")
     out.print("Nothing was run, because of --dry-run.")
 

@@ -132,9 +132,18 @@ def _refuse_objection(workload: Workload, load: LoadProfile) -> None:
 
 
 def comparison(
-    first: Arm, second: Arm, under: Conditions, parameters: Mapping[str, object]
+    first: Arm,
+    second: Arm,
+    under: Conditions,
+    parameters: Mapping[str, object],
+    found: Sequence[Difference] = (),
 ) -> Study:
-    """Return the study that compares the second arm with the first."""
+    """Return the study that compares the second arm with the first.
+
+    Args:
+        found: their differences, of which it says what is not tested.
+    """
+    words = left_out_words(found)
     one, other = two_labels(first, second)
     return under.study(
         "compare",
@@ -143,7 +152,7 @@ def comparison(
         question=f"Is {other} faster or slower than {one}, and by how much?",
         rungs=_two_rungs(first, second, (one, other)),
         parameters=parameters,
-        notes=(*first.mends, *second.mends),
+        notes=(*first.mends, *second.mends, *([words] if words else ())),
     )
 
 
