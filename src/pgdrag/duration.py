@@ -105,9 +105,10 @@ class Experience:
 
     def trials(self, study: Study, forecast: Forecast) -> tuple[float, float]:
         """Return how long these trials of a study take, in seconds: the fewest, and the most of them."""
+        most_whole, most_brief = forecast.longest
         kinds = (
-            (study.load, study.is_checked, forecast.least, forecast.most),
-            (study.load.shortened(), False, forecast.brief_least, forecast.brief_most),
+            (study.load, study.is_checked, forecast.least, most_whole),
+            (study.load.shortened(), False, forecast.brief_least, most_brief),
         )
         least_s = most_s = 0.0
         for load, is_checked, fewest, most in kinds:

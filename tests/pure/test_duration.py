@@ -102,3 +102,14 @@ def test_the_journal_tells_the_newest_trials_of_the_same_workload_on_this_machin
     # Of none the same, those of its kind: 1 s at a quarter of the size, and 3 s at half of it.
     assert 4.5 < restored(WorkloadSpec("tpcc", {"warehouses": 40})) < 5.5
     assert journal.newest_results(TPCC, replace(HERE, cpu_count=3)) == []
+
+
+def test_where_both_maxima_exclude_each_other_the_longest_case_is_foretold() -> None:
+    forecast = Forecast(6, 10, 30, 40, most_in_all=45)
+    assert (forecast.fewest, forecast.greatest, forecast.longest) == (36, 45, (10, 35))
+    assert Forecast(6, 10, 30, 40).longest == (10, 40)
+    assert forecast.times(2).greatest == 90
+    assert forecast.without(is_brief=True) == Forecast(6, 10, 29, 39, 44)
+    study = replace(run_of([rung("A")], []).study, workload=TPCC)
+    _, most_s = Experience.of([seen(restore=1, check=2)]).trials(study, forecast)
+    assert most_s == 10 * (65 + 4) + 35 * (3 + 20 + 2)

@@ -16,8 +16,7 @@ from pgdrag.units import format_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pgdrag.experiment.differences import Difference
-    from pgdrag.experiment.differences import left_out_words
+    from pgdrag.experiment.differences import Difference, left_out_words
 from pgdrag.experiment.plan import Plan
 
 _MOST_NAMED = 8  # differences, before a run

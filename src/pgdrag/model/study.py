@@ -177,9 +177,10 @@ class Study:
     def load_s(self, forecast: Forecast) -> tuple[float, float]:
         """Return how long these trials' load takes, in seconds: at least, and if each goes on to its budget."""
         brief = self.load.shortened()
+        most, brief_most = forecast.longest
         times = (
-            (brief, forecast.brief_least, forecast.brief_most),
-            (self.load, forecast.least, forecast.most),
+            (brief, forecast.brief_least, brief_most),
+            (self.load, forecast.least, most),
         )
         least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
         most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 LONGEST_SHOWN = 100  # characters of a level's value
 
@@ -75,22 +75,28 @@ class Block:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How many trials are still to come, at least and at most."""
+    """How many trials are still to come, at least and at most.
+
+    Attributes:
+        most_in_all: of whole and short ones together, where both maxima exclude each other; None: their sum.
+    """
 
     least: int
     most: int
     brief_least: int = 0
     brief_most: int = 0
+    most_in_all: int | None = None
 
     def times(self, replicates: int) -> Forecast:
         """Return the trials of so many replicates."""
-        return Forecast(*(replicates * count for count in astuple(self)))
+        in_all = None if self.most_in_all is None else replicates * self.most_in_all
+        return Forecast(*(replicates * count for count in self._counts), in_all)
 
     def without(self, is_brief: bool) -> Forecast:
         """Return what is left after a trial."""
         one = (0, 0, 1, 1) if is_brief else (1, 1, 0, 0)
-        left = zip(astuple(self), one, strict=True)
-        return Forecast(*(max(0, count - done) for count, done in left))
+        left = (max(0, count - done) for count, done in zip(self._counts, one, strict=True))
+        return Forecast(*left, None if self.most_in_all is None else max(0, self.most_in_all - 1))
 
     @property
     def fewest(self) -> int:
@@ -100,4 +106,15 @@ class Forecast:
     @property
     def greatest(self) -> int:
         """Trials at most, of either length."""
-        return self.most + self.brief_most
+        both = self.most + self.brief_most
+        return both if self.most_in_all is None else min(both, self.most_in_all)
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Whole and short trials in the case that takes longest: as many whole ones as there may be."""
+        whole = min(self.most, self.greatest)
+        return whole, min(self.brief_most, self.greatest - whole)
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self.least, self.most, self.brief_least, self.brief_most
