@@ -174,7 +174,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
                     return
                 result = _run_and_record(fitted, run, bench, journal, untestable, clock, listen)
             budget.spend(result)
-            left = left.without(trial.is_brief)
+            left = left.without(is_brief=trial.is_brief)
             results.append(result)
             if is_new:
                 listen(budget.time_left(run.study, left))

@@ -91,7 +91,7 @@ def trials_left(run: RunRecord) -> Forecast:
     design, done = _replay(run, kind)
     left = design.forecast().times(run.study.replicates)
     for result in sorted(run.results, key=lambda result: result.trial.number)[done:]:
-        left = left.without(result.trial.is_brief)
+        left = left.without(is_brief=result.trial.is_brief)
     return left
 
 

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
 
 # How many runs, and results of them, tell how long trials take.
-_EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 40
+_EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
 
 # One entry a version of the file; `PRAGMA user_version` counts those that were carried out.
 SCHEMA = (

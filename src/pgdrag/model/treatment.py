@@ -92,7 +92,7 @@ class Forecast:
         in_all = None if self.most_in_all is None else replicates * self.most_in_all
         return Forecast(*(replicates * count for count in self._counts), in_all)
 
-    def without(self, is_brief: bool) -> Forecast:
+    def without(self, *, is_brief: bool) -> Forecast:
         """Return what is left after a trial."""
         one = (0, 0, 1, 1) if is_brief else (1, 1, 0, 0)
         left = (max(0, count - done) for count, done in zip(self._counts, one, strict=True))
