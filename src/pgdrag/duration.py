@@ -177,12 +177,13 @@ class Budget:
         longest_s = max(load.measure_s, round(room_s - overhead.longest_s, 1))
         return replace(trial, load=replace(load, budget_s=min(load.budget_s, longest_s)))
 
-    def time_left(self, study: Study, left: Forecast) -> TimeLeft:
-        """Return how long the trials that are left take, within the budget."""
-        return TimeLeft(*map(self._capped, self.experience.trials(study, left)))
-
-    def _capped(self, seconds: float) -> float:
-        return seconds if self._limit_s is None else min(seconds, self._limit_s - self.spent_s)
+    def time_left(self, study: Study, left: Forecast, spent_s: float = 0.0) -> TimeLeft:
+        """Return how long the trials that are left take, within the budget; `spent_s` as of `fitted`."""
+        least_s, most_s = self.experience.trials(study, left)
+        if self._limit_s is None:
+            return TimeLeft(least_s, most_s)
+        room_s = max(0.0, self._limit_s - self.spent_s - spent_s)
+        return TimeLeft(min(least_s, room_s), min(most_s, room_s))
 
 
 def _seen(result: Result) -> _Seen | None:

@@ -161,7 +161,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
         finished = sum(trial.number in kept for trial in trials)
         forecast = design.forecast()
         left = forecast.times(run.study.replicates)
-        listen(budget.time_left(run.study, left))
+        listen(budget.time_left(run.study, left, clock.since_s))
         listen(BlockPlanned(tuple(trials), finished, forecast, run.study.replicates))
         results: list[Result] = []
         for trial in trials:
@@ -177,7 +177,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
             left = left.without(is_brief=trial.is_brief)
             results.append(result)
             if is_new:
-                listen(budget.time_left(run.study, left))
+                listen(budget.time_left(run.study, left, clock.since_s))
                 listen(TrialFinished(result))
         design.tell(results)
 

@@ -349,3 +349,24 @@ def test_the_design_asks_for_pairs_until_it_is_decided():
         design.tell(slower_by(2.0, 4)[2 * asked - 2 : 2 * asked])
     assert asked == 4
     assert design.forecast().most == 0
+
+
+def test_after_a_failed_pair_no_more_are_foretold_than_may_come():
+    design = Compare(RUNGS, CompareParameters(max_pairs=4))
+    assert (design.forecast().least, design.forecast().most) == (4, 8)
+    failed = [trial("A", 60_000, 1, 1), trial("B", None, 1, 2, outcome=Outcome.CRASHED)]
+    design.tell(failed)
+    # When that side fails again, it is over.
+    assert (design.forecast().least, design.forecast().most) == (2, 8)
+
+
+def test_a_comparison_that_the_budget_ended_says_so_and_how_many_pairs_it_takes():
+    run = run_of(RUNGS, slower_by(1.02, 6, 3), design="compare")
+    parameters = parameters_of("compare", {"equivalence": 0.0})
+    study = replace(run.study, design_parameters=parameters, budget_s=100.0)
+    cut = find_of_design(replace(run, study=study, planned_trials=14))
+    assert cut.end is End.BUDGET
+    assert cut.more_pairs
+    assert f"about {6 + cut.more_pairs} pairs in all would decide it" in cut.answer
+    going_on = find_of_design(replace(run, study=study, planned_trials=14, status="running"))
+    assert going_on.end is End.GOING_ON

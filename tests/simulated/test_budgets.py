@@ -109,3 +109,12 @@ def test_the_answer_says_how_many_trials_were_left_out(tmp_path: Path) -> None:
     record, _, _ = run(tmp_path, 200.0, Truth(overheads_s=(5.0,)))
     (warning, *_) = find(record).warnings
     assert warning.startswith("the time budget of 3 min 20 s ended the run after 6 of 8 trials")
+
+
+def test_the_second_run_is_foretold_as_long_as_it_takes(tmp_path: Path) -> None:
+    truth = Truth(loading_s=30.0, overheads_s=(6.0, 4.0))
+    run(tmp_path, None, truth)
+    _, took, events = run(tmp_path, None, truth)
+    first = next(event for event in events if isinstance(event, TimeLeft))
+    assert first.least_s == first.most_s
+    assert first.least_s == pytest.approx(took - 30, rel=0.02)
