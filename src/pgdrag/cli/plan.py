@@ -78,23 +78,28 @@ def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
 
 
 def _changes(differences: Sequence[Difference]) -> Table:
-    table = plain_table("  factor", "from", "to", "what may be lost")
-    for one in differences:
-        table.add_row(f"  {one.name}", one.before, one.after, one.loss)
-    return table
+    rows = [(one.name, one.before, one.after, one.loss) for one in differences]
+    return _table(("factor", "from", "to", "what may be lost"), rows)
 
 
 def _reasons(differences: Sequence[Difference]) -> Table:
-    table = plain_table("  factor", "from", "to", "why")
-    for one in differences:
-        table.add_row(f"  {one.name}", one.before, one.after, one.why_not)
-    return table
+    rows = [(one.name, one.before, one.after, one.why_not) for one in differences]
+    return _table(("factor", "from", "to", "why"), rows)
 
 
 def _treatments(treatments: Sequence[PlannedTreatment]) -> Table:
-    table = plain_table("  name", "adds", "what may be lost")
+    rows = []
     for one in treatments:
         levels = [f"{x.name} = {x.value}" for x in one.levels] or [one.title or "nothing"]
         losses = dict.fromkeys(x.loss for x in one.levels if x.loss)
-        table.add_row(f"  {one.name}", "\n".join(levels), "\n".join(losses))
+        rows.append((one.name, "\n".join(levels), "\n".join(losses)))
+    return _table(("name", "adds", "what may be lost"), rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return an indented table without a last column that is empty throughout."""
+    count = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
+    table = plain_table(f"  {columns[0]}", *columns[1:count])
+    for name, *others in rows:
+        table.add_row(f"  {name}", *others[: count - 1])
     return table
