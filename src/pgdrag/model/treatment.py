@@ -89,14 +89,24 @@ class Forecast:
 
     def times(self, replicates: int) -> Forecast:
         """Return the trials of so many replicates."""
-        in_all = None if self.most_in_all is None else replicates * self.most_in_all
-        return Forecast(*(replicates * count for count in self._counts), in_all)
+        return Forecast(
+            replicates * self.least,
+            replicates * self.most,
+            replicates * self.brief_least,
+            replicates * self.brief_most,
+            None if self.most_in_all is None else replicates * self.most_in_all,
+        )
 
     def without(self, *, is_brief: bool) -> Forecast:
         """Return what is left after a trial."""
-        one = (0, 0, 1, 1) if is_brief else (1, 1, 0, 0)
-        left = (max(0, count - done) for count, done in zip(self._counts, one, strict=True))
-        return Forecast(*left, None if self.most_in_all is None else max(0, self.most_in_all - 1))
+        whole, brief = (0, 1) if is_brief else (1, 0)
+        return Forecast(
+            max(0, self.least - whole),
+            max(0, self.most - whole),
+            max(0, self.brief_least - brief),
+            max(0, self.brief_most - brief),
+            None if self.most_in_all is None else max(0, self.most_in_all - 1),
+        )
 
     @property
     def fewest(self) -> int:
@@ -114,7 +124,3 @@ class Forecast:
         """Whole and short trials in the case that takes longest: as many whole ones as there may be."""
         whole = min(self.most, self.greatest)
         return whole, min(self.brief_most, self.greatest - whole)
-
-    @property
-    def _counts(self) -> tuple[int, int, int, int]:
-        return self.least, self.most, self.brief_least, self.brief_most
