@@ -36,7 +36,7 @@ from pgdrag.model import (
     WorkloadSpec,
 )
 from pgdrag.model.load import LoadProfile
-from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 
@@ -130,14 +130,13 @@ def check_scripts(job: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def throw_away_server(postgres: str | None, connections: int, scratch: Scratch) -> Iterator[Server]:
+def throw_away_server(binaries: Binaries, connections: int, scratch: Scratch) -> Iterator[Server]:
     """Make a cluster with the server's default settings, which is gone at the end of the block.
 
     Args:
-        postgres: which PostgreSQL, as for `--postgres`.
         connections: clients that it must have room for.
     """
-    with Cluster.create(scratch, find_binaries(postgres)) as cluster:
+    with Cluster.create(scratch, binaries) as cluster:
         cluster.initdb()
         wanted = max(_SMALLEST_MAX_CONNECTIONS, connections + _SPARE_CONNECTIONS)
         cluster.configure({"max_connections": str(wanted)})

@@ -74,6 +74,7 @@ def bench(
     from pgdrag.cli.place import open_scratch, stderr
     from pgdrag.host.machine_lock import measuring_alone
     from pgdrag.model import WorkloadSpec
+    from pgdrag.servers.binaries import find_binaries
     from pgdrag.workloads.pgbench import pgbench_job
     from pgdrag.workloads.scripts import BUILTINS
 
@@ -128,7 +129,8 @@ def bench(
     if throw_away:
         note = "The server was created for this run with PostgreSQL's default settings, and has been removed."
         connections = profile.connections
-        with measuring_alone(), throw_away_server(postgres, connections, open_scratch()) as there:
+        binaries = find_binaries(postgres)
+        with measuring_alone(), throw_away_server(binaries, connections, open_scratch()) as there:
             scale = scale or THROW_AWAY_SCALE
             _make_tables(there, made, scale, is_quiet=not stderr().is_terminal)
             found = run(there, scale, note)

@@ -108,25 +108,25 @@ def _run(
     *,
     is_seeded: bool = False,
 ) -> int:
-    from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.cli.study_command import StudyCommand, conditions
     from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import over_changes
 
-    with study_command(options) as command:
-        (before, after), problems = command.arms(reference, target)
-        under = conditions(options, [before, after])
-        seed = {"seed": command.seed} if is_seeded else {}
-        study = over_changes(
-            design,
-            before,
-            after,
-            under,
-            command.settings,
-            problems,
-            {**parameters, **seed},
-            question=question,
-        )
-        return command.run(study, differences(before, after, command.settings, problems))
+    command = StudyCommand.open(options)
+    (before, after), problems = command.arms(reference, target)
+    under = conditions(options, [before, after])
+    seed = {"seed": command.seed} if is_seeded else {}
+    study = over_changes(
+        design,
+        before,
+        after,
+        under,
+        command.settings,
+        problems,
+        {**parameters, **seed},
+        question=question,
+    )
+    return command.run(study, differences(before, after, command.settings, problems))
 
 
 @with_options
@@ -163,17 +163,17 @@ def boundary(
 
     Also find the knee: the value above which more gains nothing.
     """
-    from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.cli.study_command import StudyCommand, conditions
     from pgdrag.experiment.differences import tried_values
     from pgdrag.experiment.questions import boundary as boundary_study
     from pgdrag.experiment.questions import boundary_values
 
-    with study_command(options) as command:
-        known = command.settings.find(setting)
-        values = boundary_values(known, low, high or _largest(known), ratio=ratio)
-        (arm,), _ = command.arms(base)
-        study = boundary_study(known, values, arm, conditions(options, [arm]), {})
-        return command.run(study, [tried_values(known, values, arm)])
+    command = StudyCommand.open(options)
+    known = command.settings.find(setting)
+    values = boundary_values(known, low, high or _largest(known), ratio=ratio)
+    (arm,), _ = command.arms(base)
+    study = boundary_study(known, values, arm, conditions(options, [arm]), {})
+    return command.run(study, [tried_values(known, values, arm)])
 
 
 def _largest(setting: Setting) -> str | None:

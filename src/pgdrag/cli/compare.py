@@ -78,7 +78,7 @@ def compare(
 
     Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
     """
-    from pgdrag.cli.study_command import conditions, share_of, study_command
+    from pgdrag.cli.study_command import StudyCommand, conditions, share_of
     from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import comparison, refuse_same
 
@@ -87,25 +87,25 @@ def compare(
         margins["precision"] = share_of(precision, "--precision")
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
-    with study_command(options) as command:
-        arms, problems = command.arms(a, b, *([common] if common else []))
-        if common:
-            *arms, shared = arms
-            # An arm's own level takes precedence.
-            levels = [shared.treatment.with_levels("", arm.levels).levels for arm in arms]
-            arms = [replace(arm, levels=own) for arm, own in zip(arms, levels, strict=True)]
-        first, second = arms
-        found = differences(first, second, command.settings, problems)
-        if not allow_identical:
-            refuse_same(first, second, found, hint=_SAME_HINT)
-        under = conditions(options, arms)
-        parameters = {
-            "max_pairs": max_pairs,
-            "confidence": confidence,
-            **margins,
-            "noise_floor": _noise_floor(command, under),
-        }
-        return command.run(comparison(first, second, under, parameters, found), found)
+    command = StudyCommand.open(options)
+    arms, problems = command.arms(a, b, *([common] if common else []))
+    if common:
+        *arms, shared = arms
+        # An arm's own level takes precedence.
+        levels = [shared.treatment.with_levels("", arm.levels).levels for arm in arms]
+        arms = [replace(arm, levels=own) for arm, own in zip(arms, levels, strict=True)]
+    first, second = arms
+    found = differences(first, second, command.settings, problems)
+    if not allow_identical:
+        refuse_same(first, second, found, hint=_SAME_HINT)
+    under = conditions(options, arms)
+    parameters = {
+        "max_pairs": max_pairs,
+        "confidence": confidence,
+        **margins,
+        "noise_floor": _noise_floor(command, under),
+    }
+    return command.run(comparison(first, second, under, parameters, found), found)
 
 
 @with_options
@@ -135,16 +135,16 @@ def calibrate(
     The same server runs against itself. Later comparisons with the same workload and load report this
     noise and use it to predict how many pairs they need.
     """
-    from pgdrag.cli.study_command import conditions, study_command
+    from pgdrag.cli.study_command import StudyCommand, conditions
     from pgdrag.experiment.questions import calibration, overhead
 
-    with study_command(options) as command:
-        (one,), _ = command.arms(arm)
-        under = conditions(options, [one])
-        if collectors:
-            return command.run(overhead(one, under, _turns(under, pairs)))
-        study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
-        return command.run(study)
+    command = StudyCommand.open(options)
+    (one,), _ = command.arms(arm)
+    under = conditions(options, [one])
+    if collectors:
+        return command.run(overhead(one, under, _turns(under, pairs)))
+    study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
+    return command.run(study)
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:

@@ -47,7 +47,7 @@ def run(
     """Run an experiment and report the result."""
     from pgdrag.cli.place import stderr
     from pgdrag.cli.plan import print_plan, summary
-    from pgdrag.cli.running import begin_and_report, opened_runner, planned, refuse_directory
+    from pgdrag.cli.running import begin_and_report, open_runner, planned, refuse_directory
     from pgdrag.experiment import load_experiment
 
     refuse_directory(html)
@@ -57,14 +57,14 @@ def run(
         study = study.with_replicates(replicates)
     if profile:
         study = replace(study, instrument=study.instrument.also("profile"))
-    with opened_runner(postgres, allow_change, is_measuring=not dry_run) as runner:
-        _refuse_mistakes(loaded, study, runner)
-        plan = planned(study, runner)
-        if dry_run:
-            print_plan(plan, json=json)
-            return EXIT_DONE
-        stderr().print(next(summary(plan)))
-        return begin_and_report(study, runner, seed=seed, html=html, json=json)
+    runner = open_runner(postgres, allow_change)
+    _refuse_mistakes(loaded, study, runner)
+    plan = planned(study, runner)
+    if dry_run:
+        print_plan(plan, json=json)
+        return EXIT_DONE
+    stderr().print(next(summary(plan)))
+    return begin_and_report(study, runner, seed=seed, html=html, json=json)
 
 
 def resume(
@@ -84,11 +84,11 @@ def resume(
     from pgdrag.cli.place import open_journal, stderr
     from pgdrag.cli.plan import print_plan
     from pgdrag.cli.running import (
-        opened_runner,
+        open_runner,
         planned,
         refuse_directory,
         report_run,
-        run_and_report,
+        resume_and_report,
     )
     from pgdrag.duration import took_s
     from pgdrag.findings.find import trials_left
@@ -100,27 +100,26 @@ def resume(
     run_id = journal.find(run)
     record = journal.run(run_id)
     kept = [result for result in record.results if result.outcome is not Outcome.INVALID]
-    if budget is not None:
-        budget_s, spent_s = parse_seconds(budget), sum(took_s(result) for result in kept)
+    budget_s = None if budget is None else parse_seconds(budget)
+    if budget_s is not None:
+        spent_s = sum(took_s(result) for result in kept)
         if budget_s <= spent_s:
             raise UsageError(
                 f"run {run_id} has already taken {format_duration(spent_s)}",
                 hint="--budget is the total, including that time; give a larger one.",
             )
         record = replace(record, study=replace(record.study, budget_s=budget_s))
-        if not dry_run:
-            journal.set_budget(run_id, budget_s)
     if record.status == "done" and len(kept) == record.planned_trials:
         stderr().print(f"Run {run_id} is complete: nothing is left to run.")
         return report_run(record, html=html, json=json)
     allowed, wanted = record.study.allowed, journal.server_wanted(run_id)
-    with opened_runner(wanted, allowed, is_measuring=not dry_run) as runner:
-        _refuse_another_place(record, runner)
-        if dry_run:
-            left = trials_left(replace(record, results=tuple(kept)))
-            print_plan(planned(record.study, runner, left=left, done=kept), json=json)
-            return EXIT_DONE
-        return run_and_report(run_id, runner, html=html, json=json)
+    runner = open_runner(wanted, allowed)
+    _refuse_another_place(record, runner)
+    if dry_run:
+        left = trials_left(replace(record, results=tuple(kept)))
+        print_plan(planned(record.study, runner, left=left, done=kept), json=json)
+        return EXIT_DONE
+    return resume_and_report(run_id, runner, budget_s=budget_s, html=html, json=json)
 
 
 def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRunner) -> None:

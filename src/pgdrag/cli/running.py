@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,18 +32,10 @@ _STATUS = {
 }
 
 
-@contextmanager
-def opened_runner(
-    postgres: str | None, allowed: Sequence[str] | None, *, is_measuring: bool = True
-) -> Iterator[ServerTrialRunner]:
-    """Open the place where trials run.
-
-    Args:
-        is_measuring: no other measurement runs on this machine meanwhile; else nothing is run.
-    """
-    scratch = open_scratch()
-    with measuring_alone() if is_measuring else nullcontext():
-        yield ServerTrialRunner.open(scratch, find_binaries(postgres), allowed=allowed or ())
+def open_runner(postgres: str | None, allowed: Sequence[str] | None) -> ServerTrialRunner:
+    """Return what runs trials, and knows the server's settings; nothing is locked or measured yet."""
+    binaries = find_binaries(postgres)
+    return ServerTrialRunner.open(open_scratch(), binaries, allowed=allowed or ())
 
 
 def planned(
@@ -85,23 +76,50 @@ def begin_and_report(
 
     Returns:
         The command's exit status.
+
+    Raises:
+        UsageError: another pgdrag is measuring on this machine.
     """
     runner.loading_s(study)  # a dataset without room for it is no failed run
     binaries = runner.binaries
-    run_id = open_journal().begin_run(
-        replace(study, allowed=tuple(sorted(runner.here.allowed))),
-        runner.host(study),
-        # What means the same from any directory.
-        server_wanted=None if binaries.source == "embedded" else str(binaries.bin_dir),
-        server_version=binaries.version,
-        pgdrag_version=pgdrag.__version__,
-        seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
-    )
-    return run_and_report(run_id, runner, html=html, json=json)
+    with measuring_alone():
+        run_id = open_journal().begin_run(
+            replace(study, allowed=tuple(sorted(runner.here.allowed))),
+            runner.host(study),
+            # What means the same from any directory.
+            server_wanted=None if binaries.source == "embedded" else str(binaries.bin_dir),
+            server_version=binaries.version,
+            pgdrag_version=pgdrag.__version__,
+            seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
+        )
+        return _run_and_report(run_id, runner, html=html, json=json)
 
 
-def run_and_report(run_id: str, runner: ServerTrialRunner, *, html: Path | None, json: bool) -> int:
-    """Run the remaining trials of a run, report it, and return the command's exit status."""
+def resume_and_report(
+    run_id: str,
+    runner: ServerTrialRunner,
+    *,
+    budget_s: float | None,
+    html: Path | None,
+    json: bool,
+) -> int:
+    """Run the remaining trials of a run, report it, and return the command's exit status.
+
+    Args:
+        budget_s: of the whole run, in place of the budget it has; None: keep that.
+
+    Raises:
+        UsageError: another pgdrag is measuring on this machine.
+    """
+    with measuring_alone():
+        if budget_s is not None:
+            open_journal().set_budget(run_id, budget_s)
+        return _run_and_report(run_id, runner, html=html, json=json)
+
+
+def _run_and_report(
+    run_id: str, runner: ServerTrialRunner, *, html: Path | None, json: bool
+) -> int:
     with showing_progress(stderr()) as listen:
         record = run_experiment(run_id, runner, open_journal(), listen)
     return report_run(record, html=html, json=json)

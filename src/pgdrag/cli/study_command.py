@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import typer
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from pgdrag.cli.options import StudyOptions
 from pgdrag.cli.place import stderr
 from pgdrag.cli.plan import difference_lines, print_plan
 from pgdrag.cli.progress import count_words
-from pgdrag.cli.running import begin_and_report, opened_runner, planned, refuse_directory
+from pgdrag.cli.running import begin_and_report, open_runner, planned, refuse_directory
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -46,6 +46,13 @@ class StudyCommand:
     options: StudyOptions
     runner: ServerTrialRunner
     seed: int
+
+    @classmethod
+    def open(cls, options: StudyOptions) -> Self:
+        """Open the place where a study runs; nothing is locked before the study is complete."""
+        refuse_directory(options.html)
+        seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
+        return cls(options, open_runner(options.postgres, options.allow_change), seed)
 
     @property
     def settings(self) -> SettingsCatalog:
@@ -106,17 +113,6 @@ class StudyCommand:
         return begin_and_report(
             study, self.runner, seed=self.seed, html=options.html, json=options.json
         )
-
-
-@contextmanager
-def study_command(options: StudyOptions) -> Iterator[StudyCommand]:
-    """Open the place where a study runs; no other measurement runs on this machine meanwhile."""
-    refuse_directory(options.html)
-    seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-    with opened_runner(
-        options.postgres, options.allow_change, is_measuring=not options.dry_run
-    ) as runner:
-        yield StudyCommand(options, runner, seed)
 
 
 def share_of(text: str, option: str) -> float:
