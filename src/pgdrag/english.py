@@ -1,8 +1,9 @@
-"""Words and numbers in a sentence: counts, lists, capitals."""
+"""Words and numbers in a sentence: counts, lists, capitals, and which word was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 def percent_words(share: float) -> str:
@@ -27,6 +28,12 @@ def as_sentence(text: str) -> str:
     is_name = "_" in first or text[len(first) :].startswith(" = ")
     start = text if is_name else capital(text)
     return start if start.endswith((".", "!", "?")) else f"{start}."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the nearest known name, or ""."""
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.55)
+    return f'Did you mean "{close[0]}"?' if close else ""
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

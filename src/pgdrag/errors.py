@@ -19,19 +19,26 @@ All that pgdrag raises::
     │   └── ScratchDeviceError     a treatment's own device failed (also a trial's outcome)
     └── Interrupted                Ctrl-C or SIGTERM; what was measured is kept
 
-Bugs in pgdrag are failed assertions, not members of this tree.
+Bugs in pgdrag are failed assertions, not members of this tree; a command ends with EXIT_INTERNAL then.
 Messages follow PostgreSQL's style: one line, lower case, no full stop; detail and hint are sentences.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# docs/reference/command-line.md says what they mean; 70 is EX_SOFTWARE of sysexits.h, and from 128 on they
+# are what a shell says of a program that a signal ended.
 EXIT_DONE = 0
 EXIT_FAILED_CHECK = 1
 EXIT_MISUSE = 2
 EXIT_INCONCLUSIVE = 3
+EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 
 
 class PgdragError(Exception):

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from pgdrag.cli import main
+from pgdrag.cli import run_command
+from pgdrag.cli.ending import status_of
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +40,8 @@ def test_misuse_is_told_without_a_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pgdrag", *arguments])
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        main()
+    status = status_of(run_command)
     out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (2, "")
+    assert (status, out) == (2, "")
     assert words in " ".join(err.split())
     assert "hush" not in err

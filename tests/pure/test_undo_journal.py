@@ -14,7 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import StorageError
-from pgdrag.host.undo import UndoJournal, all_changes, take_warnings, uninterrupted
+from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.undo import UndoJournal, all_changes, take_warnings
 from pgdrag.host.undo._change import Contents, NotedChange, Owner, line
 from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
 from pgdrag.host.undo.remount import Remount

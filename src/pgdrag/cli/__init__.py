@@ -6,21 +6,15 @@ what it needs to run when it runs: `pgdrag --help` and completion import neither
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 import pgdrag
-from pgdrag.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_MISUSE, PgdragError
-
-# The base class of every mistake that Typer finds: click's, or that of Typer's own copy of click.
-_Misuse: Any = typer.BadParameter.__mro__[2]
+from pgdrag.cli.ending import run_to_end
 
 # Where each command is, and its summary: the first line of its help.
 COMMANDS = {
@@ -84,8 +78,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Find out what slows a PostgreSQL system down or speeds it up, by how much, and why.",
-    epilog="Exit status: 0 done, 1 a check or comparison failed, 2 misuse or error, 3 a required "
-    "verdict was inconclusive, 130 interrupted. "
+    epilog="Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 3 a required "
+    "verdict was inconclusive; 70 a bug in pgdrag; 130 interrupted; 141 the reader of its output has gone. "
     "The journal and reports are in $PGDRAG_HOME, temporary clusters and dataset snapshots in "
     "$PGDRAG_SCRATCH, changes to the operating system that must be undone in $PGDRAG_UNDO.",
 )
@@ -107,47 +101,17 @@ def _options(
     pass
 
 
+def run_command() -> Any:
+    """Run the command that the arguments name, and return what it returns: an exit status, or None.
+
+    Raises:
+        Exception: whatever the command or Typer raises.
+    """
+    command = typer.main.get_command(app)
+    with command.make_context("pgdrag", sys.argv[1:]) as context:
+        return command.invoke(context)
+
+
 def main() -> NoReturn:
     """Run the command line and exit with its status."""
-    # SIGTERM and the terminal's end stop a run as cleanly as Ctrl-C does.
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
-        signal.signal(signal.SIGHUP, _interrupt)
-    sys.exit(_status())
-
-
-def _status() -> int:
-    try:
-        status = app(standalone_mode=False)
-    except PgdragError as error:
-        _print_error(error)
-        return error.exit_status
-    except _Misuse as error:
-        error.show()
-        return EXIT_MISUSE
-    except (KeyboardInterrupt, typer.Abort):
-        print("pgdrag: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; Python must not complain when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
-    return status if isinstance(status, int) else EXIT_DONE
-
-
-def _print_error(error: PgdragError) -> None:
-    from pgdrag.cli.place import stderr
-
-    console = stderr()
-    for kind, style, text in (
-        ("error", "bold red", error.message),
-        ("detail", "bold", error.detail),
-        ("hint", "bold green", error.hint),
-    ):
-        if text:
-            console.print(f"{kind}:", style=style, end=" ")
-            console.print(text, soft_wrap=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    run_to_end(run_command)

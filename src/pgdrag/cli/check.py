@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import AllowChange, ExperimentName, Json, Postgres
+from pgdrag.cli.plain_output import print_document
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def check(
     from pgdrag.servers.binaries import find_binaries
 
     if schema:
-        print(schema_text(), end="")
+        print_document(schema_text())
         return
     if not experiment:
         raise UsageError(
@@ -54,7 +55,7 @@ def check(
     here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
     checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:
-        print(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))
+        print_document(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))
     else:
         _print(checked)
     mistake = first_mistake(checked)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Json
+from pgdrag.cli.plain_output import print_document
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _print(
             for step, result in done
         ]
         text = json_module.dumps({"changes": found, "unreadable": unreadable}, indent=2)
-        print(text)
+        print_document(text)
         return
     from pgdrag.cli.place import stdout
 

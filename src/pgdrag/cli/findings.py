@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdrag.cli.place import stdout
+from pgdrag.cli.plain_output import print_document
 from pgdrag.designs.turns import TurnsFinding
 from pgdrag.experiment.questions import OVERHEAD
 from pgdrag.findings.find import find
@@ -48,7 +49,7 @@ def findings_of(run: RunRecord, journal: Journal) -> Findings:
 def print_findings(findings: Findings, *, json: bool) -> None:
     """Print findings for the terminal, or for programs."""
     if json:
-        print(render_json(findings), end="")
+        print_document(render_json(findings))
     else:
         render_terminal(findings, stdout())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Consent, Dsn, Json, command_group
+from pgdrag.cli.plain_output import print_document
 from pgdrag.english import counted
 from pgdrag.errors import (
     EXIT_DONE,
@@ -56,7 +57,7 @@ def show(
 
     state = horizon_state(named_server(dsn, "pgdrag horizon show postgresql://me@db1/shop"))
     if json:
-        print(json_module.dumps(asdict(state), indent=2))
+        print_document(json_module.dumps(asdict(state), indent=2))
     else:
         console = stdout()
         for part in _shown(state):
@@ -290,9 +291,9 @@ def capture(
         _write(found, output)
         talk.print(f"Written to {output}", soft_wrap=True)
     if json:
-        print(json_module.dumps(distribution_json(found), indent=2))
+        print_document(json_module.dumps(distribution_json(found), indent=2))
     elif output is None:
-        print(distribution_text(found), end="")
+        print_document(distribution_text(found))
     return EXIT_FAILED_CHECK if sampling.notes and status == EXIT_DONE else status
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgdrag.cli.options import Json
+from pgdrag.cli.plain_output import print_document
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +32,7 @@ def list_(
 
     listing = make_listing()
     if json:
-        print(json_module.dumps(listing, indent=2, ensure_ascii=False))
+        print_document(json_module.dumps(listing, indent=2, ensure_ascii=False))
         return
     out = stdout(piped_width=PIPE_WIDTH)
     if observations:

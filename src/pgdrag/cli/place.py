@@ -12,8 +12,15 @@ from rich.table import Table
 
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.scratch import Scratch, release_all
 from pgdrag.servers.sweep import sweep, sweep_devices
+
+
+class _Console(Console):
+    """Rich's own ends the program with 1 where the reader of its output has gone: that would mean *slower*."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 -- it is called while the error is handled
 
 
 def stdout(*, piped_width: int | None = None) -> Console:
@@ -23,12 +30,12 @@ def stdout(*, piped_width: int | None = None) -> Console:
         piped_width: columns where no terminal has its own; None: 80.
     """
     width = None if sys.stdout.isatty() else piped_width
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return _Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def stderr() -> Console:
     """Return the console for messages."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def plain_table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
@@ -60,6 +67,13 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
     yield from sweep(scratch)
     yield from restore_leftovers()
     yield from sweep_devices(scratch)
+
+
+def clear_own() -> None:
+    """Remove what this process has made and, interrupted while it cleared away, not removed."""
+    for scratch in release_all():
+        for _ in clear_up(scratch):  # the next start says what could not be removed
+            pass
 
 
 def restore_leftovers() -> list[str]:

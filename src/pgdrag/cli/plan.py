@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdrag.cli.place import plain_table, stdout
+from pgdrag.cli.plain_output import print_document
 from pgdrag.cli.progress import count_words
 from pgdrag.experiment.differences import left_out_words
 from pgdrag.experiment.plan import PlannedTreatment, time_words
@@ -25,7 +26,7 @@ _MOST_NAMED = 8  # differences, before a run
 def print_plan(plan: Plan, *, json: bool) -> None:
     """Print all of a plan, for people or for programs."""
     if json:
-        print(json_module.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False))
+        print_document(json_module.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False))
         return
     out = stdout()
     out.print(plan.title, style="bold")

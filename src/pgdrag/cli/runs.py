@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pgdrag.cli.options import Json, RunName
+from pgdrag.cli.plain_output import print_document
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
@@ -24,7 +25,7 @@ def runs(json: Json = False) -> None:
 
     summaries = open_journal().summaries()
     if json:
-        print(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
+        print_document(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
         return
     if not summaries:
         print("No runs yet. Start with: pgdrag run slow-42k")
@@ -70,7 +71,7 @@ def explain(
     findings = _findings(run)
     lines = story(findings, trial)
     if json:
-        print(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
+        print_document(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
     else:
         for line in lines:
             stdout().print(line)
@@ -102,7 +103,7 @@ def report(
     from pgdrag.report.terminal import terminal_text
 
     if schema:
-        print(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
+        print_document(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
         return
     findings = _findings(run)
     render = {
@@ -114,7 +115,8 @@ def report(
     if output is None and format == "html":
         output = report_path(findings.run.run_id)
     if output is None or str(output) == "-":
-        print(render(findings), end="")
+        write = print if format == "terminal" else print_document
+        write(render(findings).rstrip("\n"))
         return
     write_report(findings, output, render)
     print(output.resolve())

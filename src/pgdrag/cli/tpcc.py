@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.bench_options import LoadOptions
 from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, command_group, with_options
+from pgdrag.cli.plain_output import print_document
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.units import format_bytes, format_duration
@@ -137,7 +138,7 @@ def check(
             for name, broken in found.items()
         ]
         whole = {"server": server.name, "consistent": is_consistent, "conditions": conditions}
-        print(json_module.dumps(whole, indent=2, ensure_ascii=False))
+        print_document(json_module.dumps(whole, indent=2, ensure_ascii=False))
     else:
         table = plain_table("condition", "holds", "requirement or violation")
         for name, broken in found.items():

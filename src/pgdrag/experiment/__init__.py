@@ -7,7 +7,6 @@ wrong with a file is told at once, each mistake with its line.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pgdrag.catalog
 from pgdrag import registry
+from pgdrag.english import did_you_mean
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.reader import read_document
@@ -89,11 +89,10 @@ def load_experiment(name_or_path: str) -> Experiment:
     shipped = _shipped_paths()
     if name_or_path in shipped:
         return _read(shipped[name_or_path])
-    close = difflib.get_close_matches(name_or_path, shipped, n=1)
-    nearest = f'Did you mean "{close[0]}"? ' if close else ""
+    nearest = did_you_mean(name_or_path, shipped)
     raise ExperimentError(
         f'no experiment is named "{name_or_path}"',
-        hint=f'{nearest}Run "pgdrag list" to see those that are shipped; a file needs its path.',
+        hint=f'{nearest} Run "pgdrag list" to see those that are shipped; a file needs its path.'.lstrip(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pgdrag.english import did_you_mean
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment.model import FORMS, ExperimentTable
 from pgdrag.toml_lines import KeyLines, KeyPath
@@ -102,12 +102,10 @@ def unknown_name(what: str, name: str, known: Iterable[str], path: KeyPath) -> M
     return Mistake(path, f'unknown {what} "{name}"', hint)
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a question that names the nearest known name, or ""."""
+def key_meant(name: str, known: Sequence[str]) -> str:
+    """Return a question that names the nearest known key, or what other tools call it, or ""."""
     other = _OTHER_WORDS.get(name.lower())
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.55)
-    nearest = close[0] if close else other if other in known else None
-    return f'Did you mean "{nearest}"?' if nearest else ""
+    return did_you_mean(name, known) or (f'Did you mean "{other}"?' if other in known else "")
 
 
 def in_table(path: KeyPath) -> str:
@@ -121,7 +119,7 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     inner: KeyPath = details["loc"][:-1] if is_of_key else details["loc"]
     path = (*table, *inner)
     if not inner:
-        return Mistake(table, f"{in_table(table)}{_wanted(details)}")
+        return Mistake(table, f"{in_table(table)}{wanted(details)}")
     key, around = str(path[-1]), path[:-1]
     where = f" in {in_table(around)}" if around else ""
     if details["type"] == "extra_forbidden":
@@ -129,10 +127,10 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     if details["type"] == "missing":
         return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
     if is_of_key:
-        return Mistake(path, f'the name "{key}"{where}{_wanted(details)}')
+        return Mistake(path, f'the name "{key}"{where}{wanted(details)}')
     if isinstance(path[-1], int):
-        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{_wanted(details)}")
-    return Mistake(path, f'"{key}"{where}{_wanted(details)}')
+        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{wanted(details)}")
+    return Mistake(path, f'"{key}"{where}{wanted(details)}')
 
 
 def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str:
@@ -144,15 +142,17 @@ def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str
             return f"It belongs in {in_table((*around, name))}."
     if around and key in ExperimentTable.model_fields:
         return f"It belongs above the first table: here it is a key of {in_table(around)}."
-    return did_you_mean(key, list(properties))
+    return key_meant(key, list(properties))
 
 
 # The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
 _WANTED = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
     "int_from_float": "must be an integer",
     "float_type": "must be a number",
+    "float_parsing": "must be a number",
     "bool_type": "must be true or false",
     "list_type": "must be an array",
     "tuple_type": "must be an array",
@@ -172,7 +172,8 @@ _WANTED = {
 }
 
 
-def _wanted(details: ErrorDetails) -> str:
+def wanted(details: ErrorDetails) -> str:
+    """Return what is wrong with a value, to go on a sentence: ` must be at least 1, not 0`."""
     context = {
         name: f"{value:g}" if isinstance(value, float) else value
         for name, value in details.get("ctx", {}).items()

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.factors import Factor, Here, Problem, all_factors
-from pgdrag.host.undo import take_warnings, uninterrupted
+from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.undo import take_warnings
 from pgdrag.model import Applied, Recordings, Trial
 from pgdrag.model.recordings import together
 from pgdrag.servers.cluster import Cluster

@@ -5,12 +5,12 @@ The workload's own model reads the levels, which are text, and judges them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from pgdrag.english import did_you_mean
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.model import Level, Treatment, WorkloadSpec
 from pgdrag.workloads import Workload, all_workloads
@@ -71,8 +71,7 @@ def _unknown(level: Level, kind: type[Workload]) -> Problem | None:
         hint = "Treatments differ in its parameters; write a file of its own for another workload."
         return Problem(level, True, message, hint)
     variable = [x for x in kind.model_fields if x not in kind.alike_in_all_arms]
-    near = difflib.get_close_matches(name.lower(), variable, n=1)
-    hint = f'Did you mean "{near[0]}"?' if near else f"It has {', '.join(variable)}."
+    hint = did_you_mean(name, variable) or f"It has {', '.join(variable)}."
     return Problem(level, True, message, hint)
 
 

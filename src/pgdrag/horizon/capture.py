@@ -20,7 +20,7 @@ from pgdrag.findings.holds.distribution import Capture, HoldDistribution
 from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.sampling import HolderSample, make_read_only, sample_holders
 from pgdrag.horizon.tracking import HoldTracker
-from pgdrag.host.undo import uninterrupted
+from pgdrag.host.interrupts import uninterrupted
 from pgdrag.units import format_duration
 
 APPLICATION_NAME = "pgdrag capture horizon"

@@ -18,7 +18,8 @@ import psycopg
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, HoldPlace, all_holders
-from pgdrag.host.undo import NotedChange, UndoJournal, uninterrupted
+from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.undo import NotedChange, UndoJournal
 from pgdrag.host.undo.prepared_transaction import PreparedTransaction
 
 # The server ends a session whose process hangs, so long after the time that was asked for.

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError, StorageError
+from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.process_alive import locked, open_lock, take_lock
 from pgdrag.servers.spawn import ServerUser
 
@@ -109,9 +110,11 @@ class OwnedDirectory:
 
     def release(self) -> None:
         """Give it up; what is left in it will be swept."""
-        if self.lock_fd >= 0:
-            os.close(self.lock_fd)
-            self.lock_fd = -1
+        with uninterrupted():
+            if self.lock_fd >= 0:
+                os.close(self.lock_fd)
+                self.lock_fd = -1
+            _owned[:] = [(scratch, owned) for scratch, owned in _owned if owned is not self]
 
     def remove(self) -> None:
         """Delete it with all it contains, then give it up; one that was renamed is only given up.
@@ -127,6 +130,10 @@ class OwnedDirectory:
             (self.path / _LOCK).unlink(missing_ok=True)
             self.path.rmdir()
         self.release()
+
+
+# What this process has made and not yet given up.
+_owned: list[tuple[Scratch, OwnedDirectory]] = []
 
 
 @dataclass(frozen=True)
@@ -230,13 +237,15 @@ class Scratch:
 
     def own_directory(self, parent: Path, prefix: str) -> OwnedDirectory:
         """Make a directory `parent`/`prefix`RANDOM that this process owns."""
-        with storage_errors("make a directory", parent), self._judging():
+        with uninterrupted(), storage_errors("make a directory", parent), self._judging():
             path = parent / f"{prefix}{secrets.token_hex(4)}"
             self._make(path)
             lock_fd = open_lock(path / _LOCK)
             is_locked = take_lock(lock_fd)
             assert is_locked, "nobody else can see it yet"
-            return OwnedDirectory(path, lock_fd)
+            owned = OwnedDirectory(path, lock_fd)
+            _owned.append((self, owned))
+            return owned
 
     def abandoned_directories(self, parent: Path, prefix: str) -> list[OwnedDirectory]:
         """Take over those directories whose owner has died."""
@@ -313,6 +322,18 @@ class Scratch:
     def _judging(self) -> contextlib.AbstractContextManager[None]:
         # Without it a directory could be judged abandoned between its making and its locking.
         return locked(self.root / _LOCK)
+
+
+def release_all() -> list[Scratch]:
+    """Give up all that this process owns, as its end would, and return where that was.
+
+    Nothing is owned any more when a command ends, unless an interruption cut its clearing away short:
+    wherever that came, a sweep then removes what is left.
+    """
+    left = list(_owned)
+    for _, owned in left:
+        owned.release()
+    return list(dict.fromkeys(scratch for scratch, _ in left))
 
 
 def remove_tree(path: Path) -> None:

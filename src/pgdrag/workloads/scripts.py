@@ -5,13 +5,13 @@ What the driver is told is the text: it reads no files.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
 
 LARGEST_SCRIPT_BYTES = 1_000_000
@@ -105,11 +105,10 @@ def builtin_script(option: str) -> Script:
         return Script(name=found[0], text=BUILTINS[found[0]].text, weight=weight)
     if found:
         raise UsageError(f'"{name}" is the start of several built-in scripts: {", ".join(found)}')
-    close = difflib.get_close_matches(name, BUILTINS, n=1)
-    nearest = f'Did you mean "{close[0]}"? ' if close else ""
+    nearest = did_you_mean(name, BUILTINS)
     raise UsageError(
         f'no built-in script is named "{name}"',
-        hint=f"{nearest}There are {', '.join(BUILTINS)}; a file is named by -f, or by its path.",
+        hint=f"{nearest} There are {', '.join(BUILTINS)}; a file is named by -f, or by its path.".lstrip(),
     )
 
 

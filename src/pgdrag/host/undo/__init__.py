@@ -18,4 +18,3 @@ from pgdrag.host.undo._journal import UNDO_VARIABLE as UNDO_VARIABLE
 from pgdrag.host.undo._journal import UndoJournal as UndoJournal
 from pgdrag.host.undo._journal import take_warnings as take_warnings
 from pgdrag.host.undo._journal import undo_directory as undo_directory
-from pgdrag.host.undo._journal import uninterrupted as uninterrupted

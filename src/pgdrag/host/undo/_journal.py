@@ -5,15 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import signal
 import stat
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from pgdrag.errors import PgdragError, StorageError, UsageError
+from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.process_alive import lock_holder, open_lock, take_lock
 from pgdrag.host.undo._change import Change, Contents, NotedChange, Owner, RestoreResult, line
 
@@ -21,7 +19,6 @@ UNDO_VARIABLE = "PGDRAG_UNDO"
 DEFAULT_DIRECTORY = Path("/var/lib/pgdrag")
 _FILE = "undo.jsonl"
 _LOCK = "lock"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _opened: dict[Path, UndoJournal] = {}
 
@@ -277,37 +274,6 @@ def undo_directory(directory: Path | None = None) -> Path:
 def take_warnings() -> list[str]:
     """Return a sentence for each change that this process could not undo since the last call."""
     return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C, SIGTERM and SIGHUP until the block has ended; then the first that came acts.
-
-    Python runs handlers in the main thread alone, so that others are never interrupted.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    handlers = {}
-    try:
-        for number in _SIGNALS:
-            handler = signal.getsignal(number)
-            # What is ignored stays so (nohup); None is a handler that Python does not know.
-            if handler is not None and handler is not signal.SIG_IGN:
-                handlers[number] = handler
-                signal.signal(number, lambda number, frame: came.append((number, frame)))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        if came:
-            number_, frame = came[0]
-            handler = handlers[signal.Signals(number_)]
-            if callable(handler):
-                handler(number_, frame)
-            else:
-                signal.raise_signal(number_)
 
 
 @contextlib.contextmanager
