@@ -5,7 +5,7 @@ All that pgdrag raises::
     PgdragError                    what a user can cause or fix; shown without a traceback
     ├── UsageError                 an invalid option or argument
     ├── FileError                  a file has invalid content: names file, line and key
-    │   ├── ConfError              postgresql.conf syntax
+    │   ├── ConfError              a postgresql.conf, or another file of settings
     │   ├── HoldsError             a captured distribution of holds
     │   └── ExperimentError        an experiment file
     ├── SettingError               a server setting's name, value, unit or bounds
@@ -86,7 +86,7 @@ class FileError(PgdragError):
 
 
 class ConfError(FileError):
-    """Text that the server would not accept as postgresql.conf."""
+    """A postgresql.conf, or settings in another format, that nobody can read; or text the server refuses."""
 
 
 class HoldsError(FileError):

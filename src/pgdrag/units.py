@@ -139,6 +139,18 @@ def _refused(value: str, *, hint: str | None = None) -> SettingError:
     return SettingError(f'invalid value: "{value}"', hint=hint)
 
 
+def with_base_unit(shown: str, unit: str | None) -> str:
+    """Return a value of pg_settings with its unit: 131072kB for 16384 of 8kB.
+
+    What is no whole number, or of no such unit, is returned as it is: -1, a fraction, `on`.
+    """
+    match = _BASE_UNIT.fullmatch(unit or "")
+    is_known = match is not None and match[2] in {**_BYTES, **_MICROSECONDS}
+    if match is None or not is_known or not (shown.isascii() and shown.isdigit()):
+        return shown
+    return f"{int(shown) * int(match[1] or 1)}{match[2]}"
+
+
 # What an enum that has on and off takes for them without listing it in pg_settings.enumvals.
 HIDDEN_SWITCHES = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 

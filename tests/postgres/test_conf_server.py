@@ -23,8 +23,9 @@ import pytest
 from psycopg import sql
 
 from pgdrag.errors import SettingError
+from pgdrag.experiment.pasted import ConfLine, parse_pasted
 from pgdrag.servers.binaries import Binaries
-from pgdrag.servers.conf import ConfLine, LineError, parse_line, parse_pasted, write_conf
+from pgdrag.servers.conf import LineError, parse_line, write_conf
 from pgdrag.servers.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
 
 pytestmark = pytest.mark.postgres

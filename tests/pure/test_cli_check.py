@@ -58,8 +58,10 @@ def catalog(version, *settings):
     return SettingsCatalog(version, {x.name: x for x in settings})
 
 
+CHECKPOINTS = setting("log_checkpoints", "bool", None, None, None, "sighup", "on")
+
 OLD = catalog(150018, SHARED_BUFFERS, FSYNC, MAX_WAL_SIZE)
-NEW = catalog(180006, SHARED_BUFFERS, FSYNC, MAX_WAL_SIZE, IO_WORKERS)
+NEW = catalog(180006, SHARED_BUFFERS, FSYNC, MAX_WAL_SIZE, IO_WORKERS, CHECKPOINTS)
 
 
 @pytest.fixture
@@ -184,6 +186,73 @@ def test_a_disk_that_is_too_small_is_named(file):
 STORED = TEXT.replace(
     "[[rungs]]\n", '[baseline.storage]\nsize = "2GB"\nfile_system = "ext4"\n[[rungs]]\n', 1
 ).replace('setting = { shared_buffers = "8MB" }', 'storage = { file_system = "xfs" }')
+
+
+CONF = """\
+shared_buffers = 1GB
+port = 5433
+log_checkpoints = off
+include_dir 'conf.d'
+fsync = on
+stats_temp_directory = '/run/postgresql'
+"""
+
+
+@pytest.fixture
+def conf(tmp_path):
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/wal.conf").write_text("max_wal_size = 4 GB\n")
+    path = tmp_path / "postgresql.conf"
+    path.write_text(CONF)
+    return path
+
+
+def test_a_file_of_settings_is_checked_like_an_experiment(run, conf):
+    found = run("check", conf)
+    assert found.exit_code == 0, found.output
+    lines = [line.split() for line in found.output.splitlines()]
+    assert ["1", "shared_buffers", "1GB", "1", "GB", "restart", "128", "MB", "ok"] in lines
+    assert ["5", "fsync", "on", "on", "reload", "on", "default"] in lines
+    assert "  line 2: port: pgdrag decides where its servers live and listen" in found.output
+    assert "  line 6: stats_temp_directory: it names what only that server has" in found.output
+    assert "wal.conf:1" in found.output
+    assert "  wal.conf, line 1: read 4 GB as 4GB" in found.output
+    assert "log_checkpoints = off is run as on" in found.output
+    assert "trials" not in found.output
+
+
+def test_what_is_skipped_is_in_the_json(run, conf):
+    found = json.loads(run("check", conf, "--json").output)
+    assert found["skipped"] == [
+        {
+            "file": str(conf),
+            "line": 2,
+            "name": "port",
+            "why": "pgdrag decides where its servers live and listen",
+        },
+        {
+            "file": str(conf),
+            "line": 6,
+            "name": "stats_temp_directory",
+            "why": "it names what only that server has",
+        },
+    ]
+    assert found["scales"] == []
+
+
+def test_mistakes_of_a_file_and_of_what_it_includes_are_told_together(run, conf):
+    (conf.parent / "conf.d/wal.conf").write_text("max_wal_size = 4QB\n")
+    conf.write_text(CONF.replace("fsync", "fsink"))
+    error = run("check", conf).exception
+    assert isinstance(error, ExperimentError)
+    assert error.message.startswith(f"{conf.parent}/conf.d/wal.conf:1: invalid value")
+    assert error.detail == (
+        f'{conf}:5: PostgreSQL 18.6 has no setting "fsink" (The nearest name it knows is "fsync".)'
+    )
+
+
+def test_a_file_of_settings_has_no_scale(run, conf):
+    assert isinstance(run("check", conf, "--scale", "demo").exception, UsageError)
 
 
 def test_each_treatments_dataset_is_kept_once_and_the_largest_is_copied(file):

@@ -8,16 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import ConfError
-from pgdrag.servers.conf import (
-    ConfLine,
-    LineError,
-    effective,
-    fold,
-    parse_line,
-    parse_pasted,
-    quote,
-    write_conf,
-)
+from pgdrag.experiment.pasted import ConfLine, effective, parse_pasted
+from pgdrag.servers.conf import INCLUDES, LineError, fold, parse_line, quote, write_conf
 
 IDENTIFIERS = st.from_regex(r"[A-Za-z_é][A-Za-z_0-9é]{0,8}", fullmatch=True)
 NAMES = st.one_of(IDENTIFIERS, st.builds("{}.{}".format, IDENTIFIERS, IDENTIFIERS)).filter(
@@ -81,7 +73,7 @@ def test_a_syntax_error_names_the_token(text, near):
 
 @pytest.mark.parametrize("directive", ["include", "INCLUDE_DIR", "include_if_exists"])
 def test_an_include_is_refused_by_its_name(directive):
-    with pytest.raises(ConfError, match=f'line 2: cannot follow "{directive}"'):
+    with pytest.raises(ConfError, match=f'line 2: cannot follow "{directive.lower()}"'):
         parse_pasted(f"\n{directive} = 'other.conf'")
 
 
@@ -112,7 +104,7 @@ def test_a_header_of_two_lines_is_two_comments():
         ({"a.b.c": "1"}, "cannot be the name"),
         ({"a = 1 #": "1"}, "cannot be the name"),
         ({"a\n": "1"}, "cannot be the name"),
-        ({"include": "x"}, "cannot follow"),
+        ({"include": "x"}, "cannot write"),
         ({"a": "1", "A": "2"}, "the same setting"),
     ],
 )
@@ -139,6 +131,7 @@ def test_strict_text_is_taken_as_it_stands(text):
         strict = parse_strictly(text)
     except LineError:
         return
+    assume(not any(fold(line.name) in INCLUDES for line in strict))
     assert parse_pasted(text) == (strict, [])
 
 
@@ -184,7 +177,6 @@ def test_whatever_was_mended_can_be_written(text):
         ("x = –1", "-1", "read a typographic dash as a minus sign"),
         ("x = off — no archive", "off", "read a typographic dash as --"),
         ("x = 8MB; -- small", "8MB", 'left out "; -- small" after the value'),
-        ("ALTER SYSTEM SET x = 'C:\\d';", "C:\\d", "read ALTER SYSTEM SET as a line of postgresql"),
         ("set x to 8MB;", "8MB", "read SET as a line of postgresql"),
         ("db=# SET x TO a, b;", "a, b", 'left out the prompt "db=#"'),
     ],
@@ -193,6 +185,35 @@ def test_a_pasted_line_is_mended_and_says_how(text, value, what):
     lines, mends = parse_pasted("\n" + text)
     assert lines == [ConfLine("x", value, 2)]
     assert mends[0].what.startswith(f"line 2: {what}")
+
+
+@pytest.mark.parametrize(
+    ("text", "values_in_force"),
+    [
+        ("ALTER SYSTEM SET x = 'C:\\d';", {"x": "C:\\d"}),
+        ("alter system set x to 'a', 'b' ;", {"x": "a, b"}),
+        ("ALTER SYSTEM SET x = 1; -- for now\nALTER SYSTEM RESET x;", {}),
+        ("x = 1\nALTER SYSTEM SET x = 2;\nALTER SYSTEM SET x TO DEFAULT", {"x": "1"}),
+        ("ALTER SYSTEM SET x = 1;\nALTER SYSTEM SET y = 2;\nALTER SYSTEM RESET ALL;", {}),
+        (
+            "db=# ALTER SYSTEM SET x = 1;\nALTER SYSTEM\ndb=# SELECT pg_reload_conf();\n t",
+            {"x": "1"},
+        ),
+    ],
+)
+def test_alter_system_is_read_as_the_server_would_be_left(text, values_in_force):
+    lines, _ = parse_pasted(text)
+    assert {name: line.value for name, line in effective(lines).items()} == values_in_force
+
+
+def test_a_setting_of_one_role_or_database_is_left_out_and_says_so():
+    text = "x = 1\nALTER ROLE app SET x = 's3cret';\nalter database shop reset x;"
+    lines, mends = parse_pasted(text)
+    assert lines == [ConfLine("x", "1", 1)]
+    assert [mend.what for mend in mends] == [
+        'line 2: left out "ALTER ROLE app SET x": it holds for one role only',
+        'line 3: left out "alter database shop reset x": it holds for one database only',
+    ]
 
 
 @pytest.mark.parametrize("text", ["```ini", "...", "-- shared memory", "// later", "\ufeff"])
@@ -220,7 +241,6 @@ def test_typographic_quotes_inside_plain_ones_are_the_value():
         "x = “open",
         "x = == 3",
         "SET x TO DEFAULT;",
-        "ALTER SYSTEM RESET x;",
         "this is prose, not a setting",
     ],
 )

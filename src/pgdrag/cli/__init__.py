@@ -30,7 +30,7 @@ COMMANDS = {
     "show": ("runs:show", "Show the results of a run in the terminal"),
     "explain": ("runs:explain", "Explain a run in ten lines"),
     "report": ("runs:report", "Write the report of a run again, in any format"),
-    "check": ("check:check", "Check an experiment and its levels without running it"),
+    "check": ("check:check", "Check an experiment, or a file of settings, without running it"),
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),

@@ -1,25 +1,33 @@
-"""`pgdrag check`: would this experiment run here? No dataset is loaded."""
+"""`pgdrag check`: would this experiment, or this file of settings, run here? No dataset is loaded."""
 
 from __future__ import annotations
 
 import dataclasses
 import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import AllowChange, ExperimentName, Json, Postgres
+from pgdrag.cli.options import AllowChange, Json, Postgres
 from pgdrag.cli.plain_output import print_document
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdrag.experiment.preflight import Checked
+    from pgdrag.experiment.preflight import Checked, CheckedLevel, CheckedProblem, CheckedSkip
 
 PIPE_WIDTH = 140
 
 
 def check(
-    experiment: ExperimentName = "",
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT|FILE",
+            help='Name of a shipped experiment (see "pgdrag list"), or a file: an experiment, or settings such as a postgresql.conf',
+            show_default=False,
+        ),
+    ] = "",
     scale: Annotated[
         str | None, typer.Option(metavar="NAME", help="Check only this scale (default: all)")
     ] = None,
@@ -31,13 +39,14 @@ def check(
         typer.Option("--schema", help="Print the JSON Schema of experiment files, for editors"),
     ] = False,
 ) -> None:
-    """Check an experiment and its levels without running it.
+    """Check an experiment, or a file of settings, without running it.
 
     A server is started to ask it about settings; no dataset is loaded.
     """
     from pgdrag.cli.place import open_scratch
     from pgdrag.experiment import load_experiment
-    from pgdrag.experiment.preflight import check_experiment, first_mistake
+    from pgdrag.experiment.arms import read_arm
+    from pgdrag.experiment.preflight import check_arm, check_experiment, first_mistake
     from pgdrag.provision import look_here
     from pgdrag.servers.binaries import find_binaries
 
@@ -48,12 +57,18 @@ def check(
         raise UsageError(
             "no experiment was named", hint='Name a file, or an experiment of "pgdrag list".'
         )
-    loaded = load_experiment(experiment)
-    scales = [scale] if scale else list(loaded.scales)
-    studies = [loaded.study(name) for name in scales]
+    path = Path(experiment)
+    is_settings = path.is_file() and path.suffix != ".toml"
+    if is_settings and scale:
+        raise UsageError(f'"{experiment}" has no scales', hint="Omit --scale.")
+    loaded = None if is_settings else load_experiment(experiment)
+    studies = [loaded.study(x) for x in ([scale] if scale else loaded.scales)] if loaded else []
     scratch = open_scratch()
     here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
-    checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
+    if loaded is None:
+        checked = check_arm(read_arm(experiment, here.settings), path, here)
+    else:
+        checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:
         print_document(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))
     else:
@@ -87,7 +102,7 @@ def _print(checked: Checked) -> None:
     )
     for x in checked.levels:
         levels.add_row(
-            str(x.line),
+            _place(x, checked),
             x.name if is_of(Phase.SETTINGS, x.kind) else f"{x.kind} {x.name}",
             x.value,
             x.canonical,
@@ -98,7 +113,14 @@ def _print(checked: Checked) -> None:
         )
     out.print(levels)
     for heading, sentences in (
-        ("Problems", [f"line {x.line}: {x.message}. {x.hint}".strip() for x in checked.problems]),
+        (
+            "Problems",
+            [f"line {_place(x, checked)}: {x.message}. {x.hint}".strip() for x in checked.problems],
+        ),
+        (
+            "Not applied",
+            [f"line {_place(x, checked)}: {x.name}: {x.why}" for x in checked.skipped],
+        ),
         ("Corrected in pasted text", checked.mends),
         ("Notes", checked.notes),
     ):
@@ -106,6 +128,8 @@ def _print(checked: Checked) -> None:
             out.print(f"\n{heading}:", style="bold")
             for sentence in sentences:
                 out.print(f"  {sentence}")
+    if not checked.scales:
+        return
     out.print()
     scales = plain_table("scale", "trials", "load time: least", "most", "disk")
     for scale in checked.scales:
@@ -117,3 +141,8 @@ def _print(checked: Checked) -> None:
             f"about {format_bytes(scale.disk_bytes)}",
         )
     out.print(scales)
+
+
+def _place(x: CheckedLevel | CheckedProblem | CheckedSkip, checked: Checked) -> str:
+    """Return the line, after the file's name where it is one that the checked file includes."""
+    return str(x.line) if x.file == checked.path else f"{Path(x.file).name}:{x.line}"

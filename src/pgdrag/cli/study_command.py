@@ -77,8 +77,6 @@ class StudyCommand:
             found.update(dict.fromkeys(problems))
             for problem in problems:
                 talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
-            for mend in arm.mends:
-                talk.print(f"Corrected: {mend}")
         return arms, list(found)
 
     def run(self, study: Study, differences: Sequence[Difference] = ()) -> int:

@@ -19,9 +19,9 @@ from pgdrag import registry
 from pgdrag.english import did_you_mean
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
+from pgdrag.experiment.pasted import Mend
 from pgdrag.experiment.reader import read_document
 from pgdrag.model import Level, Study
-from pgdrag.servers.conf import Mend
 from pgdrag.toml_lines import KeyLines
 
 __all__ = [

@@ -1,33 +1,36 @@
 """Which treatment does an argument of `compare`, `ablate` or `bisect` mean?
 
-An arm is written as what a person has at hand: a postgresql.conf, `name=value` pairs, a rung of an
-experiment, a server version, or `default` for a server as it comes.
+An arm is written as what a person has at hand: a file of settings in any of the formats of
+`pgdrag.experiment.formats`, `name=value` pairs, a rung of an experiment, a server version, or `default`
+for a server as it comes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
-from pgdrag.experiment.mistakes import error_of_all
+from pgdrag.experiment.applicable import applicable, skipped_words
+from pgdrag.experiment.formats import Given, Place, Skipped, read_configuration
+from pgdrag.experiment.mistakes import error_of_places
+from pgdrag.experiment.pasted import ConfLine, effective
 from pgdrag.factors import Phase, Problem, is_of, kind_of
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.model.changes import Change
-from pgdrag.servers.conf import ConfLine, effective, fold, is_name, parse_pasted
+from pgdrag.servers.conf import fold, is_name
 from pgdrag.servers.settings import SettingsCatalog
 
 DEFAULT = "default"
-LARGEST_CONF_BYTES = 1_000_000
 LONGEST_LABEL = 40  # more would not fit into the names of treatments made of it
 
 _VERSION = re.compile(r"\d+(\.\d+)?")
 _PAIR = re.compile(r"(?:^|,)\s*(?=[A-Za-z_][A-Za-z0-9_.$]*\s*=)")
 HOW_TO_WRITE = (
-    "Give a postgresql.conf, name=value pairs with commas between them, EXPERIMENT:RUNG, "
+    "Give a file of settings, name=value pairs with commas between them, EXPERIMENT:RUNG, "
     'a server version such as 17, or "default".'
 )
 
@@ -41,14 +44,21 @@ class Arm:
         levels: by the server's own names; what is not named keeps the server's default.
         mends: what had to be mended in pasted text.
         experiment: where it is a rung's: the experiment, whose workload goes with it.
+        skipped: what a file says that no throw-away server can have, or that is no setting.
+        places: where a file gives the levels, by name; empty where there is no file.
     """
 
     label: str
     levels: tuple[Level, ...]
     mends: tuple[str, ...] = ()
     experiment: Experiment | None = None
-    _file: Path | None = None
-    _lines: tuple[tuple[str, int], ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was mended and what was skipped, each on a line."""
+        return (*self.mends, *skipped_words(self.skipped))
 
     @property
     def treatment(self) -> Treatment:
@@ -65,11 +75,10 @@ class Arm:
         mistakes = [x for x in problems if x.is_mistake and x.level in self.levels]
         if not mistakes:
             return
-        if self._file is None:
+        if not self.places:
             raise UsageError(f'in "{self.label}": {mistakes[0].message}', hint=mistakes[0].hint)
-        lines = dict(self._lines)
-        placed = [(lines.get(x.level.name, 1), x.message, x.hint) for x in mistakes]
-        raise error_of_all(placed, self._file)
+        placed = sorted((self.places[x.level.name], x.message, x.hint) for x in mistakes)
+        raise error_of_places([(at.file, at.line, message, hint) for at, message, hint in placed])
 
 
 def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) -> Arm:
@@ -81,14 +90,14 @@ def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) 
 
     Raises:
         UsageError: it means none.
-        ConfError: the file is no postgresql.conf.
+        ConfError: the file has no settings, or they make no sense.
         ExperimentError: the experiment cannot be read.
     """
     path = Path(text)
     if text == DEFAULT:
         return Arm(DEFAULT, ())
     if path.is_file() and path.suffix != ".toml":
-        return _conf_arm(path, settings)
+        return _file_arm(path, settings)
     if _VERSION.fullmatch(text) or path.is_dir():
         return Arm(
             f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
@@ -141,23 +150,22 @@ def categories(changes: Iterable[Change], settings: SettingsCatalog) -> dict[str
     return found
 
 
-def _conf_arm(path: Path, settings: SettingsCatalog) -> Arm:
-    try:
-        if path.stat().st_size > LARGEST_CONF_BYTES:
-            raise ConfError("larger than any postgresql.conf, 1 MB", path=path)
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise UsageError(f'could not read "{path}": {error.strerror}') from None
-    lines, mends = parse_pasted(text, path=path)
-    found = effective(lines)
+def _file_arm(path: Path, settings: SettingsCatalog) -> Arm:
+    configuration = read_configuration(path)
+    found, skipped = applicable(configuration, settings)
     if not found:
-        raise ConfError("no line sets anything", path=path, hint=f'Or write "{DEFAULT}".')
+        raise ConfError(
+            "no line sets anything that a throw-away server can have",
+            path=path,
+            detail="\n".join(skipped_words(skipped)) or None,
+            hint=f'Or write "{DEFAULT}".',
+        )
     return Arm(
         label=path.name,
-        levels=_levels(found.values(), settings),
-        mends=tuple(f"{path.name}, {mend.what}" for mend in mends),
-        _file=path,
-        _lines=tuple((_spelt(line.name, settings), line.line) for line in found.values()),
+        levels=_levels(found, settings),
+        mends=configuration.mends,
+        skipped=skipped,
+        places={_spelt(x.name, settings): x.place for x in found},
     )
 
 
@@ -211,7 +219,7 @@ def _rung(study: Study, name: str) -> Rung:
     )
 
 
-def _levels(lines: Iterable[ConfLine], settings: SettingsCatalog) -> tuple[Level, ...]:
+def _levels(lines: Iterable[ConfLine | Given], settings: SettingsCatalog) -> tuple[Level, ...]:
     kind = kind_of(Phase.SETTINGS)
     return tuple(Level(kind, _spelt(line.name, settings), line.value) for line in lines)
 

@@ -13,8 +13,9 @@ from typing import Any
 from pgdrag.errors import ConfError
 from pgdrag.experiment.mistakes import Mistake, in_table
 from pgdrag.experiment.model import ScaleTable
+from pgdrag.experiment.pasted import Mend, effective, parse_pasted
 from pgdrag.factors import Phase, is_of
-from pgdrag.servers.conf import Mend, effective, fold, parse_pasted
+from pgdrag.servers.conf import fold
 from pgdrag.toml_lines import KeyLines, KeyPath
 
 

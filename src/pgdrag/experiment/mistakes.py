@@ -68,15 +68,19 @@ def experiment_error(
 
 def error_of_all(placed: Iterable[tuple[int, str, str]], file: Path | str) -> ExperimentError:
     """Return one error of mistakes given as (line, message, hint or ""), in the order of lines."""
-    in_order = sorted(placed)
-    assert in_order, "an error needs a mistake"
-    (line, message, hint), *others = in_order
+    return error_of_places([(file, *mistake) for mistake in sorted(placed)])
+
+
+def error_of_places(placed: Sequence[tuple[Path | str, int, str, str]]) -> ExperimentError:
+    """Return one error of mistakes given as (file, line, message, hint or ""), in this order."""
+    assert placed, "an error needs a mistake"
+    (file, line, message, hint), *others = placed
     told = [
-        f"{file}:{line}: {message}" + (f" ({hint})" if hint else "")
-        for line, message, hint in others[: MOST_LISTED - 1]
+        f"{other}:{at}: {what}" + (f" ({why})" if why else "")
+        for other, at, what, why in others[: MOST_LISTED - 1]
     ]
-    if len(in_order) > MOST_LISTED:
-        told.append(f"There are {len(in_order) - MOST_LISTED} more.")
+    if len(placed) > MOST_LISTED:
+        told.append(f"There are {len(placed) - MOST_LISTED} more.")
     return ExperimentError(
         message, path=file, line=line, detail="\n".join(told) or None, hint=hint or None
     )

@@ -1,6 +1,6 @@
-"""Would this experiment run here, and what would it take? Nothing is started to find out.
+"""Would this experiment, or this file of settings, run here, and what would it take? Nothing is started.
 
-An experiment is looked at with what a server says of its settings.
+Levels are looked at with what a server says of its settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pathlib import Path
 from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
-from pgdrag.experiment.mistakes import error_of_all
+from pgdrag.experiment.arms import Arm
+from pgdrag.experiment.formats import Place
+from pgdrag.experiment.mistakes import error_of_places
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
@@ -36,8 +38,13 @@ _TAKES_EFFECT = {
 
 @dataclass(frozen=True)
 class CheckedLevel:
-    """One level, with what the server at hand says of it; "" where it says nothing."""
+    """One level, with what the server at hand says of it; "" where it says nothing.
 
+    Attributes:
+        file: where it is written; one of several where a file includes others.
+    """
+
+    file: str
     line: int
     kind: str
     name: str
@@ -52,10 +59,21 @@ class CheckedLevel:
 class CheckedProblem:
     """Why a level cannot be had; a mistake can be had nowhere."""
 
+    file: str
     line: int
     is_mistake: bool
     message: str
     hint: str
+
+
+@dataclass(frozen=True)
+class CheckedSkip:
+    """What a file says and no throw-away server has, and why: a clause."""
+
+    file: str
+    line: int
+    name: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +99,11 @@ class CheckedScale:
 
 @dataclass(frozen=True)
 class Checked:
-    """All that is known of an experiment before it is run."""
+    """All that is known before anything is run.
+
+    Attributes:
+        experiment: its name, or that of a file of settings, which has no scales.
+    """
 
     experiment: str
     title: str
@@ -92,6 +114,28 @@ class Checked:
     mends: tuple[str, ...]
     notes: tuple[str, ...]
     scales: tuple[CheckedScale, ...]
+    skipped: tuple[CheckedSkip, ...] = ()
+
+
+def check_arm(arm: Arm, path: Path, here: Here) -> Checked:
+    """Return what can be known of the file of an arm: which of its settings a throw-away server would have."""
+    problems = sorted(problems_of(arm.levels, here), key=lambda x: arm.levels.index(x.level))
+    places = {level: arm.places[level.name] for level in arm.levels}
+    version_num = here.settings.server_version_num
+    return Checked(
+        experiment=arm.label,
+        title=arm.label,
+        path=str(path),
+        server_version_num=version_num,
+        levels=tuple(_level(places[x], x, problems, here.settings) for x in arm.levels),
+        problems=tuple(_problem(places[x.level], x) for x in problems),
+        mends=arm.mends,
+        notes=tuple(_channel_notes(arm.levels, version_num)),
+        scales=(),
+        skipped=tuple(
+            CheckedSkip(str(x.place.file), x.place.line, x.name, x.why) for x in arm.skipped
+        ),
+    )
 
 
 def check_experiment(
@@ -114,11 +158,11 @@ def check_experiment(
         title=experiment.title,
         path=str(experiment.path),
         server_version_num=here.settings.server_version_num,
-        levels=tuple(_level(experiment, level, problems, here.settings) for level in levels),
-        problems=tuple(
-            CheckedProblem(experiment.location(x.level)[1], x.is_mistake, x.message, x.hint)
-            for x in problems
+        levels=tuple(
+            _level(Place(*experiment.location(level)), level, problems, here.settings)
+            for level in levels
         ),
+        problems=tuple(_problem(Place(*experiment.location(x.level)), x) for x in problems),
         mends=tuple(mend.what for mend in experiment.mends),
         notes=(
             *dict.fromkeys(note for study in studies for note in _overrides(study)),
@@ -150,14 +194,19 @@ def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
 
 def first_mistake(checked: Checked) -> ExperimentError | None:
     """Return an error of all levels that nobody could run, or None."""
-    mistakes = [(x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
-    return error_of_all(mistakes, checked.path) if mistakes else None
+    mistakes = [(x.file, x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
+    return error_of_places(sorted(mistakes)) if mistakes else None
+
+
+def _problem(place: Place, problem: Problem) -> CheckedProblem:
+    return CheckedProblem(
+        str(place.file), place.line, problem.is_mistake, problem.message, problem.hint
+    )
 
 
 def _level(
-    experiment: Experiment, level: Level, problems: Sequence[Problem], catalog: SettingsCatalog
+    place: Place, level: Level, problems: Sequence[Problem], catalog: SettingsCatalog
 ) -> CheckedLevel:
-    line = experiment.location(level)[1]
     problem = next((x for x in problems if x.level == level), None)
     canonical = takes_effect = default = ""
     is_default = False
@@ -178,7 +227,15 @@ def _level(
     else:
         verdict = "default" if is_default else "ok"
     return CheckedLevel(
-        line, level.kind, level.name, level.shown, canonical, takes_effect, default, verdict
+        str(place.file),
+        place.line,
+        level.kind,
+        level.name,
+        level.shown,
+        canonical,
+        takes_effect,
+        default,
+        verdict,
     )
 
 

@@ -152,7 +152,7 @@ def comparison(
         question=f"Is {other} faster or slower than {one}, and by how much?",
         rungs=_two_rungs(first, second, (one, other)),
         parameters=parameters,
-        notes=(*first.mends, *second.mends, *([words] if words else ())),
+        notes=(*first.notes, *second.notes, *([words] if words else ())),
     )
 
 
@@ -166,7 +166,7 @@ def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -
         question="How far apart do two measurements of the same thing lie on this machine?",
         rungs=_two_rungs(arm, arm, (one, other)),
         parameters=parameters,
-        notes=arm.mends,
+        notes=arm.notes,
     )
 
 
@@ -180,7 +180,7 @@ def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> S
         question="How much throughput do the collectors cost?",
         rungs=(Rung("in turns", _title(arm), Treatment("in turns", arm.levels)),),
         parameters=parameters,
-        notes=arm.mends,
+        notes=arm.notes,
     )
 
 
@@ -222,7 +222,7 @@ def over_changes(
         question=question.format(**names),
         rungs=rungs,
         parameters=_with_groups(parameters, kept, settings),
-        notes=(*reference.mends, *target.mends, *([words] if words else ())),
+        notes=(*reference.notes, *target.notes, *([words] if words else ())),
     )
 
 
@@ -292,7 +292,7 @@ def boundary(
         question=f"How small may {setting.name} be, and from where on does more of it gain nothing?",
         rungs=(rung,),
         parameters={**parameters, "setting": setting.name, "values": list(values)},
-        notes=base.mends,
+        notes=base.notes,
     )
 
 

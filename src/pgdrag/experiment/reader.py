@@ -32,12 +32,12 @@ from pgdrag.experiment.model import (
     Table,
     experiment_table,
 )
+from pgdrag.experiment.pasted import Mend
 from pgdrag.experiment.profile import load_profile
 from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Claim, Instrument, Level, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.load import LoadProfile
-from pgdrag.servers.conf import Mend
 from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import to_base_integer
 from pgdrag.workloads import Workload, all_workloads

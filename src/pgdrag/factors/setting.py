@@ -12,7 +12,7 @@ from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
 from pgdrag.servers.settings import SettingsCatalog, UnknownSetting
-from pgdrag.units import same_value
+from pgdrag.units import same_value, with_base_unit
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -75,7 +75,9 @@ class Setting(Factor):
         _, shown, unit, vartype, default = row
         is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
         note = why if why or is_same else "the server runs with another value than it was asked for"
-        return Applied(level, _with_unit(shown, unit), note, _with_unit(default or "", unit))
+        return Applied(
+            level, with_base_unit(shown, unit), note, with_base_unit(default or "", unit)
+        )
 
 
 def _without_timeout(connection: psycopg.Connection) -> None:
@@ -120,11 +122,3 @@ def _hint(level: Level, here: Here, refusal: SettingError) -> str:
     newest = here.newest_settings.server_version_num // 10000
     what = "has it" if isinstance(refusal, UnknownSetting) else "accepts it"
     return f"PostgreSQL {newest} {what}."
-
-
-def _with_unit(shown: str, unit: str | None) -> str:
-    # "16384" in units of "8kB" reads better as what it means; "5" in "s" as "5s".
-    if not unit or not shown.lstrip("-").isdigit() or int(shown) < 0:
-        return shown
-    digits = unit.rstrip("kMGTBmsuinhd")
-    return f"{int(shown) * int(digits or 1)}{unit[len(digits) :]}"

@@ -18,7 +18,7 @@ _JSON_SINCE = 150000
 _OBSERVED = "part of the observation channel, which is the same for all treatments"
 _PLACED = "pgdrag decides where its throw-away server lives and listens"
 # The server's place; given on its command line, which no file and no ALTER SYSTEM can override.
-_PLACE = (
+PLACE = (
     "config_file",
     "data_directory",
     "external_pid_file",
@@ -79,7 +79,7 @@ def merge_channel(
     notes = []
     for spelt, asked in settings.items():
         name = spelt.lower()
-        if name in _PLACE:
+        if name in PLACE:
             notes.append(ChannelNote(name, asked, "", _PLACED))
         elif name == "log_destination":
             merged[name] = _with_destination(asked, channel[name])

@@ -103,13 +103,22 @@ class SettingsCatalog:
             return Setting(
                 name, "string", None, None, None, (), "user", "Customized Options", None, ""
             )
-        close = difflib.get_close_matches(folded, self.settings, n=1)
-        raise UnknownSetting(
-            f'PostgreSQL {version_text(self.server_version_num)} has no setting "{name}"',
-            hint=f'The nearest name it knows is "{self.settings[close[0]].name}".'
-            if close
-            else None,
-        )
+        hint = None
+        if removed := self.why_removed(name):
+            hint = f"{removed}."
+        elif close := difflib.get_close_matches(folded, self.settings, n=1):
+            hint = f'The nearest name it knows is "{self.settings[close[0]].name}".'
+        version = version_text(self.server_version_num)
+        raise UnknownSetting(f'PostgreSQL {version} has no setting "{name}"', hint=hint)
+
+    def why_removed(self, name: str) -> str:
+        """Return a clause on a setting that an older version had and this one has not, or ""."""
+        folded = fold(name)
+        if folded in self.settings or folded not in _REMOVED:
+            return ""
+        version, _, instead = _REMOVED[folded].partition(" ")
+        clause = f"PostgreSQL {version} removed it"
+        return f"{clause} in favor of {instead}" if instead else clause
 
     def check(self, name: str, value: str) -> Setting:
         """Return the setting, if the value has its type and is within its bounds.
@@ -162,6 +171,29 @@ _FORMER_NAMES = {
     "sort_mem": "work_mem",
     "vacuum_mem": "maintenance_work_mem",
     "ssl_ecdh_curve": "ssl_groups",
+}
+
+# Names that old configurations still have: the version that removed each, and what took its place.
+_REMOVED = {
+    "checkpoint_segments": "9.5 max_wal_size",
+    "db_user_namespace": "17",
+    "default_with_oids": "12",
+    "force_parallel_mode": "16 debug_parallel_query",
+    "max_fsm_pages": "8.4",
+    "max_fsm_relations": "8.4",
+    "min_parallel_relation_size": "10 min_parallel_table_scan_size",
+    "old_snapshot_threshold": "17",
+    "operator_precedence_warning": "14",
+    "promote_trigger_file": "16",
+    "replacement_sort_tuples": "11",
+    "sql_inheritance": "10",
+    "ssl_renegotiation_limit": "9.5",
+    "stats_temp_directory": "15",
+    "trace_recovery_messages": "17",
+    "unix_socket_directory": "9.3 unix_socket_directories",
+    "vacuum_cleanup_index_scale_factor": "14",
+    "vacuum_defer_cleanup_age": "16",
+    "wal_keep_segments": "13 wal_keep_size",
 }
 
 

@@ -1,0 +1,114 @@
+"""Which settings of somebody's server can a throw-away server have, and why not the others?
+
+A configuration says where its own server lives, how it proves who it is, where its WAL goes and which
+standbys it waits for. None of that is here, and much of it would keep a server from starting, have every
+commit wait for ever, or run a program. Whoever names such a setting himself (`ssl=on`) gets what he asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pgdrag.english import listed
+from pgdrag.errors import SettingError
+from pgdrag.experiment.formats import Configuration, Given, Skipped
+from pgdrag.servers.channel import PLACE
+from pgdrag.servers.conf import fold
+from pgdrag.servers.settings import SettingsCatalog, version_text
+
+MOST_NAMES = 6  # of one reason in a line
+
+_REASONS: Mapping[str, str] = {
+    "pgdrag decides where its servers live and listen": " ".join(PLACE),
+    "clients connect through a local socket, without certificates": """
+        ssl ssl_ca_file ssl_cert_file ssl_ciphers ssl_crl_dir ssl_crl_file ssl_dh_params_file ssl_ecdh_curve
+        ssl_groups ssl_key_file ssl_max_protocol_version ssl_min_protocol_version ssl_passphrase_command
+        ssl_passphrase_command_supports_reload ssl_prefer_server_ciphers ssl_renegotiation_limit
+        ssl_tls13_ciphers krb_caseins_users krb_server_keyfile gss_accept_delegation
+        oauth_validator_libraries""",
+    "nothing is archived or restored here": """
+        archive_cleanup_command archive_command archive_library archive_mode recovery_end_command
+        recovery_target recovery_target_action recovery_target_inclusive recovery_target_lsn
+        recovery_target_name recovery_target_time recovery_target_timeline recovery_target_xid
+        restore_command""",
+    "there are no standbys here": """
+        primary_conninfo primary_slot_name standby_slot_names sync_replication_slots
+        synchronized_standby_slots synchronous_standby_names""",
+    "pgdrag's servers have the locale C": "lc_messages lc_monetary lc_numeric lc_time",
+    "it names what only that server has": """
+        default_tablespace dynamic_library_path extension_control_path search_path
+        stats_temp_directory temp_tablespaces""",
+    "it belongs to the session that asked": """
+        application_name client_encoding role session_authorization transaction_deferrable
+        transaction_isolation transaction_read_only""",
+}
+_WHY_NOT = {name: why for why, names in _REASONS.items() for name in names.split()}
+# What the names begin with that a managed service adds to those of PostgreSQL.
+_SERVICES = {
+    "Amazon RDS": ("rds.", "apg_", "aurora_", "aurora.", "babelfishpg_"),
+    "Google Cloud SQL": ("cloudsql.", "alloydb.", "google_"),
+    "Azure": ("azure.", "azure_", "connection_throttle.", "index_tuning.", "intelligent_tuning", "logfiles.", "metrics.", "pg_qs.", "pgbouncer.", "pgms_", "require_secure_transport"),
+}  # fmt: skip
+
+
+def applicable(
+    configuration: Configuration, settings: SettingsCatalog
+) -> tuple[tuple[Given, ...], tuple[Skipped, ...]]:
+    """Return what a throw-away server can have of a configuration, and what is skipped in all, in order.
+
+    Args:
+        settings: what the server says of its settings. A setting that it has not is skipped where an older
+            server had it, or a program wrote it; what a person wrote stays, to be told as a mistake.
+    """
+    kept: list[Given] = []
+    skipped = list(configuration.skipped)
+    for given in configuration.given:
+        why = _why_elsewhere(given.name) or _why_unknown(
+            given.name, settings, is_exported=configuration.is_exported
+        )
+        if why:
+            skipped.append(Skipped(given.name, why, given.place))
+        else:
+            kept.append(given)
+    return tuple(kept), tuple(sorted(skipped, key=lambda x: x.place))
+
+
+def skipped_words(skipped: Sequence[Skipped]) -> list[str]:
+    """Return one line for each reason: the file, what was skipped, and why."""
+    by_reason: dict[tuple[str, str], list[Skipped]] = {}
+    for one in skipped:
+        by_reason.setdefault((one.place.file.name, one.why), []).append(one)
+    return [
+        f"{file}, {_lines(x.place.line for x in those)}: {_names(x.name for x in those)} not applied: {why}"
+        for (file, why), those in by_reason.items()
+    ]
+
+
+def _why_elsewhere(name: str) -> str:
+    for service, beginnings in _SERVICES.items():
+        if fold(name).startswith(beginnings):
+            return f"it belongs to {service}"
+    return _WHY_NOT.get(fold(name), "")
+
+
+def _why_unknown(name: str, settings: SettingsCatalog, *, is_exported: bool) -> str:
+    try:
+        setting = settings.find(name)
+    except SettingError:
+        if removed := settings.why_removed(name):
+            return removed
+        version = version_text(settings.server_version_num)
+        return f"PostgreSQL {version} has no such setting" if is_exported else ""
+    return "it only reports something" if is_exported and setting.context == "internal" else ""
+
+
+def _lines(numbers: Iterable[int]) -> str:
+    lines = sorted(set(numbers))
+    return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
+
+
+def _names(names: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    if len(unique) > MOST_NAMES:
+        unique[MOST_NAMES - 1 :] = [f"{len(unique) - MOST_NAMES + 1} more"]
+    return f"{listed(unique)} {'is' if len(unique) == 1 else 'are'}"

@@ -1,0 +1,47 @@
+"""A ConfigMap of Kubernetes with a postgresql.conf in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdrag.errors import ConfError
+from pgdrag.experiment.formats import Given, Place, Skipped
+from pgdrag.experiment.formats._documents import Entry
+from pgdrag.experiment.formats._parameters import DocumentFormat
+from pgdrag.experiment.pasted import ConfLine, read_pasted
+
+_OTHERS = ("pg_hba.conf", "pg_ident.conf")
+
+
+class ConfigMap(DocumentFormat):
+    """Its keys that end in `.conf`: postgresql.conf first, then the others by name, as include_dir has it."""
+
+    name = "configmap"
+    summary = "a ConfigMap with a postgresql.conf or another .conf"
+
+    def has_settings(self, document: Entry) -> bool:
+        """Tell whether it is one with such a key."""
+        return document.word("kind") == "ConfigMap" and bool(_texts(document))
+
+    def settings(self, document: Entry) -> Iterator[Given | Skipped]:
+        """Yield what the texts set."""
+        for name, entry in _texts(document).items():
+            if entry.text is None:
+                hint = f"Write it as a block of text: {name}: |"
+                raise ConfError(f'"{name}" is no text', path=entry.path, line=entry.line, hint=hint)
+            pasted = read_pasted(entry.text, path=entry.path, first_line=entry.first_line_of_text)
+            for line in pasted.lines:
+                place = Place(entry.path, line.line)
+                if isinstance(line, ConfLine):
+                    yield Given(line.name, line.value, place)
+                else:
+                    words = f"{line.directive} '{line.target}'"
+                    yield Skipped(words, "no file can be included in a ConfigMap", place)
+            for aside in pasted.asides:
+                yield Skipped(aside.statement, aside.why, Place(entry.path, aside.line))
+
+
+def _texts(document: Entry) -> dict[str, Entry]:
+    keys = (document.get("data") or document).items()
+    found = [x for x in keys if x.endswith(".conf") and x not in _OTHERS]
+    return {x: keys[x] for x in sorted(found, key=lambda x: (x != "postgresql.conf", x))}

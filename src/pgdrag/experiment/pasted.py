@@ -1,0 +1,393 @@
+"""What does text copied from anywhere set, as a person reads it?
+
+`read_pasted` takes what the server's own lexer takes, and also what articles, chats and scripts print: it
+reads a line as a person would, notes each liberty taken in a clause, and refuses a line that could be read
+in two ways. It knows neither which settings exist nor the files that a line includes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdrag.errors import ConfError
+from pgdrag.servers.conf import (
+    IDENTIFIER,
+    INCLUDES,
+    STRING,
+    VALUE_KINDS,
+    LineError,
+    fold,
+    lex,
+    parse_line,
+    unescape,
+)
+
+# What people write instead.
+_SPACES = re.compile(r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
+_LONG_DASHES = re.compile(r"[\u2014\u2015]")  # these begin a remark
+_DASHES = re.compile(r"[\u2010-\u2013\u2212]")
+_TYPOGRAPHY = re.compile(
+    rf"{_SPACES.pattern}|{_INVISIBLE.pattern}|{_LONG_DASHES.pattern}|{_DASHES.pattern}|[‘’‚“”„«»…•→⇒←]"
+)
+
+_LONGEST = 4_000  # bounds the time that a line of nothing but quotes takes
+_FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:\w+\s*)?|\s*(?:\.\.\.|…)\s*")
+_WHOLE_REMARK = re.compile(r"\s*(?:--|//|;)\s*(?P<text>.*)")
+_PROMPT = re.compile(r"\s*\w+=[#>]\s*(?=(?:ALTER|SELECT|SET)\s)", re.IGNORECASE)
+_BULLET = re.compile(r"\s*(?:[-*+•‣▪·]|\d+[.)])\s+(?=\S)")
+_COMMAND = re.compile(
+    r"\s*(?:(?P<alter>ALTER\s+SYSTEM)\s+SET|SET(?:\s+(?:SESSION|LOCAL))?)\s+", re.IGNORECASE
+)
+_END = r"\s*;?\s*(?:--.*)?"
+_RESET = re.compile(
+    rf"\s*ALTER\s+SYSTEM\s+(?:RESET\s+(?P<reset>{IDENTIFIER}(?:\.{IDENTIFIER})?)"
+    rf"|SET\s+(?P<set>{IDENTIFIER}(?:\.{IDENTIFIER})?)\s*(?:=|\s+TO\b)\s*DEFAULT){_END}",
+    re.IGNORECASE,
+)
+_NARROW = re.compile(
+    r"\s*(?P<words>ALTER\s+(?P<kind>ROLE|USER|DATABASE|FUNCTION|PROCEDURE|ROUTINE)\b.*?"
+    r"\b(?:SET|RESET)\s+[\w.]+).*",
+    re.IGNORECASE,
+)
+# Beside ALTER SYSTEM in a script, or what psql prints when it is run.
+_NO_SETTING = re.compile(
+    rf"\s*(?:(?:\w+=[#>]\s*)?SELECT\s+(?:pg_catalog\.)?pg_reload_conf\s*\(\s*\){_END}"
+    r"|ALTER (?:SYSTEM|ROLE|DATABASE)|SET|pg_reload_conf|-+|[tf]|\(\d+ rows?\))\s*",
+    re.IGNORECASE,
+)
+_ASSIGNMENT = re.compile(
+    rf"\s*(?P<open>[`\"“”]|\*\*)?(?P<name>{IDENTIFIER}(?:\.{IDENTIFIER})?)(?P<close>[`\"“”]|\*\*)?"
+    r"(?P<sign>\s*=\s*|\s*:=?\s+|\s*:=?(?=['\"\d])|\s+TO\s+|\s+(?=[^\s=:]))(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_REMARK_START = re.compile(r"#|;|\s--|\s//|/\*|\s\(|←|<-")
+_QUOTES = {
+    '"': '"',
+    "`": "`",
+    "‘": "’",
+    "’": "’",
+    "‚": "‘’",
+    "“": "”",
+    "”": "”",
+    "„": "“”",
+    "«": "»",
+}
+_SPACED_UNIT = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+))\s+(B|kB|MB|GB|TB|us|ms|s|min|h|d)")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
+_SQL_STRING = re.compile(r"'(?:[^'\0]|'')*'")  # a backslash is no escape in SQL
+_SQL_STRINGS = re.compile(rf"{_SQL_STRING.pattern}(?:\s*,\s*{_SQL_STRING.pattern})*")
+_WORD = r"[^\s'\"`‘’‚“”„«»()=<>→⇒…,;#]+"
+_LIST = re.compile(rf"{_WORD}(?:\s*,\s*{_WORD})*")
+_PHRASES = ("read committed", "read uncommitted", "repeatable read")
+
+
+@dataclass(frozen=True)
+class ConfLine:
+    """One setting as a file gives it: the name as written, the value without its quotes."""
+
+    name: str
+    value: str
+    line: int
+    is_altered: bool = field(default=False, compare=False)  # by ALTER SYSTEM
+
+
+@dataclass(frozen=True)
+class Include:
+    """A directive of `INCLUDES`, in lower case, and the path as written."""
+
+    directive: str
+    target: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A statement that sets nothing for the whole server: its words, shortened, and why; a clause."""
+
+    statement: str
+    why: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Mend:
+    """One liberty that was taken; `what` is a clause that begins with the line."""
+
+    line: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """What a text says; what an `ALTER SYSTEM RESET` takes back is not in it."""
+
+    lines: tuple[ConfLine | Include, ...]
+    asides: tuple[Aside, ...]
+    mends: tuple[Mend, ...]
+
+
+@dataclass(frozen=True)
+class _Reset:
+    name: str
+    line: int
+
+
+_Parsed = ConfLine | Include | Aside | _Reset | None
+
+
+def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 1) -> Pasted:
+    """Return the settings of text copied from anywhere, and what had to be mended.
+
+    A line that the server accepts is taken as it stands, unless it has a typographic quote,
+    dash, space or invisible character outside plain quotes: those the server takes for letters.
+    Any other line is read as a person would, if there is only one way to read it.
+
+    Args:
+        path: for messages.
+        first_line: the number of the text's first line, where it stands within a file.
+
+    Raises:
+        ConfError: a line that stays ambiguous or senseless.
+    """
+    lines: list[ConfLine | Include] = []
+    asides, mends = [], []
+    for number, source in enumerate(text.split("\n"), start=first_line):
+        try:
+            parsed, notes = _parse_line(source, number)
+        except LineError as error:
+            raise _conf_error(error, source, number, path) from None
+        mends += [Mend(number, f"line {number}: {note}") for note in notes]
+        if isinstance(parsed, _Reset):
+            kept = [x for x in lines if not _is_reset(x, parsed.name)]
+            if len(kept) == len(lines):
+                why = "no ALTER SYSTEM before it sets that"
+                asides.append(Aside(f"ALTER SYSTEM RESET {parsed.name}", why, number))
+            lines = kept
+        elif isinstance(parsed, Aside):
+            asides.append(parsed)
+        elif parsed is not None:
+            lines.append(parsed)
+    return Pasted(tuple(lines), tuple(asides), tuple(mends))
+
+
+def parse_pasted(text: str) -> tuple[list[ConfLine], list[Mend]]:
+    """Return the settings of text that includes no file, and what was mended or left out.
+
+    Raises:
+        ConfError: as `read_pasted`, and of a line that includes a file.
+    """
+    pasted = read_pasted(text)
+    found = []
+    for line in pasted.lines:
+        if isinstance(line, Include):
+            raise ConfError(
+                f'line {line.line}: cannot follow "{line.directive}": all settings must be in this file',
+                line=line.line,
+                hint="Put the lines of the included files in the place of this one.",
+            )
+        found.append(line)
+    left_out = [
+        Mend(x.line, f'line {x.line}: left out "{x.statement}": {x.why}') for x in pasted.asides
+    ]
+    return found, sorted([*pasted.mends, *left_out], key=lambda mend: mend.line)
+
+
+def effective(lines: Iterable[ConfLine]) -> dict[str, ConfLine]:
+    """Return the line that counts for each setting, the last, under its folded name."""
+    return {fold(line.name): line for line in lines}
+
+
+def _is_reset(line: ConfLine | Include, name: str) -> bool:
+    if not isinstance(line, ConfLine) or not line.is_altered:
+        return False
+    return fold(name) in ("all", fold(line.name))
+
+
+def _conf_error(error: LineError, source: str, line: int, path: Path | str | None) -> ConfError:
+    prefix = "" if path is not None else f"line {line}: "
+    detail = f"The line is: {source.strip()[:200]!r}."
+    return ConfError(prefix + str(error), path=path, line=line, detail=detail, hint=error.hint)
+
+
+def _parse_line(source: str, number: int) -> tuple[_Parsed, list[str]]:
+    """Return what a line says, if anything, and a clause for each liberty taken."""
+    if _NO_SETTING.fullmatch(source):
+        return None, []
+    try:
+        setting = parse_line(source)
+    except LineError as error:
+        return _mend_line(source, number, error)
+    bare = [text for kind, text in lex(source) if kind != "string"]
+    if any(_TYPOGRAPHY.search(text) for text in bare):
+        return _mend_line(source, number, LineError("typographic characters"))
+    return _said(setting, number), []
+
+
+def _said(setting: tuple[str, str] | None, number: int, *, is_altered: bool = False) -> _Parsed:
+    if setting is None:
+        return None
+    name, value = setting
+    if fold(name) in INCLUDES:
+        return Include(fold(name), value, number)
+    return ConfLine(name, value, number, is_altered)
+
+
+def _mend_line(source: str, number: int, error: LineError) -> tuple[_Parsed, list[str]]:
+    if len(source) > _LONGEST:
+        hint = "Break the text into lines."
+        raise LineError(f"cannot tell what a line of {len(source)} characters sets", hint=hint)
+    notes: list[str] = []
+    if _FENCE.fullmatch(source):
+        return None, [f"skipped {source.strip()!r}, which sets nothing"]
+    text = _plain(source, notes)
+    if not text.strip() or text.lstrip().startswith("#"):
+        return None, notes
+    if remark := _WHOLE_REMARK.fullmatch(text):
+        return None, [*notes, f'took "{_short(remark["text"])}" for a remark']
+    text = _without_prefix(text, notes)
+    said = _other_statement(text, number) or _assignment(text, number, notes, error)
+    return said, notes
+
+
+def _assignment(text: str, number: int, notes: list[str], error: LineError) -> _Parsed:
+    command = _COMMAND.match(text)
+    if command:
+        text = text[command.end() :]
+        if not command["alter"]:
+            read = " ".join(command[0].upper().split())
+            notes.append(f"read {read} as a line of postgresql.conf")
+    match = _ASSIGNMENT.fullmatch(text)
+    if match is None or bool(match["open"]) != bool(match["close"]):
+        raise _cannot_read(error)
+    name, sign = match["name"], match["sign"].strip()
+    if match["open"]:
+        notes.append(f'took the marks from around "{name}"')
+    if sign not in ("", "=") and not (command and sign.upper() == "TO"):
+        notes.append(f'read "{sign}" as "="')
+    value = _read_value(match["rest"], notes, is_sql=command is not None)
+    if value is None:
+        raise _cannot_read(error)
+    is_altered = command is not None and command["alter"] is not None
+    return _said((name, value), number, is_altered=is_altered)
+
+
+def _other_statement(text: str, number: int) -> Aside | _Reset | None:
+    """Return what a statement is that sets nothing for the server as a whole."""
+    if match := _RESET.fullmatch(text):
+        return _Reset(match["reset"] or match["set"], number)
+    if match := _NARROW.fullmatch(text):
+        kind = match["kind"].lower().replace("user", "role")
+        return Aside(" ".join(match["words"].split()), f"it holds for one {kind} only", number)
+    return None
+
+
+def _cannot_read(error: LineError) -> LineError:
+    hint = "Write the line as: name = 'value'. A remark begins with #."
+    return LineError(f"cannot tell what this line sets ({error})", hint=hint)
+
+
+def _short(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _plain(source: str, notes: list[str]) -> str:
+    """Return the line with plain spaces and dashes, left alone within plain quotes."""
+
+    def outside(text: str) -> str:
+        for pattern, plain, what in (
+            (_INVISIBLE, "", "removed invisible characters"),
+            (_SPACES, " ", "read typographic spaces as plain ones"),
+            (_LONG_DASHES, "--", "read a typographic dash as --"),
+            (_DASHES, "-", "read a typographic dash as a minus sign"),
+        ):
+            text, count = pattern.subn(plain, text)
+            if count and what not in notes:
+                notes.append(what)
+        return text
+
+    pieces, at = [], 0
+    for quoted in STRING.finditer(source):
+        pieces += [outside(source[at : quoted.start()]), quoted[0]]
+        at = quoted.end()
+    return "".join([*pieces, outside(source[at:])]).replace("\r", " ")
+
+
+def _without_prefix(text: str, notes: list[str]) -> str:
+    """Return the line without prompt, bullet or enclosing backticks."""
+    stripped = text.strip()
+    if len(stripped) > 1 and stripped[0] == stripped[-1] == "`" and stripped.count("`") == 2:
+        text = stripped[1:-1]
+        notes.append("took the line out of its backticks")
+    for pattern, what in ((_PROMPT, "prompt"), (_BULLET, "bullet")):
+        if match := pattern.match(text):
+            text = text[match.end() :]
+            notes.append(f'left out the {what} "{match[0].strip()}"')
+    return text
+
+
+def _read_value(rest: str, notes: list[str], *, is_sql: bool) -> str | None:
+    """Return the value that `rest` begins with; None where it is unclear where that ends."""
+    if rest.startswith("'"):
+        match = _SQL_STRINGS.match(rest) if is_sql else STRING.match(rest)
+        if match is None:
+            return None
+        value = _sql_value(match[0]) if is_sql else unescape(match[0])
+        after = rest[match.end() :]
+    elif rest and rest[0] in _QUOTES:  # of another kind than the server's
+        end = next((at for at, c in enumerate(rest) if at and c in _QUOTES[rest[0]]), 0)
+        value, after = rest[1:end], rest[end + 1 :]
+        if not end or "\0" in value:
+            return None
+        notes.append(f"read {rest[0]}{_short(value)}{rest[end]} as '{_short(value)}'")
+    else:
+        start = _REMARK_START.search(rest)
+        end = start.start() if start else len(rest)
+        value, after = rest[:end].strip(), rest[end:]
+        if value.endswith(","):
+            value = value[:-1].rstrip()
+            notes.append("left out the comma at the end")
+        bare = None if is_sql and value.upper() == "DEFAULT" else _bare_value(value, notes)
+        if bare is None:
+            return None
+        value = bare
+    if not _is_remark(after):  # "a = 1; b = 2" sets two
+        return None
+    remark = after.strip()
+    if remark and not remark.startswith("#") and not (is_sql and remark == ";"):
+        notes.append(f'left out "{_short(remark)}" after the value')
+    return value
+
+
+def _sql_value(strings: str) -> str:
+    """Return the value of SQL's strings, of which several are a list."""
+    return ", ".join(x[0][1:-1].replace("''", "'") for x in _SQL_STRING.finditer(strings))
+
+
+def _is_remark(text: str) -> bool:
+    """Tell whether text after a value is nothing, punctuation, or clearly a remark."""
+    rest = text.lstrip(" \t,;")
+    if not rest.strip(" \t."):
+        return True
+    # With a blank in front "'8MB'(was 4MB)" and "8MB;-- was 4MB" look like the usual case.
+    return bool(_REMARK_START.match(rest) or _REMARK_START.match(" " + rest))
+
+
+def _bare_value(written: str, notes: list[str]) -> str | None:
+    """Return an unquoted value; None if it has blanks that no known form explains."""
+    if match := _SPACED_UNIT.fullmatch(written):
+        notes.append(f"read {written} as {match[1]}{match[2]}")
+        return match[1] + match[2]
+    if _THOUSANDS.fullmatch(written):
+        notes.append(f"read {written} as {written.replace(',', '')}")
+        return written.replace(",", "")
+    if "\0" in written or not (_LIST.fullmatch(written) or written.lower() in _PHRASES):
+        return None
+    tokens = lex(written)
+    if len(tokens) != 1 or tokens[0][0] not in VALUE_KINDS:
+        notes.append(f"quoted {written}, which the server reads as a syntax error unquoted")
+    return written
