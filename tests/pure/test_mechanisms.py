@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from pgdrag.collectors import observation_names
 from pgdrag.findings.find import find
 from pgdrag.findings.mechanisms import signs
 from pgdrag.findings.mechanisms.analysis import MechanismsFinding
-from pgdrag.findings.mechanisms.catalogue import CATALOGUE
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE, OF_LEDGER
 from pgdrag.findings.mechanisms.ledger import (
     BY_AUTOVACUUM,
     BY_BACKGROUND,
@@ -33,7 +34,7 @@ from pgdrag.findings.mechanisms.signs import adjusted, reading, spread
 from pgdrag.findings.movement import Movements
 from pgdrag.findings.values import Verdict
 from pgdrag.model.recordings import Recordings, WaitTime
-from pgdrag.report.rung_words import change_sentence, mechanisms_sentence
+from pgdrag.report.rung_words import change_sentence, mechanisms_sentence, time_sentence
 
 NAMES = [component.name for component in COMPONENTS]
 seconds = st.floats(1e-6, 10)
@@ -47,15 +48,15 @@ TIMES = st.lists(seconds, min_size=len(NAMES), max_size=len(NAMES))
 
 
 @given(TIMES, TIMES)
-def test_the_parts_add_up_to_what_the_components_grew_by(then, now):
+def test_the_parts_add_up_to_what_a_transaction_takes_longer(then, now):
     before, after = (
         book({NEEDED: side[0] * 1e3, READ: side[1] * 1e2}, **dict(zip(NAMES, side, strict=True)))
         for side in (then, now)
     )
     parts = added(before, after)
     assert all(part.added_s >= 0 for part in parts)
-    grown = sum(max(b - a, 0) for a, b in zip(then, now, strict=True))
-    assert sum(part.added_s for part in parts) == pytest.approx(grown, abs=1e-7)
+    longer_s = max(sum(now) - sum(then), 0)
+    assert sum(part.added_s for part in parts) == pytest.approx(longer_s, abs=1e-7)
 
 
 def test_twice_the_blocks_at_the_same_wait_each_is_charged_to_the_blocks():
@@ -426,12 +427,7 @@ def test_a_step_that_may_be_noise_has_no_mechanism():
 
 
 def test_the_catalogue_claims_components_and_factors_that_exist_and_signs_that_are_observed():
-    made_here = {"mean_read_wait_s", "mean_wal_wait_s"} | {
-        "other_lwlock_wait_s_per_transaction",
-        "parallel_wait_s_per_transaction",
-        "buffer_wait_s_per_transaction",
-    }
-    known = observation_names() | made_here
+    known = observation_names() | OF_LEDGER
     factors = {(one.name, factor) for one in COMPONENTS for factor in (*one.counts, "")}
     runners = (BY_SESSIONS, BY_AUTOVACUUM, BY_BACKGROUND, BY_OTHERS)
     factors |= {(name, by) for name in ("queue", "client") for by in (*runners, NEEDED)}
@@ -441,3 +437,100 @@ def test_the_catalogue_claims_components_and_factors_that_exist_and_signs_that_a
         for sign in (*one.signs, *given_signs):
             assert sign.observation in known, f"{one.name}: {sign.observation}"
         assert {(claim.component, claim.factor) for claim in one.claims} <= factors, one.name
+
+
+def commit_run(fast: Commit, slow: Commit):
+    """Return what is found on the way from commits of one kind to slower ones of another."""
+    results = []
+    for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
+        for at, (name, kind) in enumerate((("A0", fast), ("A1", slow))):
+            spent = {"": 1e-3, "Client:ClientRead": 1e-4, **kind.waits}
+            committed = round(60 / sum(spent.values()) / jitter)
+            seen = [
+                replace(
+                    observation("on_cpu_s_per_transaction", 1e-3, "s/transaction"), resolution=1e-6
+                ),
+                observation("wal_bytes_per_transaction", 500.0 * jitter, "bytes/transaction"),
+                *(
+                    replace(observation(x, count * jitter), resolution=1 / committed)
+                    for x, count in (
+                        ("wal_writes_per_transaction", kind.writes),
+                        ("wal_syncs_per_transaction", kind.syncs),
+                        ("session_writes_per_transaction", 0.0),
+                        ("read_syscalls_per_transaction", 1 + 10 * kind.syncs),
+                    )
+                ),
+            ]
+            made = result(name, committed, evidence=seen, number=2 * number - 1 + at)
+            waits = (
+                WaitTime("client backend", wait, time_s * jitter * committed)
+                for wait, time_s in spent.items()
+            )
+            results.append(replace(made, recordings=Recordings(tuple(waits))))
+    return find(run_of([rung("A0"), rung("A1")], results)).rungs[1]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """WAL writes and syncs per transaction, and seconds of sessions in waits beside their work."""
+
+    writes: float
+    syncs: float
+    waits: Mapping[str, float]
+
+
+ASYNCHRONOUS = Commit(0.003, 0.003, {})
+SYNCED = Commit(0.8, 0.8, {"IO:WalSync": 2e-3, "LWLock:WALWrite": 3e-3, "Lock:transactionid": 5e-5})
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "mechanism", "least_share"),
+    [
+        (ASYNCHRONOUS, SYNCED, "synchronous commits", 0.95),
+        # fsync = off: as many writes, of which none is synced.
+        (Commit(0.8, 0.0, {"IO:WalWrite": 2e-5}), SYNCED, "synchronous commits", 0.95),
+        # The sync itself is slower: the device, or wal_sync_method.
+        (
+            SYNCED,
+            Commit(0.7, 0.7, {"IO:WalSync": 2e-2, "LWLock:WALWrite": 3e-2}),
+            "WAL sync",
+            0.95,
+        ),
+        (
+            SYNCED,
+            Commit(
+                0.3, 0.3, {"Timeout:CommitDelay": 4e-3, "IO:WalSync": 1e-3, "LWLock:WALWrite": 9e-3}
+            ),
+            "commit delays",
+            0.95,
+        ),
+        (
+            SYNCED,
+            Commit(0.8, 0.8, {**SYNCED.waits, "IPC:SyncRep": 1e-2}),
+            "synchronous replication",
+            0.95,
+        ),
+    ],
+    ids=["synchronous_commit", "fsync", "device", "commit_delay", "standby"],
+)
+def test_a_slower_commit_path_is_named_by_what_makes_it_slower(fast, slow, mechanism, least_share):
+    for before, after in ((fast, slow), (slow, fast)):
+        found = commit_run(before, after)
+        (named,) = found.get(MechanismsFinding).named
+        assert named.name == mechanism
+        assert named.share >= least_share
+
+
+def test_time_and_mechanisms_speak_of_the_same_seconds():
+    found = commit_run(SYNCED, ASYNCHRONOUS)
+    why, where = mechanisms_sentence(found.get(MechanismsFinding)), time_sentence(found)
+    saved, _, rest = why.partition(" less than on A0: ")
+    assert saved == "Each transaction takes 5.05 ms"
+    assert where == f"{saved} less than on A0: nearly all of it writing WAL."
+    assert rest.startswith("100 % saved on synchronous commits") or "99 %" in rest
+
+
+def test_a_session_that_is_woken_more_often_copies_no_blocks():
+    found = commit_run(ASYNCHRONOUS, SYNCED).get(MechanismsFinding)
+    (reads,) = [one for one in found.found if one.name == "read system calls"]
+    assert [sign.has_moved for sign in reads.signs] == [True, False]

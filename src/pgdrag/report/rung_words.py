@@ -68,7 +68,7 @@ def cause_sentence(rung: TreatmentFinding) -> str:
 
 def time_sentence(rung: TreatmentFinding) -> str:
     """Say where the time that a transaction gained or lost was spent, the largest part first."""
-    return spent_sentence((rung.get(SessionTime) or SessionTime()).parts, rung.previous)
+    return spent_sentence((rung.get(SessionTime) or SessionTime()).finest, rung.previous)
 
 
 def spent_sentence(parts: Sequence[SpentTime], previous: str) -> str:

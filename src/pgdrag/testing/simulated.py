@@ -36,6 +36,7 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.model.recordings import Recordings, Stack, together
 from pgdrag.testing.simulated_server import (
+    SlowBy,
     simulated_evidence,
     simulated_hold,
     simulated_recordings,
@@ -69,7 +70,7 @@ class Truth:
         loading_s: how long it takes to load the dataset, once.
         overheads_s: how long a trial takes beside its warm-up and window, one trial after the other; the last
             one goes on.
-        is_observed: trials bring the counters and waits of a server that is slow by its reads.
+        is_observed: trials bring the counters and waits of a server that is slow by `slow_by`.
     """
 
     base_tps: float = 1000.0
@@ -85,6 +86,7 @@ class Truth:
     loading_s: float = 0.0
     overheads_s: tuple[float, ...] = (0.0,)
     is_observed: bool = False
+    slow_by: SlowBy = "reads"
 
 
 class SimulatedTrialRunner:
@@ -212,6 +214,7 @@ class SimulatedTrialRunner:
                 measured.total.committed,
                 random.Random(f"{self.seed}/{trial.number}/evidence"),
                 measured.samples,
+                slow_by=self.truth.slow_by,
             )
             found.insert(0, waits)
         return evidence, together(found)

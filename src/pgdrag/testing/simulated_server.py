@@ -1,7 +1,7 @@
 """What would collectors see of a simulated server: evidence, recordings, and a held horizon?
 
-The slowness is all planted in reads of blocks; every other counter of the mechanisms is there, too, and is
-only noise. Each second for which the horizon is held adds the same to the cost of a transaction, so that the
+The slowness is all planted in reads of blocks, or in commits; every other counter of the mechanisms is there,
+too, and is only noise. Each second for which the horizon is held adds the same to the cost of a transaction, so that the
 rate falls as 1 / (1 + t/tau). What is added goes when the horizon is free: soon where a vacuum cleans up, and
 slowly where only the transactions themselves do. The dead versions go with it; the file that they have
 bloated stays as large as it is, unless indexes are made anew, and costs nothing.
@@ -13,11 +13,12 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.holds.levels import AFTER, HOLD, HOLDER, NOBODY, NOTHING, WINDOW, hold_levels
-from pgdrag.findings.mechanisms.catalogue import CATALOGUE
-from pgdrag.findings.mechanisms.ledger import NEEDED, READ
+from pgdrag.findings.mechanisms.catalogue import CATALOGUE, OF_LEDGER, WAL_SYNCS
+from pgdrag.findings.mechanisms.ledger import NEEDED, READ, WAL_WRITES
 from pgdrag.findings.plan_nodes import node_words
 from pgdrag.model import Observation, Treatment, Unit
 from pgdrag.model.measurement import Measurement, Sample
@@ -36,11 +37,14 @@ from pgdrag.model.recordings import (
 )
 
 QUERY = "SELECT n FROM simulated WHERE id < $1"
+SlowBy = Literal["reads", "commits"]
 UPDATE = "UPDATE simulated SET n = n + $1 WHERE id < $2"
 NOISE = 0.03  # standard deviation of the logarithm of each counter between trials
 _NEEDED = 100_000.0  # blocks per transaction
 _READ_S = 1e-6  # to wait for a block
 _CPU_SHARE = 0.5  # of the untouched server's time on a transaction
+_READ_SHARE = 0.2  # the same, where commits take the rest
+_SYNC_S = 2e-3
 _LOOK_S = 0.05
 _LWLOCK_SHARE = 0.05  # of sessions, all the time
 _PARTS, _LOOKS = 4, 5  # a series has four points a second, of five looks each
@@ -53,6 +57,8 @@ def simulated_evidence(
     committed: int,
     rng: random.Random,
     samples: Sequence[Sample] = (),
+    *,
+    slow_by: SlowBy = "reads",
 ) -> tuple[tuple[Observation, ...], Recordings]:
     """Return observations and waits of a trial.
 
@@ -61,9 +67,13 @@ def simulated_evidence(
         base_s: the same of the untouched server.
         committed: transactions in the window; at least one.
         samples: of the window, over which waits are seen as series.
+        slow_by: where the time goes that the untouched server does not take.
     """
     cpu_s = min(base_s * _CPU_SHARE, time_s * 0.9)
-    read_s = time_s - cpu_s
+    wait_s = time_s - cpu_s
+    commit_s = max(wait_s - base_s * _READ_SHARE, 0.0) if slow_by == "commits" else 0.0
+    read_s = wait_s - commit_s
+    syncs = max(commit_s, base_s * _READ_SHARE) / _SYNC_S
     read = min(read_s / _READ_S, 0.95 * _NEEDED)
     step_s = _LOOK_S / committed
 
@@ -84,16 +94,23 @@ def simulated_evidence(
         "on_cpu_s_per_transaction": seen(
             "on_cpu_s_per_transaction", cpu_s, "s/transaction", step_s
         ),
+        WAL_SYNCS: seen(WAL_SYNCS, syncs, "1/transaction", 1 / committed),
+        WAL_WRITES: seen(WAL_WRITES, syncs, "1/transaction", 1 / committed),
     }
-    signs = {sign.observation for one in CATALOGUE for sign in one.signs}
+    signs = {
+        sign.observation
+        for one in CATALOGUE
+        for sign in (*one.signs, *(claim.given for claim in one.claims))
+        if sign is not None
+    }
     others = tuple(
         seen(name, 0.2, "ratio" if name.endswith(("ratio", "share")) else "count", 1e-6)
         # In order: each seed has the same noise each time. What a ledger makes is not observed.
-        for name in sorted(signs - planted.keys())
-        if not name.startswith(("mean_", "other_", "parallel_"))
+        for name in sorted(signs - planted.keys() - OF_LEDGER)
     )
     waits = (
         WaitTime("client backend", "IO:DataFileRead", read_s * committed),
+        WaitTime("client backend", "IO:WalSync", commit_s * committed),
         WaitTime("client backend", "", cpu_s * committed),
     )
     shares = {"IO": read_s / time_s * 0.95, "LWLock": _LWLOCK_SHARE}

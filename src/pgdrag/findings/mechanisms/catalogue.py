@@ -32,12 +32,22 @@ from pgdrag.findings.mechanisms.ledger import (
 
 Direction = Literal["up", "down", "is"]
 
+WAL_SYNCS = "wal_syncs_per_transaction"
 # Made of a ledger, and not by a collector.
 READ_WAIT = "mean_read_wait_s"
 WAL_WAIT = "mean_wal_wait_s"
 LWLOCK_WAIT = "other_lwlock_wait_s_per_transaction"
 PARALLEL_WAIT = "parallel_wait_s_per_transaction"
 BUFFER_WAIT = "buffer_wait_s_per_transaction"
+COMMIT_WAIT = "wal_wait_s_per_transaction"
+COMMIT_DELAY = "commit_delay_s_per_transaction"
+STANDBY_WAIT = "standby_wait_s_per_transaction"
+OF_LEDGER = frozenset(
+    (
+        *(READ_WAIT, WAL_WAIT, LWLOCK_WAIT, PARALLEL_WAIT, BUFFER_WAIT),
+        *(COMMIT_WAIT, COMMIT_DELAY, STANDBY_WAIT),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,9 @@ def _down(observation: str) -> Sign:
 _STEPPING_OVER_VERSIONS = (_up(NEEDED), _up("horizon_age_max_transactions"))
 _CROWDED = _up("cpu_pressure_share")
 _VACUUMS = _up("vacuums_per_s")
+_LEAST_READ_BYTES = 8192  # one block
+# Else they sync the WAL for that, too.
+_SESSIONS_WRITE_NO_BLOCKS = Sign(WRITTEN, "is", below=0.5)
 
 
 def _on_processors(factor: str = REST, *, rank: int = 0) -> tuple[Claim, ...]:
@@ -133,7 +146,7 @@ def _vacuums_claims(rank: int) -> tuple[Claim, ...]:
         # I/O workers and the WAL writer work for vacuum, too.
         *_before_processors(BY_BACKGROUND, rank=rank + 1),
         Claim("read", rank=rank + 1),
-        Claim("wal", rank=rank + 1),
+        Claim("wal", rank=rank + 3),
         Claim("lwlock", rank=rank),
     )
 
@@ -179,7 +192,11 @@ CATALOGUE = (
     Mechanism(
         "read system calls",
         "Sessions spend CPU time copying blocks from the kernel.",
-        (_up("read_syscalls_per_transaction"),),
+        # Whoever is woken from a wait reads, too, but a few bytes.
+        (
+            _up("read_syscalls_per_transaction"),
+            _up("read_bytes_per_transaction", least=_LEAST_READ_BYTES),
+        ),
         _on_processors(),
     ),
     Mechanism(
@@ -210,7 +227,7 @@ CATALOGUE = (
         (_up("checkpoints_per_s"), _up("full_page_images_per_transaction")),
         (
             Claim("wal", WAL_BYTES),
-            Claim("wal", rank=1, given=_up("checkpoint_time_share")),
+            Claim("wal", rank=3, given=_up("checkpoint_time_share")),
             Claim("write", rank=2, given=_up("checkpoint_time_share")),
             Claim("read", rank=2, given=_up("checkpoint_time_share")),
         ),
@@ -228,10 +245,34 @@ CATALOGUE = (
         (Claim("wal", WAL_BYTES, rank=2),),
     ),
     Mechanism(
+        "synchronous commits",
+        "More commits wait for a sync of the WAL, or fewer share one.",
+        (_up(WAL_SYNCS), _up(COMMIT_WAIT)),
+        (
+            Claim("wal", WAL_WRITES, rank=1),
+            # Without fsync the WAL is written as often. And where hardly any commit waits, how long
+            # such a wait takes is not known well enough to compare it.
+            Claim("wal", rank=1, given=_SESSIONS_WRITE_NO_BLOCKS),
+        ),
+    ),
+    Mechanism(
+        "commit delays",
+        "Commits are delayed so that others can share their sync of the WAL.",
+        (_up(COMMIT_DELAY),),
+        # The others wait for the one that sleeps.
+        (Claim("delay"), Claim("wal")),
+    ),
+    Mechanism(
         "WAL sync",
         "Commits wait longer until their WAL is on storage.",
         (_up(WAL_WAIT),),
-        (Claim("wal"), Claim("wal", WAL_WRITES, rank=1)),
+        (Claim("wal", rank=2), Claim("wal", WAL_WRITES, rank=2)),
+    ),
+    Mechanism(
+        "synchronous replication",
+        "Commits wait until standbys have confirmed them.",
+        (_up(STANDBY_WAIT),),
+        (Claim("standby"),),
     ),
     Mechanism(
         "futile vacuum",

@@ -70,6 +70,8 @@ COMPONENTS = (
         ("IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*"),
         (WAL_BYTES, WAL_WRITES),
     ),
+    Component("delay", "in commit delays", ("Timeout:CommitDelay",)),
+    Component("standby", "waiting for standbys to confirm commits", ("IPC:SyncRep",)),
     Component(
         "status",
         "looking up transaction status",
@@ -164,7 +166,7 @@ def ledger(
     running_s = 0.0
     for one in mine:
         if one.wait:
-            seconds[_component(one.wait)] += one.time_s / committed
+            seconds[component_of(one.wait)] += one.time_s / committed
         else:
             running_s += one.time_s / committed
     seconds = _with_processors(seconds, running_s, values)
@@ -180,7 +182,8 @@ def ledger(
     return Ledger(seconds, counts, least_s, committed)
 
 
-def _component(wait: str) -> str:
+def component_of(wait: str) -> str:
+    """Return the name of the component that a wait, "Type:Event", belongs to."""
     return next(
         one.name for one in COMPONENTS if any(fnmatchcase(wait, pattern) for pattern in one.waits)
     )
@@ -207,9 +210,10 @@ def _with_processors(
 
 
 def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
-    """Return what the factors of those components added that take longer now; the sum is all that was added.
+    """Return what the factors of those components added that take longer now.
 
-    Where one factor of a component grew and another fell, only what is left of the growth was added.
+    The sum is by how much longer a transaction takes in all. Where one factor of a component grew and
+    another fell, or one component and another, only what is left of the growth was added.
     Waiting for others lasts as long as these others take: its part that grew with all else is spread
     over all else, and only the rest is the component's own.
     """
@@ -223,7 +227,11 @@ def added(before: Ledger, after: Ledger) -> tuple[Part, ...]:
     parts += [part for name in _CROWDED for part in _crowded(parts, name, before, after)]
     for number, name in enumerate(_OF_OTHERS):
         parts = _with_waits_for_others(parts, name, _OF_OTHERS[number:], before, after, least_s)
-    return tuple(parts)
+    grown_s = sum(part.added_s for part in parts)
+    longer_s = after.whole_s - before.whole_s
+    if longer_s <= 0 or grown_s <= 0:
+        return ()
+    return tuple(replace(part, added_s=part.added_s * longer_s / grown_s) for part in parts)
 
 
 def _crowded(parts: Sequence[Part], name: str, before: Ledger, after: Ledger) -> list[Part]:

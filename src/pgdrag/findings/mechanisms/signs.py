@@ -18,9 +18,12 @@ from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Treatments
 from pgdrag.findings.mechanisms.catalogue import (
     BUFFER_WAIT,
+    COMMIT_DELAY,
+    COMMIT_WAIT,
     LWLOCK_WAIT,
     PARALLEL_WAIT,
     READ_WAIT,
+    STANDBY_WAIT,
     WAL_WAIT,
     Direction,
     Sign,
@@ -174,6 +177,9 @@ def _made_of(book: Ledger | None) -> Iterator[Observation]:
         (LWLOCK_WAIT, "sessions' wait for other locks of the server per transaction", "lwlock"),
         (PARALLEL_WAIT, "sessions' wait for parallel workers per transaction", "parallel"),
         (BUFFER_WAIT, "sessions' wait for blocks that others change per transaction", BUFFER),
+        (COMMIT_WAIT, "sessions' wait for WAL per transaction", "wal"),
+        (COMMIT_DELAY, "sessions' time in commit delays per transaction", "delay"),
+        (STANDBY_WAIT, "sessions' wait for standbys per transaction", "standby"),
     ):
         yield Observation(name, label, book.seconds[component], "s/transaction", book.least_s)
 

@@ -149,9 +149,9 @@ def _movements(rung: TreatmentFinding, most: int) -> list[Block]:
 def _spent(rung: TreatmentFinding, spent: SessionTime) -> list[Block]:
     """Return the parts of the sessions' time per transaction, beside the rung before."""
     whole_s = max(
-        sum(part.before_s or 0.0 for part in spent.parts), sum(part.now_s for part in spent.parts)
+        sum(part.before_s or 0.0 for part in spent.finest), sum(part.now_s for part in spent.finest)
     )
-    named = [x for x in spent.parts if max(x.before_s or 0.0, x.now_s) >= _HARDLY_ANY * whole_s]
+    named = [x for x in spent.finest if max(x.before_s or 0.0, x.now_s) >= _HARDLY_ANY * whole_s]
     details = {one.name: one.detail for one in rung.evidence}
     table = table_of(
         f"Where sessions' time went on {rung.rung.name}",
@@ -165,10 +165,12 @@ def _spent(rung: TreatmentFinding, spent: SessionTime) -> list[Block]:
             ">Share of the difference": lambda part: (
                 NOTHING if part.share is None else percent_words(part.share)
             ),
-            "What it is": lambda part: Cell(details.get(part.name, ""), tone=Tone.MUTED),
+            "What it is": lambda part: Cell(
+                part.detail or details.get(part.name, ""), tone=Tone.MUTED
+            ),
         },
     )
-    rest = listed([part.place for part in spent.parts if part not in named])
+    rest = listed([part.place for part in spent.finest if part not in named])
     text = f"Less than {100 * _HARDLY_ANY:g} % each: {rest}."
     return [table, Paragraph(text, Tone.MUTED)] if rest else [table]
 
