@@ -15,6 +15,7 @@ from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.mechanisms.catalogue import Sign
 from pgdrag.findings.mechanisms.signs import UNMOVED_BELOW, adjusted, observed, scaled
+from pgdrag.findings.plausibility import implausible
 from pgdrag.findings.spent_time import PLACES
 from pgdrag.findings.values import FALSE_DISCOVERIES
 from pgdrag.findings.wording import value_words
@@ -34,6 +35,7 @@ class Movement:
         sentence: "buffer hit ratio fell from 99.9 % to 70.5 %".
         chance: rate of false discoveries if this is believed to have moved at all, and all others of
             the step that are as sure; None where no treatment was repeated, so that nobody knows.
+        implausible: why one of the values cannot be true, or "".
     """
 
     name: str
@@ -44,6 +46,7 @@ class Movement:
     expected: str | None
     sentence: str
     chance: float | None = None
+    implausible: str = ""
 
     @property
     def could_be_chance(self) -> bool:
@@ -69,8 +72,9 @@ def movements(
         expects: observation name → "up" or "down".
     """
     references = {one.name: one for one in before if _has_value(one)}
+    wrong = implausible(before) | implausible(after)
     found = [
-        moved(reference, one, expects.get(one.name))
+        replace(moved(reference, one, expects.get(one.name)), implausible=wrong.get(one.name, ""))
         for one in after
         if _has_value(one)
         and (reference := references.get(one.name)) is not None
@@ -107,7 +111,7 @@ def moved(before: Observation, after: Observation, expected: str | None = None) 
 
 def is_notable(move: Movement) -> bool:
     """Tell whether a significant movement of the server itself deserves a sentence; sessions' time has its own."""
-    is_moved = move.direction != "unmoved" and not move.could_be_chance
+    is_moved = move.direction != "unmoved" and not move.could_be_chance and not move.implausible
     return is_moved and not move.after.is_of_machine and move.name not in PLACES
 
 

@@ -144,8 +144,8 @@ def moves_sentence(
         expects: observation name → "up" or "down".
         missing: why an observation has no value; said of those that are claimed.
     """
-    missing = missing or {}
-    by_name = {move.name: move for move in moves}
+    missing = {**(missing or {}), **{x.name: x.implausible for x in moves if x.implausible}}
+    by_name = {move.name: move for move in moves if not move.implausible}
     claimed = [by_name[name] for name in expects if name in by_name]
     kept = [
         f"{move.sentence} (could be chance)" if move.could_be_chance else move.sentence

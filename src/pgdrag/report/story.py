@@ -13,6 +13,7 @@ from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.decay.together import trial_rate_words
 from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.movement import Movements, is_notable, moved
+from pgdrag.findings.plausibility import implausible
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Observation, Result
@@ -180,6 +181,7 @@ def _waited(recordings: Recordings) -> str:
 def _unlike(result: Result, like: Sequence[Result]) -> list[str]:
     """Say in what it differs most from the other trials of its treatment."""
     found = []
+    wrong = implausible(result.evidence)
     for one in result.evidence:
         others = [
             x.value
@@ -187,7 +189,7 @@ def _unlike(result: Result, like: Sequence[Result]) -> list[str]:
             for x in other.evidence
             if (x.name, x.unit) == (one.name, one.unit) and x.value is not None
         ]
-        if one.value is not None and others:
+        if one.value is not None and others and one.name not in wrong:
             middle = statistics.median(others)
             usual = Observation(one.name, one.label, middle, one.unit, one.resolution)
             found.append(moved(usual, one))

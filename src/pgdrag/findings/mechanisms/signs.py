@@ -29,6 +29,7 @@ from pgdrag.findings.mechanisms.catalogue import (
     Sign,
 )
 from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
+from pgdrag.findings.plausibility import plausible
 from pgdrag.model import Observation
 from pgdrag.model.recordings import WaitTime
 from pgdrag.stats.distributions import binomial_from, student_beyond
@@ -99,7 +100,7 @@ class Trials:
             self._committed[name] = commits
             self._ledgers[name] = [book for book in books if book is not None]
             self._seen[name] = [
-                {one.name: one for one in (*result.evidence, *_made_of(book))}
+                {one.name: one for one in (*plausible(result.evidence), *_made_of(book))}
                 for (result, _), book in zip(rung.numbered, books, strict=True)
             ]
         self._spread = cache(self._spread_of)

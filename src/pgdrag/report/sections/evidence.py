@@ -9,6 +9,7 @@ from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.levels import LevelsFinding
 from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.movement import Movement, Movements
+from pgdrag.findings.plausibility import implausible
 from pgdrag.findings.spent_time import SessionTime
 from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
 from pgdrag.findings.wording import slowdown_words, value_words
@@ -134,7 +135,11 @@ def _movements(rung: TreatmentFinding, most: int) -> list[Block]:
                 ),
                 f">{rung.previous}": lambda move: _value(move.before),
                 f">{rung.rung.name}": lambda move: _value(move.after),
-                "Moved": lambda move: f"{_ARROWS[move.direction]} {move.direction}".strip(),
+                "Moved": lambda move: (
+                    Cell(f"{_ARROWS[move.direction]} {move.direction}".strip())
+                    if not move.implausible
+                    else Cell("implausible", tone=Tone.WARNING)
+                ),
                 ">Chance": _chance,
                 "Claimed": _claimed,
             },
@@ -188,7 +193,7 @@ def _chance(move: Movement) -> Cell:
 
 
 def _claimed(move: Movement) -> Cell:
-    if move.expected is None:
+    if move.expected is None or move.implausible:
         return Cell("")
     if move.direction != move.expected:
         return Cell(f"✗ claimed {move.expected}", tone=Tone.BAD)
@@ -221,12 +226,17 @@ def _observations(findings: Findings) -> list[Block]:
         for one in rung.evidence:
             if one.value is None:
                 reasons.setdefault((capital(one.label), one.missing), []).append(rung.rung.name)
+    doubted = tuple(
+        f"{capital(labels[name])}: implausible on {rung.rung.name}: {why}."
+        for rung in seen
+        for name, why in implausible(rung.evidence).items()
+    )
     missing = tuple(
         f"{label}: not observed on {', '.join(names)} ({why})."
         for (label, why), names in reasons.items()
     )
-    if missing:
-        blocks.append(Items(missing))
+    if missing or doubted:
+        blocks.append(Items((*doubted, *missing)))
     return [Details("All observations on all rungs", tuple(blocks))]
 
 
@@ -236,6 +246,8 @@ def _observation(rung: TreatmentFinding, name: str) -> Cell:
         return NOTHING
     move = next((one for one in _moves(rung) if one.name == name), None)
     text = value_words(found, found.value)
+    if name in implausible(rung.evidence):
+        return Cell(text, "implausible", Tone.WARNING)
     if move is None:
         return Cell(text)
     shown = f"{_ARROWS[move.direction]} {text}".strip()
