@@ -16,7 +16,8 @@ All that pgdrag raises::
     ├── JournalError               the journal is missing, locked, damaged or too new
     ├── PluginError                a package that extends pgdrag cannot be loaded
     ├── StorageError               the disk is full or cannot be written
-    │   └── ScratchDeviceError     a treatment's own device failed (also a trial's outcome)
+    │   ├── ScratchDeviceError     a treatment's own device failed (also a trial's outcome)
+    │   └── DatasetDamaged         files of a dataset are missing or torn (also a trial's outcome)
     └── Interrupted                Ctrl-C or SIGTERM; what was measured is kept
 
 Bugs in pgdrag are failed assertions, not members of this tree; a command ends with EXIT_INTERNAL then.
@@ -173,6 +174,18 @@ class StorageError(PgdragError):
 
 class ScratchDeviceError(StorageError):
     """The scratch device of a treatment cannot be created, is full, read-only or gone."""
+
+
+class DatasetDamaged(StorageError):
+    """Files of a dataset's snapshot, or of a copy of it, are missing or torn.
+
+    Attributes:
+        key: the snapshot's.
+    """
+
+    def __init__(self, message: str, *, key: str, detail: str | None = None) -> None:
+        super().__init__(message, detail=detail)
+        self.key = key
 
 
 class Interrupted(PgdragError):

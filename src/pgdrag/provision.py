@@ -15,7 +15,7 @@ from typing import Self
 
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
-from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError
+from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError, StorageError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
@@ -63,6 +63,7 @@ class Provision:
     _kept: tuple[Snapshot, Cluster] | None = None
     _others: dict[str, tuple[Binaries, Here]] = field(default_factory=dict)
     _is_cold: bool = False
+    _discarded: set[str] = field(default_factory=set)
 
     @classmethod
     def open(cls, scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] = ()) -> Self:
@@ -286,6 +287,29 @@ class Provision:
     def _copied(self, snapshot: Snapshot, scratch: Scratch, listen: Listener) -> Snapshot:
         listen(PhaseStarted("copy the dataset to the scratch device"))
         return SnapshotStore(scratch).adopt(snapshot)
+
+    @property
+    def discarded(self) -> frozenset[str]:
+        """The keys of snapshots that turned out damaged."""
+        return frozenset(self._discarded)
+
+    def discard(self, key: str) -> None:
+        """Delete a damaged snapshot and all copies of it, so that it is made anew; of one key only once.
+
+        Whatever damages it a second time is no accident of the disk.
+        """
+        if key in self._discarded:
+            return
+        if self._kept is not None and self._kept[0].key == key:
+            self.remove_kept()
+        for at, snapshot in list(self._snapshots.items()):
+            if snapshot.key == key:
+                try:
+                    SnapshotStore(at[0]).remove(key)
+                except StorageError:  # another process restores it, and will find out, too
+                    return
+                del self._snapshots[at]
+        self._discarded.add(key)
 
 
 def _remove(cluster: Cluster, log: TrialLog) -> None:

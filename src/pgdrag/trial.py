@@ -6,15 +6,16 @@ provision → restore the dataset → apply → read back → warm up → measur
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pgdrag.collectors import Collector, Observer, Turns, Window, all_collectors, sampling
 from pgdrag.driver.process import Driver
 from pgdrag.driver.progress import TrialLog, throughput
 from pgdrag.errors import (
+    DatasetDamaged,
     DriverError,
     PgdragError,
     ScratchDeviceError,
@@ -30,7 +31,7 @@ from pgdrag.model.recordings import Recordings, together
 from pgdrag.provision import Provided, Provision
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
-from pgdrag.servers.server_log import is_full_disk
+from pgdrag.servers.server_log import damage, is_full_disk
 from pgdrag.servers.snapshot import CLEAN, shutdown_state
 from pgdrag.workloads import Driving, Workload
 
@@ -49,8 +50,14 @@ class ServerTrialRunner(Provision):
         return time.monotonic()
 
     def run(self, trial: Trial, listen: Listener) -> Result:
-        """Run one trial."""
-        return run_trial(trial, self, listen)
+        """Run one trial; on a dataset made anew once more where its snapshot turns out damaged."""
+        before = self.discarded
+        result = run_trial(trial, self, listen)
+        if self.discarded == before:
+            return result
+        again = run_trial(trial, self, listen)
+        note = f"{result.reason}; it was made anew, and the trial repeated"
+        return replace(again, warnings=(note, *again.warnings))
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
                         _refuse_unsound(measurement, treatment, provided)
                     evidence = collecting.evidence(measurement)
                 if trial.is_checked:
-                    checked = _check(measurement, workload, bench.driver, cluster, log)
+                    checked = _check(measurement, workload, bench.driver, provided, log)
                 outcome, reason = _ending(measurement, (*checked.violations, *treatment.failures))
                 is_as_loaded = not workload.changes_data and not checked.is_restarted
                 if outcome is Outcome.MEASURED and is_as_loaded:
@@ -112,7 +119,9 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
             except (ServerDidNotStart, ServerLost, DriverError) as error:
                 outcome = _outcome_of(error, treatment, provided)
                 reason = "; ".join((*treatment.failures, _words(error)))
-    except ScratchDeviceError as error:
+    except (ScratchDeviceError, DatasetDamaged) as error:
+        if isinstance(error, DatasetDamaged):
+            bench.discard(error.key)
         outcome = Outcome.INVALID
         failures = treatment.failures if treatment else ()
         reason = "; ".join((*failures, _words(error)))
@@ -210,11 +219,25 @@ def _collectors_of(instrument: Instrument) -> list[Collector]:
 def _refuse_unsound(
     measurement: Measurement, treatment: AppliedTreatment, provided: Provided
 ) -> None:
-    """Raise what spoils a window: a full disk, a spoilt device, a crash."""
+    """Raise what spoils a window: a full disk, a spoilt device, a damaged dataset, a crash."""
     messages = {message for _, _, message, _ in measurement.errors}
     _refuse_full_disk(provided.cluster, messages, is_crashed=treatment.is_crashed())
     provided.storage.refuse_spoilt()
+    _refuse_damaged(provided, [(text, sqlstate) for _, sqlstate, text, _ in measurement.errors])
     treatment.refuse_crash()
+
+
+def _refuse_damaged(provided: Provided, said: Sequence[tuple[str, str | None]]) -> None:
+    """Raise where the server's words tell of missing or torn files: no treatment's doing.
+
+    Args:
+        said: errors, each with its SQLSTATE, if it has one.
+
+    Raises:
+        DatasetDamaged: they do.
+    """
+    if words := damage(said):
+        raise DatasetDamaged(f"the dataset is damaged: {words}", key=provided.snapshot.key)
 
 
 def _refuse_full_disk(cluster: Cluster, messages: set[str], *, is_crashed: bool) -> None:
@@ -230,9 +253,14 @@ def _refuse_full_disk(cluster: Cluster, messages: set[str], *, is_crashed: bool)
 
 
 def _check(
-    measurement: Measurement, workload: Workload, driver: Driver, cluster: Cluster, log: TrialLog
+    measurement: Measurement, workload: Workload, driver: Driver, provided: Provided, log: TrialLog
 ) -> _Checked:
-    """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial."""
+    """Check the dataset's consistency; not knowing is a warning, a violation spoils the trial.
+
+    Raises:
+        DatasetDamaged: files of it are missing or torn.
+    """
+    cluster = provided.cluster
     if measurement.unknown:
         log.warnings.append(
             f"of {measurement.unknown:,} transactions nobody knows whether they committed, as their "
@@ -248,6 +276,7 @@ def _check(
                 driver, cluster.target, measurement, timeout_s=CHECK_TIMEOUT_S
             )
         except (DriverError, ServerDidNotStart, ServerLost) as error:
+            _refuse_damaged(provided, _said(error))
             log.warnings.append(f"the dataset's consistency was not checked: {error.message}")
     return _Checked(violations, needs_restart)
 
@@ -287,8 +316,10 @@ def _outcome_of(error: PgdragError, treatment: AppliedTreatment, provided: Provi
 
     Raises:
         StorageError: it was for want of room, or for want of the treatment's own device.
+        DatasetDamaged: it was for files of the dataset.
     """
     provided.storage.refuse_spoilt()
+    _refuse_damaged(provided, _said(error))
     if isinstance(error, ServerDidNotStart):
         return Outcome.DID_NOT_START
     is_crashed = treatment.is_crashed()
@@ -301,6 +332,11 @@ def _outcome_of(error: PgdragError, treatment: AppliedTreatment, provided: Provi
         isinstance(error, DriverError) and error.is_servers
     )
     return Outcome.STALLED if is_refusal else Outcome.INVALID
+
+
+def _said(error: PgdragError) -> list[tuple[str, str | None]]:
+    sqlstate = error.sqlstate if isinstance(error, DriverError) else None
+    return [(f"{error.message}\n{error.detail or ''}", sqlstate)]
 
 
 def _words(error: PgdragError) -> str:

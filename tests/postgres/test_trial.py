@@ -12,12 +12,13 @@ import pytest
 
 from pgdrag.errors import ServerError
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
-from pgdrag.model.events import Event, PhaseStarted, Throughput
+from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
 from pgdrag.model.load import LoadProfile, Open, Step
 from pgdrag.model.recordings import StatementPlan
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import SnapshotStore
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=4, warm_up_s=1, measure_s=2, budget_s=4, min_commits=1)
@@ -183,6 +184,28 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerT
     result = run_trial(trial_of(), bench, when_measuring(tamper))
     assert result.outcome is Outcome.INVALID
     assert result.violations
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn"])
+def test_a_damaged_snapshot_is_made_anew_and_is_no_treatments_result(
+    bench: ServerTrialRunner, damage: str
+) -> None:
+    run_trial(trial_of(), bench)  # so that there is a snapshot
+    bench.remove_kept()
+    (snapshot,) = SnapshotStore(bench.scratch).list()
+    tables = (snapshot.directory / "data" / "base").glob("*/*")
+    table = max(tables, key=lambda path: path.stat().st_size)
+    if damage == "missing":
+        table.unlink()
+    else:
+        table.write_bytes(b"\xff" * table.stat().st_size)
+    bench._discarded.clear()
+    result = bench.run(trial_of(), ignore)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    (note,) = [text for text in result.warnings if "made anew" in text]
+    assert ("is missing" if damage == "missing" else "invalid page") in note
+    assert table.stat().st_size
+    assert no_cluster_is_left(bench)
 
 
 def test_a_time_out_of_the_treatment_does_not_keep_pgdrag_from_looking(

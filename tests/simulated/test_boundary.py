@@ -26,7 +26,7 @@ class Cache(SimulatedTrialRunner):
         return super().run(trial, listen)
 
 
-def run_to(blocks):
+def run_to(blocks, bench=Cache):
     """Return what so many blocks find."""
     study = replace(
         simulated_ladder("a"),
@@ -36,7 +36,7 @@ def run_to(blocks):
             "boundary", {"setting": "shared_buffers", "values": VALUES}
         ),
     )
-    return find(run_blocks(study, Cache(Truth(noise=0.03), seed=1), blocks=blocks))
+    return find(run_blocks(study, bench(Truth(noise=0.03), seed=1), blocks=blocks))
 
 
 def test_boundary_and_knee_are_found():
@@ -56,3 +56,23 @@ def test_boundary_and_knee_are_found():
 def test_an_unfinished_search_says_so():
     for blocks in range(6):
         assert run_to(blocks).answer.startswith("No answer yet")
+
+
+class Damaged(Cache):
+    """A laboratory whose dataset is torn at the values of the middle."""
+
+    def run(self, trial, listen):
+        result = super().run(trial, listen)
+        if trial.treatment.of_kind("setting")["shared_buffers"] != "32MB":
+            return result
+        reason = "the dataset is damaged"
+        return replace(result, outcome=Outcome.INVALID, measurement=None, reason=reason)
+
+
+def test_invalid_trials_say_nothing_of_a_value_and_end_the_search():
+    findings = run_to(100, Damaged)
+    assert findings.answer.startswith(
+        "No answer: 3 invalid trials of shared_buffers = 32MB (the dataset is damaged)."
+    )
+    (tried,) = [one for one in findings.found.values if one.value == "32MB"]
+    assert (tried.worked, tried.failed) == (0, 0)

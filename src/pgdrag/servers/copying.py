@@ -16,7 +16,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ServerError
@@ -36,9 +37,24 @@ _UNSUPPORTED = frozenset(
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def copy_data_directory(
-    scratch: Scratch, source: Path, target: Path, *, purpose: str
-) -> tuple[int, CopyMethod]:
+@dataclass(frozen=True)
+class Copied:
+    """What a copy of a data directory consists of.
+
+    Attributes:
+        files: the size of each file in bytes, by its path below the data directory.
+    """
+
+    files: Mapping[str, int]
+    method: CopyMethod
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(self.files.values())
+
+
+def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose: str) -> Copied:
     """Copy what is in `source` into the existing directory `target`, and wait for the disk.
 
     Without the wait the writes would go on during a measurement.
@@ -49,15 +65,13 @@ def copy_data_directory(
         target: an existing, empty directory.
         purpose: completes "cannot …" where there is no room.
 
-    Returns:
-        The size of all files, and how they were copied.
-
     Raises:
         ServerError: the cluster has tablespaces, which lie elsewhere.
         StorageError: there is not enough room.
         OSError: as the kernel says, such as ENOSPC.
     """
-    size_bytes, can_reflink = 0, True  # until the file system says otherwise
+    files: dict[str, int] = {}
+    can_reflink = True  # until the file system says otherwise
     for entry in _entries_below(source):
         relative = Path(entry.path).relative_to(source)
         if str(relative) in _LEAVE_OUT:
@@ -83,12 +97,12 @@ def copy_data_directory(
                     scratch.require_free(room_bytes, purpose)
                 while not can_reflink and os.sendfile(target_fd, source_fd, None, _CHUNK_BYTES):
                     pass
-                size_bytes += size
+                files[str(relative)] = size
         else:
             continue
         scratch.give(copy)
     flush_file_system(target)
-    return size_bytes, "reflink" if can_reflink else "copy"
+    return Copied(files, "reflink" if can_reflink else "copy")
 
 
 def directory_bytes(directory: Path) -> int:

@@ -7,7 +7,7 @@ on it writes JSON lines, or CSV where the server is too old for those.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,32 @@ _TAIL_BYTES = 256 * 1024
 _COMPLAINT = re.compile(r"\b(LOG|ERROR|FATAL|PANIC):\s+(\S.*)")
 # The second is the hint after a write that was cut short.
 _FULL_DISK = ("No space left on device", "Check free disk space")
+# What a server says of files that are missing, cut short or torn. Those of temporary files, and of
+# libraries that a treatment names, are not the dataset's.
+_DAMAGE = re.compile(
+    r'could not open file "(?:base|global|pg_xact|pg_multixact)/(?!pgsql_tmp)[^"]*"[^:]*: No such file'
+    r'|could not read blocks? [\d.]+ in file "[^"]*": read only'
+    r"|invalid pages? (?:in block|among blocks)"
+    r"|incorrect checksum in control file"
+    r"|could not locate a valid checkpoint record"
+)
+_DAMAGED_SQLSTATES = frozenset({"XX001", "XX002"})  # data_corrupted, index_corrupted
+
+
+def damage(texts: Iterable[tuple[str, str | None]]) -> str:
+    """Return the first line that tells of a missing or torn file of the dataset; "" where none does.
+
+    Args:
+        texts: words of a server or of the driver, or a log's tail, each with the SQLSTATE, if it has one.
+    """
+    for text, sqlstate in texts:
+        if sqlstate in _DAMAGED_SQLSTATES:
+            return text.splitlines()[0] if text else f"SQLSTATE {sqlstate}"
+        for line in text.splitlines():
+            if _DAMAGE.search(line):
+                found = _COMPLAINT.search(line)
+                return found[2] if found else line.strip()
+    return ""
 
 
 def is_full_disk(text: str) -> bool:

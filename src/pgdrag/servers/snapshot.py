@@ -11,17 +11,18 @@ import fcntl
 import json
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgdrag.errors import ServerError, StorageError
+from pgdrag.english import counted
+from pgdrag.errors import DatasetDamaged, ServerError, StorageError
 from pgdrag.host.process_alive import locked
 from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.copying import copy_data_directory, flush_file_system
+from pgdrag.servers.copying import Copied, copy_data_directory, flush_file_system
 from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
 from pgdrag.servers.spawn import run
 
@@ -53,6 +54,7 @@ class Snapshot:
         bytes: size of all files; with reflinks, what they would take without.
         describe: what the maker said about it.
         load_s: how long it took to load the dataset, in seconds; None where that is unknown.
+        files: the size of each file in bytes, by its path; empty where an older pgdrag made it.
     """
 
     key: str
@@ -61,6 +63,7 @@ class Snapshot:
     bytes: int
     describe: Mapping[str, Any]
     load_s: float | None = None
+    files: Mapping[str, int] = field(default_factory=dict)
 
     def restore(self, scratch: Scratch, binaries: Binaries) -> Restored:
         """Copy it into a new cluster, configured with nothing but the observation channel.
@@ -70,6 +73,7 @@ class Snapshot:
         Raises:
             ServerError: `binaries` are of another major version.
             StorageError: the disk is full, or the snapshot was removed in the meantime.
+            DatasetDamaged: its files are not those that were stored.
         """
         if binaries.major != self.major:
             raise ServerError(
@@ -83,18 +87,44 @@ class Snapshot:
         ):
             cluster = Cluster.create(scratch, binaries)
             try:
-                size_bytes, method = copy_data_directory(
+                copied = copy_data_directory(
                     scratch,
                     self.directory / "data",
                     cluster.data_directory,
                     purpose="restore a snapshot",
                 )
+                self.refuse_damaged(copied)
                 cluster.configure({})
             except BaseException:
                 cluster.remove()
                 raise
         seconds = round(time.monotonic() - started, 3)
-        return Restored(cluster, RestoreCost(seconds, size_bytes, method))
+        return Restored(cluster, RestoreCost(seconds, copied.bytes, copied.method))
+
+    def refuse_damaged(self, copied: Copied) -> None:
+        """Compare a copy with what was stored: names and sizes, as contents would take as long as loading.
+
+        Raises:
+            DatasetDamaged: a file is missing, has another size, or was not there.
+        """
+        wanted, found = self.files, copied.files
+        if not wanted or wanted == found:
+            return
+        wrong = sorted(
+            name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
+        )
+        size, stored = found.get(wrong[0]), wanted.get(wrong[0])
+        what = (
+            "is missing"
+            if size is None
+            else "was not stored with it"
+            if stored is None
+            else f"has {size:,} bytes and not {stored:,}"
+        )
+        more = f", and {counted(len(wrong) - 1, 'other file')} too" if len(wrong) > 1 else ""
+        raise DatasetDamaged(
+            f'the snapshot of the dataset is damaged: file "{wrong[0]}" {what}{more}', key=self.key
+        )
 
 
 class SnapshotStore:
@@ -121,6 +151,7 @@ class SnapshotStore:
                 content["bytes"],
                 content["describe"],
                 content.get("load_s"),
+                content.get("files", {}),
             )
         except FileNotFoundError:
             return None
@@ -154,13 +185,16 @@ class SnapshotStore:
                 hint="Start it, and stop it with enough time for its last checkpoint.",
             )
         major = cluster.binaries.major
-        return self._keep(key, cluster.data_directory, major, describe, load_s)
+        return self._keep(
+            key, cluster.data_directory, major, describe, load_s, accept=lambda copied: None
+        )
 
     def adopt(self, snapshot: Snapshot) -> Snapshot:
         """Keep a copy of another scratch directory's snapshot, unless there is one.
 
         Raises:
             StorageError: the disk is full.
+            DatasetDamaged: its files are not those that were stored.
         """
         kept = self.get(snapshot.key)
         if kept is not None:
@@ -168,7 +202,12 @@ class SnapshotStore:
         with locked(snapshot.directory / _LOCK, fcntl.LOCK_SH):
             source = snapshot.directory / "data"
             return self._keep(
-                snapshot.key, source, snapshot.major, snapshot.describe, snapshot.load_s
+                snapshot.key,
+                source,
+                snapshot.major,
+                snapshot.describe,
+                snapshot.load_s,
+                accept=snapshot.refuse_damaged,
             )
 
     def list(self) -> list[Snapshot]:
@@ -210,21 +249,25 @@ class SnapshotStore:
         major: int,
         describe: Mapping[str, Any],
         load_s: float | None,
+        *,
+        accept: Callable[[Copied], None],
     ) -> Snapshot:
         unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
         directory, data_directory = self._directory(key), unfinished.path / "data"
         try:
             with storage_errors("make a snapshot", self.scratch.snapshots):
                 self.scratch.make_private(data_directory)
-                size_bytes, _ = copy_data_directory(
+                copied = copy_data_directory(
                     self.scratch, source, data_directory, purpose="make a snapshot"
                 )
+                accept(copied)
                 content = {
                     "format": _FORMAT,
                     "major": major,
-                    "bytes": size_bytes,
+                    "bytes": copied.bytes,
                     "describe": dict(describe),
                     "load_s": load_s,
+                    "files": dict(copied.files),
                 }
                 text = json.dumps(content)
                 (unfinished.path / _DESCRIPTION).write_text(text, encoding="utf-8")

@@ -22,6 +22,7 @@ from pgdrag.stats.rates import combined_rate
 from pgdrag.units import format_number, format_rate, parse_bytes, parse_seconds
 
 _NAME_LENGTH = 60  # of a treatment, at most
+_MOST_SPOILT = 3  # invalid trials of a value; more of them would be invalid, too
 
 
 class BoundaryParameters(DesignParameters):
@@ -49,7 +50,7 @@ class ValueTried:
     Attributes:
         value: as it was written.
         size: as a number, in bytes or seconds where it has a unit; None: it is none.
-        worked, failed: trials in which something was committed, and in which nothing was.
+        worked, failed: trials in which something was committed, and in which nothing was; invalid ones are neither.
         outcomes: how its trials ended, by outcome.
         reason: why the last one that failed did; "" where none did.
         tps: committed transactions/s of its full trials; None where there is none.
@@ -119,6 +120,7 @@ class Boundary(Design):
             levels = [Level(*factor, value)]
             self.treatments[value] = rungs[0].treatment.with_levels(name, levels)
         self._tries: list[list[bool]] = [[] for _ in self.treatments]
+        self._spoilt = [0] * len(self.treatments)
         self._is_measured = False
 
     @property
@@ -130,6 +132,8 @@ class Boundary(Design):
         """Return the next value to try, or the points of the curve; nothing once that is measured."""
         step, treatments = self.step, tuple(self.treatments.values())
         if step is not None and step.next is not None:
+            if self._spoilt[step.next] >= _MOST_SPOILT:
+                return Block()
             return Block((treatments[step.next],), is_brief=True)
         if step is None or step.smallest is None or self._is_measured:
             return Block()
@@ -137,11 +141,14 @@ class Boundary(Design):
         return Block(tuple(treatments[at] for at in places for _ in range(self.parameters.repeats)))
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Count the trials that worked and those that failed; the curve's decide nothing."""
+        """Count the trials that worked and those that failed; the curve's decide nothing, nor do invalid ones."""
         places = {x.identity: at for at, x in enumerate(self.treatments.values())}
         for result in results:
-            if result.trial.is_brief:
-                self._tries[places[result.trial.treatment.identity]].append(_works(result))
+            at = places[result.trial.treatment.identity]
+            if result.trial.is_brief and result.outcome is Outcome.INVALID:
+                self._spoilt[at] += 1
+            elif result.trial.is_brief:
+                self._tries[at].append(_works(result))
             else:
                 self._is_measured = True
 
@@ -178,7 +185,7 @@ class Boundary(Design):
                     value=value,
                     size=size,
                     worked=worked,
-                    failed=len(of_value) - worked,
+                    failed=sum(x.outcome is not Outcome.INVALID for x in of_value) - worked,
                     outcomes=dict(Counter(x.outcome.value for x in of_value)),
                     reason=next((x.reason for x in reversed(of_value) if x.reason), ""),
                     tps=(model.rate(value) or combined_rate(full)) if full else None,
@@ -244,6 +251,11 @@ def _boundary_words(found: BoundaryFinding) -> str:
             return f"No value of {name} tried works" + (f": {why}." if why else ".")
         case State.SEARCHING:
             tried = f"{len(found.values)} of {counted(found.candidates, 'value')}"
+            invalid = Outcome.INVALID.value
+            spoilt = [x for x in found.values if x.outcomes.get(invalid, 0) >= _MOST_SPOILT]
+            if spoilt:
+                times = counted(spoilt[0].outcomes[invalid], "invalid trial")
+                return f"No answer: {times} of {name} = {spoilt[0].value} ({spoilt[0].reason})."
             return f"No answer yet: {tried} of {name} tried."
         case _:
             return "No answer: there are no values to try."
