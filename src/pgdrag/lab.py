@@ -222,7 +222,7 @@ def _run_and_record(
         if problems := untestable.problems(trial.treatment):
             result = _untestable_result(trial, problems)
         else:
-            result = bench.run(trial, listen)
+            result = untestable.without_number(bench.run(trial, listen))
     except StorageError as error:
         # No other trial would fare better; recorded, and run again when the run is resumed.
         spoilt = Result(trial, Outcome.INVALID, time.time(), reason=error.message)
@@ -239,7 +239,9 @@ class _Untestable:
     def __init__(self, study: Study, bench: TrialRunner) -> None:
         self._problems: dict[str, list[Problem]] = {}
         self._lacking: dict[Level, Problem] = {}
+        self._bench, self._study = bench, study
         self._baseline = set(study.rungs[0].treatment.levels)
+        self._own = set(make_design(study).levels).difference(*(x.added for x in study.rungs))
         for rung in study.rungs:
             problems = bench.check(rung.treatment.levels, study.workload)
             lacking = {problem.level: problem for problem in problems}
@@ -251,13 +253,30 @@ class _Untestable:
     def problems(self, treatment: Treatment) -> list[Problem]:
         """Return why a treatment cannot be had at all; none where anything of it can.
 
-        Of a rung that is what it adds, of a treatment that the design made all that the baseline has not.
+        Of a rung that is what it adds, of a treatment that the design made all that the baseline has not. A
+        level that the design itself chose is what the trial is for: without it there is no number.
         """
         if treatment.name in self._rungs:
             return self._problems.get(treatment.name, [])
         changed = [level for level in treatment.levels if level not in self._baseline]
+        if chosen := self._own.intersection(changed):
+            problems = self._bench.check(treatment.levels, self._study.workload)
+            if own := [problem for problem in problems if problem.level in chosen]:
+                return own
         lacking = [self._lacking[level] for level in changed if level in self._lacking]
         return lacking if len(lacking) == len(changed) else []
+
+    def without_number(self, result: Result) -> Result:
+        """Return a result; untestable if a level that the design itself chose did not read back."""
+        if result.measurement is None:
+            return result
+        missing = [x for x in result.applied if x.effective is None and x.level in self._own]
+        if not missing:
+            return result
+        reason = (
+            f"{missing[0].level.name} = {missing[0].level.shown} is not in force: {missing[0].note}"
+        )
+        return replace(result, outcome=Outcome.UNTESTABLE, reason=reason, measurement=None)
 
 
 def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:

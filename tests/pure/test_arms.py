@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.errors import ConfError, ExperimentError, UsageError
+from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment.arms import Arm, one_workload, read_arm, two_labels
 from pgdrag.experiment.questions import boundary_values, comparison, conditions_from, over_changes
 from pgdrag.factors import Problem
@@ -183,10 +183,16 @@ def test_values_of_a_boundary_are_each_a_ratio_from_the_last(known, low, high, r
     ("known", "low", "high", "message"),
     [
         (STYLE, None, None, "is no number"),
-        (BUFFERS, "8MB", "1MB", "is not below --max"),
+        (BUFFERS, "8MB", "1MB", "--min, 8MB, is not below --max, 1MB"),
         (PAGE_COST, "0", None, "are .* values"),
     ],
 )
 def test_a_boundary_without_a_scale_is_refused(known, low, high, message):
     with pytest.raises(UsageError, match=message):
         boundary_values(known, low, high)
+
+
+@pytest.mark.parametrize(("low", "high"), [("64kB", "1MB"), ("1MB", "10TB"), ("1MB", "lots")])
+def test_a_bound_that_the_server_would_refuse_is_refused_before_anything_runs(low, high):
+    with pytest.raises(SettingError, match=r"outside the valid range .*\(128kB|invalid value"):
+        boundary_values(BUFFERS, low, high)

@@ -118,6 +118,26 @@ def test_a_rung_needs_consent_for_the_disk_that_another_rungs_storage_stands_for
     assert set(allowed) == {False, True}
 
 
+@pytest.mark.parametrize(
+    "design",
+    [
+        'kind = "boundary"\nsetting = "shared_buffers"\nvalues = ["1MB", "10TB"]',
+        'kind = "grid"\nlevels = { shared_buffers = ["1MB", "10TB"], fsync = ["on", "off"] }',
+    ],
+    ids=["boundary", "grid"],
+)
+def test_levels_that_a_design_tries_by_itself_are_checked_like_those_of_rungs(file, design):
+    file.write_text(TEXT.replace("[scales.demo.load]", f"[design]\n{design}\n[scales.demo.load]"))
+    found = checked(file)
+    assert "1MB" in {x.value for x in found.levels}
+    mistake = first_mistake(found)
+    assert mistake is not None
+    assert mistake.message.endswith(
+        '10TB is outside the valid range for parameter "shared_buffers" (128kB .. 8589934584kB)'
+    )
+    assert mistake.line == TEXT[: TEXT.index("[scales.demo.load]")].count("\n") + 1
+
+
 def rows(found):
     return {
         (x.line, x.name): (x.canonical, x.takes_effect, x.default, x.verdict) for x in found.levels

@@ -86,8 +86,19 @@ def test_a_value_is_shown_as_the_server_would(name, value, shown):
         (
             "shared_buffers",
             "64kB",
-            '8 8kB is outside the valid range for parameter "shared_buffers"'
-            " (16 8kB .. 1073741823 8kB)",
+            '64kB is outside the valid range for parameter "shared_buffers" (128kB .. 8589934584kB)',
+            None,
+        ),
+        (
+            "shared_buffers",
+            "10TB",
+            '10TB is outside the valid range for parameter "shared_buffers" (128kB .. 8589934584kB)',
+            None,
+        ),
+        (
+            "shared_buffers",
+            "8",
+            '8 (64kB) is outside the valid range for parameter "shared_buffers" (128kB .. 8589934584kB)',
             None,
         ),
         (

@@ -3,13 +3,20 @@
 import math
 from dataclasses import replace
 
+import pytest
+
+from pgdrag.designs.boundary import size_of
+from pgdrag.factors import Problem
 from pgdrag.findings.find import find
-from pgdrag.model import Outcome, Rung, Treatment
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.model import Applied, Host, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
+HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 VALUES = [f"{2**power}MB" for power in range(12)]
 
 
@@ -26,17 +33,17 @@ class Cache(SimulatedTrialRunner):
         return super().run(trial, listen)
 
 
+STUDY = replace(
+    simulated_ladder("a"),
+    rungs=(Rung("base", "", Treatment("base")),),
+    design="boundary",
+    design_parameters=parameters_of("boundary", {"setting": "shared_buffers", "values": VALUES}),
+)
+
+
 def run_to(blocks, bench=Cache):
     """Return what so many blocks find."""
-    study = replace(
-        simulated_ladder("a"),
-        rungs=(Rung("base", "", Treatment("base")),),
-        design="boundary",
-        design_parameters=parameters_of(
-            "boundary", {"setting": "shared_buffers", "values": VALUES}
-        ),
-    )
-    return find(run_blocks(study, bench(Truth(noise=0.03), seed=1), blocks=blocks))
+    return find(run_blocks(STUDY, bench(Truth(noise=0.03), seed=1), blocks=blocks))
 
 
 def test_boundary_and_knee_are_found():
@@ -76,3 +83,35 @@ def test_invalid_trials_say_nothing_of_a_value_and_end_the_search():
     )
     (tried,) = [one for one in findings.found.values if one.value == "32MB"]
     assert (tried.worked, tried.failed) == (0, 0)
+
+
+class Bounded(Cache):
+    """A server that takes at most 512 MB: it says so, or leaves the value out without a word."""
+
+    says_so = True
+
+    def check(self, levels, workload):
+        too_large = [x for x in levels if size_of(x.value) > 512 * 2**20 and self.says_so]
+        return [Problem(x, False, f"{x.value} is outside the valid range") for x in too_large]
+
+    def run(self, trial, listen):
+        result = super().run(trial, listen)
+        left_out = [x for x in trial.treatment.levels if size_of(x.value) > 512 * 2**20]
+        applied = tuple(Applied(x, None, "left out") for x in left_out)
+        return replace(result, applied=applied or result.applied)
+
+
+class Silent(Bounded):
+    says_so = False
+
+
+@pytest.mark.parametrize("bench", [Bounded, Silent])
+def test_a_value_that_is_not_in_force_has_no_number(tmp_path, bench):
+    journal = Journal(tmp_path / "journal.sqlite")
+    run_id = journal.begin_run(
+        STUDY, HOST, server_wanted=None, server_version="18", pgdrag_version="0", seed=1
+    )
+    run = run_experiment(run_id, bench(Truth(noise=0.03), seed=1), journal)
+    tried = {one.value: one for one in find(run).found.values}
+    assert tried["2048MB"].tps is None
+    assert (tried["2048MB"].worked, tried["2048MB"].outcomes) == (0, {"untestable here": 2})

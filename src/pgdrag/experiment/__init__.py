@@ -53,6 +53,7 @@ class Experiment:
     mends: tuple[Mend, ...]
     _studies: Mapping[str, Study]
     _lines: Mapping[Level, int]
+    _design_line: int
 
     @property
     def default_scale(self) -> str:
@@ -73,8 +74,8 @@ class Experiment:
         return self._studies[scale]
 
     def location(self, level: Level) -> tuple[Path, int]:
-        """Return the file and the first line that names this level."""
-        return self.path, self._lines[level]
+        """Return the file and the first line that names this level: of one that the design makes, the design's."""
+        return self.path, self._lines.get(level, self._design_line)
 
 
 def load_experiment(name_or_path: str) -> Experiment:
@@ -111,7 +112,8 @@ def parse_experiment(text: str, path: Path) -> Experiment:
         document = tomllib.loads(text, parse_float=WrittenFloat)
     except (ValueError, RecursionError) as error:
         raise _syntax_error(error, path) from None
-    read = read_document(document, KeyLines(text), path)
+    lines = KeyLines(text)
+    read = read_document(document, lines, path)
     return Experiment(
         path=path,
         name=read.table.name,
@@ -121,6 +123,7 @@ def parse_experiment(text: str, path: Path) -> Experiment:
         mends=read.mends,
         _studies=read.studies,
         _lines=read.level_lines,
+        _design_line=lines.line(("design",)),
     )
 
 

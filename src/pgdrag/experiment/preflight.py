@@ -149,7 +149,7 @@ def check_experiment(
         here: what the server at hand, and the newest, say of their settings.
         free_bytes: what the disk for throw-away clusters has left.
     """
-    written = {level for study in studies for level in study.levels}
+    written = {level for study in studies for level in _levels(study)}
     levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
     problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
     scales = tuple(_scale(study, here) for study in studies)
@@ -186,10 +186,19 @@ def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
         treatments = {
             tuple(dict.fromkeys((*rung.treatment.levels, *rung.added))) for rung in study.rungs
         }
+        reference = study.rungs[0].treatment
+        treatments |= {
+            reference.with_levels("", [level]).levels for level in make_design(study).levels
+        }
         for together in sorted(treatments):
             for problem in problems_of(together, replace(here, workload=study.workload)):
                 found.setdefault(problem.level, problem)
     return found.values()
+
+
+def _levels(study: Study) -> Iterable[Level]:
+    """Return all levels that trials may have: those of rungs, and those that the design tries by itself."""
+    return (*study.levels, *make_design(study).levels)
 
 
 def first_mistake(checked: Checked) -> ExperimentError | None:

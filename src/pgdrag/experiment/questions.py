@@ -257,23 +257,25 @@ def boundary_values(
     """
     if setting.vartype not in ("integer", "real"):
         raise UsageError(f'setting "{setting.name}" is no number', hint="A boundary needs a scale.")
+    for bound in filter(None, (low, high)):
+        setting.canonical(bound)
     first = to_base_real(low or setting.min_value or "0", setting.unit)
     last = to_base_real(high or setting.max_value or "0", setting.unit)
+    bounds = low or setting.written(first), high or setting.written(last)
     if not first < last:
-        bounds = f"{low or setting.min_value}, is not below --max, {high or setting.max_value}"
-        raise UsageError(f"--min, {bounds}")
+        raise UsageError(f"--min, {bounds[0]}, is not below --max, {bounds[1]}")
     # A scale of ratios has no zero: zero itself is tried, and from the smallest step on.
     start = first if first > 0 else 1.0 if setting.vartype == "integer" else min(1.0, last / 1024)
     count = math.ceil(math.log(last / start) / math.log(ratio) - 1e-9)
     if count > MOST_VALUES:
         raise UsageError(
-            f"from {low or setting.min_value} to {high or setting.max_value} are {count} values",
+            f"from {bounds[0]} to {bounds[1]} are {count} values",
             hint=f"At most {MOST_VALUES} are tried: name --min and --max, or a larger --ratio.",
         )
     numbers = {first, last, *(start * ratio**step for step in range(count))}
     if setting.vartype == "integer":
         numbers = {float(round(number)) for number in numbers}
-    return tuple(_written(number, setting) for number in sorted(numbers))
+    return tuple(setting.written(number) for number in sorted(numbers))
 
 
 def boundary(
@@ -336,17 +338,3 @@ def _with_groups(
 def _size_words(workload: Workload) -> str:
     size = workload.dataset_size
     return size.describe(getattr(workload, size.parameter)) if size else "its own size"
-
-
-def _written(number: float, setting: Setting) -> str:
-    """Return a value in the setting's unit, as postgresql.conf takes it: "8MB", "1.5", "-1"."""
-    if setting.vartype == "real":
-        return f"{number:.6g}"
-    base = (setting.unit or "").lstrip("0123456789")
-    if not base or number <= 0:
-        return f"{number:.0f}"
-    amount = int(number) * int((setting.unit or "")[: -len(base)] or 1)
-    larger = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
-    while base in larger and amount % 1024 == 0:
-        amount, base = amount // 1024, larger[base]
-    return f"{amount}{base}"

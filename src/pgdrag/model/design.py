@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pgdrag import registry
-from pgdrag.model.treatment import Block, Forecast
+from pgdrag.model.treatment import Block, Forecast, Level
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import DesignFinding
@@ -58,6 +58,11 @@ class Design(ABC):
         assert isinstance(parameters, self.Parameters), parameters
         self.rungs = tuple(rungs)
         self.parameters = parameters
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that it may try and no rung names: they are checked before the run, like those of rungs."""
+        return ()
 
     @abstractmethod
     def ask(self) -> Block:

@@ -40,6 +40,9 @@ class UnknownSetting(SettingError):
     """This server version has no setting of that name."""
 
 
+_LARGER = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of pg_settings without its current value; None where the server has NULL."""
@@ -64,6 +67,26 @@ class Setting:
         if base in _BYTE_UNITS:
             return format_bytes(parse_bytes(f"{amount}{base}"))
         return format_duration(parse_seconds(f"{amount}{base}"))
+
+    def written(self, number: float) -> str:
+        """Return a number of its base unit as postgresql.conf takes it, exactly: "8MB", "1.5", "-1"."""
+        base = (self.unit or "").lstrip("0123456789")
+        if not base or number <= 0 or not math.isfinite(number):
+            return f"{number:.6g}" if self.vartype == "real" else f"{number:.0f}"
+        if self.vartype == "real":
+            return f"{number:.6g}{base}"
+        amount = int(number) * int((self.unit or "")[: -len(base)] or 1)
+        while base in _LARGER and amount % 1024 == 0:
+            amount, base = amount // 1024, _LARGER[base]
+        return f"{amount}{base}"
+
+    def canonical(self, value: str) -> str:
+        """Return the value as pg_settings.setting would show it: base unit, on/off, spelling.
+
+        Raises:
+            SettingError: not a boolean, a number, one of the allowed words, or out of range.
+        """
+        return _canonical(self, value)
 
 
 @dataclass(frozen=True)
@@ -223,13 +246,14 @@ def _canonical_number(setting: Setting, value: str) -> str:
     is_mode = setting.name in ("data_directory_mode", "log_file_mode", "unix_socket_permissions")
     shown = f"{number:04o}" if is_mode else str(number) if is_integer else f"{number:g}"
     if not _bound(setting.min_value) <= number <= _bound(setting.max_value):
-        unit = f" {setting.unit}" if setting.unit else ""
-        bounds = f"{setting.min_value}{unit} .. {setting.max_value}{unit}"
-        said = str(number) if is_integer else shown.replace("inf", "Infinity")
-        message = (
-            f'{said}{unit} is outside the valid range for parameter "{setting.name}" ({bounds})'
+        low, high = (setting.written(float(x or 0)) for x in (setting.min_value, setting.max_value))
+        # The server says it in its own unit: "1342177280 8kB" is no word for 10TB.
+        typed = value.strip()
+        is_bare = setting.unit and typed.lstrip("+-").replace(".", "", 1).isdecimal()
+        meant = f" ({setting.written(number)})" if is_bare and number > 0 else ""
+        raise SettingError(
+            f'{typed}{meant} is outside the valid range for parameter "{setting.name}" ({low} .. {high})'
         )
-        raise SettingError(message)
     return shown
 
 

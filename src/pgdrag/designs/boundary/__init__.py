@@ -124,6 +124,16 @@ class Boundary(Design):
         self._is_measured = False
 
     @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every candidate."""
+        return tuple(
+            level
+            for treatment in self.treatments.values()
+            for level in treatment.levels
+            if level.name == self.setting
+        )
+
+    @property
     def step(self) -> Step | None:
         """Where the search stands; None: there are no values."""
         return search(self._tries) if self._tries else None

@@ -155,6 +155,11 @@ class Grid(OneBlock):
         super().__init__(rungs, parameters)
         self.axes = _axes(self.rungs, self.parameters.levels)
 
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Those of all axes."""
+        return tuple(level for axis in self.axes for level in axis.levels if level is not None)
+
     def block(self) -> Block:
         """Return the baseline and every combination; one that is a rung has the rung's name."""
         baseline = self.rungs[0].treatment
