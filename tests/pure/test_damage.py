@@ -70,7 +70,7 @@ STORED = {"PG_VERSION": 3, "base/5/16401": 16_384}
 def test_a_copy_with_other_files_than_were_stored_is_refused(
     found: dict[str, int], words: str
 ) -> None:
-    snapshot = Snapshot("key", Path("there"), 18, 0, {}, STORED)
+    snapshot = Snapshot("key", Path("there"), 18, 0, {}, files=STORED)
     with pytest.raises(DatasetDamaged) as caught:
         snapshot.refuse_damaged(Copied(found, "copy"))
     assert caught.value.message == f"the snapshot of the dataset is damaged: {words}"
@@ -79,4 +79,4 @@ def test_a_copy_with_other_files_than_were_stored_is_refused(
 
 def test_a_whole_copy_and_one_of_an_older_snapshot_are_taken() -> None:
     for stored in (STORED, {}):
-        Snapshot("key", Path("there"), 18, 0, {}, stored).refuse_damaged(Copied(STORED, "copy"))
+        Snapshot("key", Path("there"), 18, 0, {}, files=stored).refuse_damaged(Copied(STORED, "copy"))
