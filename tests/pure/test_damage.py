@@ -79,4 +79,6 @@ def test_a_copy_with_other_files_than_were_stored_is_refused(
 
 def test_a_whole_copy_and_one_of_an_older_snapshot_are_taken() -> None:
     for stored in (STORED, {}):
-        Snapshot("key", Path("there"), 18, 0, {}, files=stored).refuse_damaged(Copied(STORED, "copy"))
+        Snapshot("key", Path("there"), 18, 0, {}, files=stored).refuse_damaged(
+            Copied(STORED, "copy")
+        )
