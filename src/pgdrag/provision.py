@@ -15,7 +15,7 @@ from typing import Self
 
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
-from pgdrag.errors import PgdragError, ScratchDeviceError, ServerError, StorageError
+from pgdrag.errors import DatasetDamaged, PgdragError, ScratchDeviceError, ServerError, StorageError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
@@ -280,13 +280,22 @@ class Provision:
             self._snapshots[key] = (
                 provide_snapshot(workload, scratch, binaries, self.driver, listen)
                 if scratch == self.scratch
-                else self._copied(self.snapshot(workload, listen, binaries), scratch, listen)
+                else self._copied(workload, scratch, binaries, listen)
             )
         return self._snapshots[key]
 
-    def _copied(self, snapshot: Snapshot, scratch: Scratch, listen: Listener) -> Snapshot:
+    def _copied(
+        self, workload: Workload, scratch: Scratch, binaries: Binaries, listen: Listener
+    ) -> Snapshot:
+        snapshot = self.snapshot(workload, listen, binaries)
         listen(PhaseStarted("copy the dataset to the scratch device"))
-        return SnapshotStore(scratch).adopt(snapshot)
+        try:
+            return SnapshotStore(scratch).adopt(snapshot)
+        except DatasetDamaged:
+            if snapshot.key in self._discarded:
+                raise
+            self.discard(snapshot.key)
+            return SnapshotStore(scratch).adopt(self.snapshot(workload, listen, binaries))
 
     @property
     def discarded(self) -> frozenset[str]:
