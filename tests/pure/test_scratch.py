@@ -17,9 +17,13 @@ def test_a_full_disk_is_named_by_a_place_that_need_not_exist(tmp_path: Path) -> 
     path = tmp_path / "not" / "made"
     error = full_disk("write it", path)
     assert error.message == f'could not write it: the file system of "{path}" is full'
-    assert " MB free." in str(error.detail)
+    assert "B free." in str(error.detail)
     assert "PGDRAG_SCRATCH" in str(error.hint)
     assert "is full" in full_disk("write it", Path("nowhere/at/all")).message
+    small = full_disk("load it", path, wanted_bytes=3 << 60)
+    assert small.message.startswith(
+        f'could not load it: it needs 3 EB, and the file system of "{path}" has '
+    )
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -34,6 +34,7 @@ from pgdrag.errors import ServerError, StorageError
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.process_alive import locked, open_lock, take_lock
 from pgdrag.servers.spawn import ServerUser
+from pgdrag.units import format_bytes
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
 SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
@@ -396,11 +397,14 @@ def full_disk(
     """
     here = next(part for part in [path, *path.parents, Path()] if part.exists()).resolve()
     mount_point = next(part for part in [here, *here.parents] if part.is_mount())
-    free = f"{shutil.disk_usage(here).free / 2**20:,.0f} MB free"
-    needed = "" if wanted_bytes is None else f" of the {wanted_bytes / 2**20:,.0f} MB needed"
+    free = format_bytes(shutil.disk_usage(here).free)
+    why = f'the file system of "{path}" is full'
+    if wanted_bytes is not None:
+        wanted = format_bytes(wanted_bytes)
+        why = f'it needs {wanted}, and the file system of "{path}" has {free} free'
     return StorageError(
-        f'could not {purpose}: the file system of "{path}" is full',
-        detail=f'It is mounted at "{mount_point}" and has {free}{needed}.',
+        f"could not {purpose}: {why}",
+        detail=f'It is mounted at "{mount_point}" and has {free} free.',
         hint=hint
         or f"Make room there, or set {SCRATCH_VARIABLE} to a directory on a larger file system.",
         path=path,
