@@ -36,6 +36,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f'Did you mean "{close[0]}"?' if close else ""
 
 
+def cut(text: str, length: int) -> str:
+    """Return a text of at most this many characters; of a longer one the beginning, with `…` behind it."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """Join as `a`, `a and b` or `a, b and c`."""
     if len(words) < 2:

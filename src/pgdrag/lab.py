@@ -178,7 +178,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
             results.append(result)
             if is_new:
                 listen(budget.time_left(run.study, left, clock.since_s))
-                listen(TrialFinished(result))
+                listen(TrialFinished(result, design.so_far(results)))
         design.tell(results)
 
 

@@ -483,7 +483,7 @@ def sample_findings() -> Findings:
         rungs=rungs,
         answer=answer_sentence(STUDY, rungs),
         noise_floor=1.031,
-        warnings=run_warnings(run, rungs, has_noise=True),
+        warnings=run_warnings(run, rungs),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -58,8 +58,6 @@ class SandwichFinding(DesignFinding):
     Attributes:
         fillings: of each treatment whose two neighbours were measured, in the experiment's order.
     """
-
-    needs_replicates: ClassVar[bool] = False
 
     fillings: tuple[Filling, ...]
 

@@ -13,8 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pgdrag.english import counted, cut
 from pgdrag.findings.decay.together import trial_rate_words
+from pgdrag.lab import make_design
 from pgdrag.model import Outcome, Result, Rung, Trial
+from pgdrag.model.design import Design
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
@@ -29,6 +32,8 @@ from pgdrag.model.events import (
     TrialStarted,
 )
 from pgdrag.units import format_duration, format_rate
+
+_MOST_LABEL = 28  # characters of a treatment's name on a line of progress
 
 
 @contextmanager
@@ -56,6 +61,8 @@ class _View:
         self.phase_began_s = self.left_since_s = time.monotonic()
         self.progress: Progress | None = None
         self.throughput: Throughput | None = None
+        self.design: Design | None = None
+        self.width = 0  # of the longest label up to now
 
     def listen(self, event: Event) -> None:
         match event:
@@ -76,8 +83,8 @@ class _View:
                 self.progress = event
             case Throughput():
                 self.throughput = event
-            case TrialFinished(result):
-                self._finished(result)
+            case TrialFinished(result, so_far):
+                self._finished(result, so_far)
 
     def __rich__(self) -> Group:
         """Return two lines: the trial with its bar, and the whole run."""
@@ -97,11 +104,15 @@ class _View:
         return Group(line, Text(self._left(), style="dim"))
 
     def _started(self, event: RunStarted) -> None:
-        study, finished = event.study, event.finished
+        study = event.study
         self.rungs = {rung.name: rung for rung in study.rungs}
-        again = f", {finished} trials already done" if finished else ""
-        self.console.print(f"{study.title}: {study.question}", style="bold")
+        self.design = make_design(study)
+        again = f", {counted(event.finished, 'trial')} already done" if event.finished else ""
+        self.console.print(study.title or study.name, style="bold")
         self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
+        for rung in study.rungs:
+            if (label := self.design.label(rung.treatment)) != rung.treatment.name:
+                self.console.print(f"{label}: {rung.heading}")
 
     def _phase_started(self, event: PhaseStarted) -> None:
         self.phase, self.phase_began_s = event, time.monotonic()
@@ -118,14 +129,22 @@ class _View:
         if not before and not self.console.is_terminal:
             self.console.print(f"{self.trials} trials, {self._left()}")
 
-    def _finished(self, result: Result) -> None:
-        total = f"{result.trial.number:>3}/{self.trials}"
-        self.console.print(
-            f"{total} {self._label(result.trial):<34} {_outcome_words(result)}", soft_wrap=True
-        )
-        if not self.console.is_terminal and self.waiting:
-            self.console.print(f"        {self._left()}")
+    def _finished(self, result: Result, so_far: str) -> None:
         self.trial = None
+        words = [_outcome_words(result), so_far]
+        if not self.console.is_terminal and self.waiting:
+            words.append(self._left())
+        assert self.design is not None, "a run begins before its trials end"
+        label = cut(self.design.label(result.trial.treatment), _MOST_LABEL)
+        self.width = max(self.width, len(label))
+        line = "  ".join(
+            (
+                f"{result.trial.number:>3}/{self.trials}",
+                f"{label:<{self.width}}",
+                *filter(None, words),
+            )
+        )
+        self.console.print(line, soft_wrap=True)
 
     def _label(self, trial: Trial) -> str:
         rung = self.rungs.get(trial.treatment.name)
@@ -175,6 +194,4 @@ def count_words(fewest: int, most: int) -> str:
 def _outcome_words(result: Result) -> str:
     if result.measurement is None or result.outcome is not Outcome.MEASURED:
         return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
-    total = result.measurement.total.committed
-    rate = trial_rate_words(result, result.measurement)
-    return f"{rate:>12}   {total:,} committed in {result.measurement.elapsed_s:.0f} s"
+    return f"{trial_rate_words(result, result.measurement):>8}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
-from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr
+from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
@@ -21,6 +21,7 @@ from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import run_experiment
 from pgdrag.model import Forecast, Result, RunRecord, Study
 from pgdrag.report.html import render_html
+from pgdrag.report.terminal import render_answer
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerTrialRunner
 
@@ -126,7 +127,7 @@ def _run_and_report(
 
 
 def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
-    """Write the report of a run as HTML, and print it for the terminal or for programs.
+    """Write the report of a run as HTML, and print its answer, or all of it for programs.
 
     Returns:
         The command's exit status: 0, unless a gate such as --fail-if-slower says otherwise.
@@ -134,8 +135,12 @@ def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
     findings = findings_of(record, open_journal())
     path = html or report_path(record.run_id)
     write_report(findings, path, render_html)
-    print_findings(findings, json=json)
+    if json:
+        print_findings(findings, json=True)
+    else:
+        render_answer(findings, stdout())
     stderr().print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
+    stderr().print(f"Details: pgdrag show {record.run_id}", soft_wrap=True)
     return _STATUS[findings.found.decision if findings.found else None]
 
 

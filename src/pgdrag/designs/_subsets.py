@@ -11,6 +11,7 @@ from pgdrag.findings.readings import Reading, reading
 from pgdrag.model import Block, Outcome, Result, Rung, Treatment
 from pgdrag.model.changes import changes_between, subset_treatment
 
+_MOST_NAMED = 2  # changes, in a line of progress
 Changes = frozenset[int]  # places of some of the changes: none is the reference, all are the target
 
 
@@ -55,6 +56,12 @@ class SubsetDesign(Design):
         self.changes = changes_between(self.reference, self.target)
         self._sets: dict[str, Changes] = {}
 
+    def label(self, treatment: Treatment) -> str:
+        """Return `with jit` or `without jit` for one that differs from an end in a single change."""
+        ends = (self.reference, self.target)
+        start = next((f"{x.name} " for x in ends if treatment.name.startswith(f"{x.name} ")), "")
+        return treatment.name.removeprefix(start)
+
     def ask(self) -> Block:
         """Return the next block as treatments."""
         request = self.procedure.request
@@ -71,6 +78,16 @@ class SubsetDesign(Design):
     def names(self, changes: Iterable[int]) -> tuple[str, ...]:
         """Return the names of some changes, in their order."""
         return tuple(self.changes[at].name for at in sorted(changes))
+
+    def suspects_so_far(self, stage: str, changes: Iterable[int]) -> str:
+        """Return `screening, suspects so far: jit, work_mem and 3 more`, for a line of progress."""
+        names = self.names(changes)
+        if not names:
+            return f"{stage}, no suspect so far"
+        rest = len(names) - _MOST_NAMED
+        more = f" and {rest} more" if rest > 0 else ""
+        noun = "suspect" if len(names) == 1 else "suspects"
+        return f"{stage}, {noun} so far: {', '.join(names[:_MOST_NAMED])}{more}"
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:
         """Return results of treatments asked for, by their sets of changes."""

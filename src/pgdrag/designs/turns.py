@@ -93,9 +93,17 @@ class Turns(OneBlock):
         """Return all trials."""
         return Block((self.rungs[0].treatment,) * self.parameters.trials)
 
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return what the collectors cost by all trials up to now."""
+        found = self._found(results)
+        return "" if found.slowdown is None else f"paused {_words(found.slowdown)} so far"
+
     def find(self, run: RunRecord) -> TurnsFinding:
         """Return what the collectors cost, from all trials that were measured."""
-        by_trial = [blocks_of(x) for x in run.results if x.outcome is Outcome.MEASURED]
+        return self._found(run.results)
+
+    def _found(self, results: Sequence[Result]) -> TurnsFinding:
+        by_trial = [blocks_of(x) for x in results if x.outcome is Outcome.MEASURED]
         blocks = tuple(block for found in by_trial for block in found)
         trials = sum(map(bool, by_trial))
         if len(blocks) < 2:
@@ -108,11 +116,15 @@ class Turns(OneBlock):
         cost = interval(logs, confidence=self.parameters.confidence).ratio
         count = counted(len(blocks), "block")
         answer = (
-            f"Throughput with the collectors paused is {format_interval(cost.low, cost.center, cost.high)} "
-            f"that with them running, from {count} of four turns within the trials' windows."
+            f"Throughput with the collectors paused is {_words(cost)} that with them running, from {count} of "
+            "four turns within the trials' windows."
         )
         few = f"only {count} of turns: measure longer windows, or give a larger --pairs"
         return TurnsFinding(answer, (few,) if len(blocks) < _FEW else (), cost, blocks, trials)
+
+
+def _words(cost: Interval) -> str:
+    return format_interval(cost.low, cost.center, cost.high)
 
 
 def blocks_of(result: Result) -> list[TurnBlock]:
@@ -163,7 +175,7 @@ class TurnsSection(Section):
         found = found_of(findings, TurnsFinding)
         cost = found.slowdown
         assert cost is not None, "see applies"
-        words = format_interval(cost.low, cost.center, cost.high)
+        words = _words(cost)
         count = counted(len(found.blocks), "block")
         caption = (
             "Throughput with the collectors paused divided by that with them running: the interval, and below it each block of "

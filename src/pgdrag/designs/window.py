@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pgdrag.designs import OneBlock
-from pgdrag.english import percent_words
+from pgdrag.english import cut, percent_words
 from pgdrag.findings.combine import RungTrials, rate_of
 from pgdrag.findings.decay.findings import DecayFinding, way_words
 from pgdrag.findings.decay.together import finding_of as decay_finding
@@ -44,7 +44,6 @@ class WindowFinding(DesignFinding):
     """
 
     has_rungs: ClassVar[bool] = False
-    needs_replicates: ClassVar[bool] = False  # it is the window that is reported
 
     committed_per_s: Interval | None
     latency_counts_from: Literal["begin", "due", "taken"]
@@ -264,7 +263,7 @@ def _statements(statements: Sequence[Statement]) -> Table:
 
 def _shortened(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= _LONGEST_STATEMENT else f"{words[: _LONGEST_STATEMENT - 1]}…"
+    return cut(words, _LONGEST_STATEMENT)
 
 
 def _arrivals(arrivals: Arrivals) -> KeyValues:

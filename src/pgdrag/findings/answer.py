@@ -32,12 +32,7 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
 
 
 def run_warnings(
-    run: RunRecord,
-    rungs: Sequence[TreatmentFinding],
-    *,
-    has_noise: bool,
-    needs_replicates: bool = True,
-    wanted: tuple[int, int] | None = None,
+    run: RunRecord, rungs: Sequence[TreatmentFinding], *, wanted: tuple[int, int] | None = None
 ) -> tuple[str, ...]:
     """Return the warnings about the run as a whole, each with the remedy still untried.
 
@@ -61,15 +56,6 @@ def run_warnings(
             f"{len(run.results)}{of_many} trials; continue with "
             f'"pgdrag resume {run.run_id} --budget TIME"'
         )
-    single = [rung.rung.name for rung in rungs if rung.tps is not None and rung.trials == 1]
-    if single and needs_replicates:
-        each = " each" if len(single) > 1 else ""
-        noise = (
-            "the intervals use the trial-to-trial noise of the baseline; for tighter ones run 3 or more replicates"
-            if has_noise
-            else "no interval includes trial-to-trial noise; run 3 or more replicates"
-        )
-        warnings.append(f"{listed(single)} ran once{each}: {noise}")
     if run.study.is_cumulative and len(rungs) > 2:
         warnings.append("the share of a step depends on the order of the rungs")
     if len(run.study.load.steps) > 1:

@@ -18,7 +18,7 @@ from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.findings.expecto.published import operational_speeds
-from pgdrag.findings.values import NOT_RUN, Answer, ClaimFinding, Comparison, Interval, Verdict
+from pgdrag.findings.values import Answer, ClaimFinding, Comparison, Interval, Verdict
 from pgdrag.findings.wording import detectable_words, inverse, published_words, slowdown_words
 from pgdrag.model import OPERATIONAL_SPEED, Claim
 from pgdrag.stats.linear_model import Fit, fit
@@ -200,9 +200,9 @@ def _step_claim(trials: Sequence[RungTrials], one: Compared) -> ClaimFinding | N
 def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
     for side in (here, reference):
         if not side.rates:
-            state = side.outcome.value if side.results else NOT_RUN
-            why = f" ({side.reason})" if side.reason and side.results else ""
-            return f"{side.rung.name}: {state}{why}"
+            why = f" ({side.reason})" if side.reason else ""
+            state = f"{side.outcome.value}{why}" if side.results else side.missing
+            return f"{side.rung.name}: {state}"
     if not any(trial.committed for side in (here, reference) for trial in side.rates):
         return f"nothing committed on {reference.rung.name} nor on {here.rung.name}"
     return f"run without {listed(lacking)}" if lacking else ""

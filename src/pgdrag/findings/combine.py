@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pgdrag.english import counted, percent_words
 from pgdrag.findings.holds.levels import held_span
-from pgdrag.findings.values import NOT_RUN
+from pgdrag.findings.values import NOT_RUN_YET
 from pgdrag.model import Applied, Observation, Outcome, Result, Rung
 from pgdrag.model.measurement import Counts, Measurement, Sample
 from pgdrag.model.recordings import Recordings
@@ -26,11 +26,13 @@ class RungTrials:
 
     Attributes:
         has_trend: throughput within their windows has one.
+        missing: why there are none, where there are none.
     """
 
     rung: Rung
     results: tuple[Result, ...]
     has_trend: bool = False
+    missing: str = NOT_RUN_YET
 
     @property
     def numbered(self) -> tuple[tuple[Result, Measurement], ...]:
@@ -60,7 +62,7 @@ class RungTrials:
     def reason(self) -> str:
         """Why the rung has no number, or committed nothing; "" where it was simply measured."""
         if not self.results:
-            return NOT_RUN
+            return self.missing
         outcome = self.outcome
         if outcome is Outcome.MEASURED:
             return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.decay.together import RungDecay, rung_decays
-from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.findings.values import NOT_RUN, NOT_RUN_YET, Comparison, DesignFinding, Interval
 from pgdrag.model import Applied, Rung, RunRecord
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import combined_rate, repeat_noise
@@ -72,8 +72,13 @@ def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
     """Return the treatments of a run, compared; where the design knows a number better, with its number."""
     grouped = group(run.study.rungs, run.results)
     decays = rung_decays(grouped)
+    missing = NOT_RUN if run.status == "done" else NOT_RUN_YET
     trials = tuple(
-        replace(one, has_trend=one.rung.name in decays and decays[one.rung.name].has_trend)
+        replace(
+            one,
+            has_trend=one.rung.name in decays and decays[one.rung.name].has_trend,
+            missing=missing,
+        )
         for one in grouped
     )
     noise = repeat_noise([trials[0].rates]) if trials else None

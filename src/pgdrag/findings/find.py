@@ -1,7 +1,7 @@
 """What did a run find? From its results to findings, treatment by treatment.
 
-Works on any run, finished or not: a rung without trials says "not run yet", one without a number
-says why, and the rungs around it are compared with each other. What more is asked of treatments is
+Works on any run, finished or not: a rung without trials says "not run yet" or "not run", one without
+a number says why, and the rungs around it are compared with each other. What more is asked of treatments is
 in the registered analyses (`analysis`), which this module runs without knowing them.
 """
 
@@ -48,8 +48,6 @@ def find(run: RunRecord) -> Findings:
     warnings = run_warnings(
         run,
         rungs,
-        has_noise=treatments.noise is not None,
-        needs_replicates=found is None or found.needs_replicates,
         wanted=None if more is None else (done + more.fewest, done + more.greatest),
     )
     of_run: dict[type, object] = {}

@@ -14,7 +14,7 @@ from pgdrag.stats.interval import Comparison as Comparison
 from pgdrag.stats.interval import Interval as Interval
 from pgdrag.stats.interval import Verdict as Verdict
 
-NOT_RUN = "not run yet"
+NOT_RUN_YET, NOT_RUN = "not run yet", "not run"  # before and after the end of the run
 FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is called moved
 F = TypeVar("F")
 
@@ -60,8 +60,9 @@ class TreatmentFinding:
     Attributes:
         outcome: of its trials together: measured where one of them was, and inert where it was
             measured but each level that it names reads as before (it has its number all the same).
-            With `trials` 0 it means nothing, and `state` says "not run yet".
-        reason: why there is no number, or ""; "not run yet" where no trial was run.
+            With `trials` 0 it means nothing, and `state` says "not run yet" or "not run".
+        reason: why there is no number, or ""; where no trial was run "not run yet", and "not run" once the
+            run is over.
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
         latency, samples, applied, recordings: of the trial in the middle by throughput.
@@ -105,8 +106,8 @@ class TreatmentFinding:
 
     @property
     def state(self) -> str:
-        """How the rung ended, in words; "not run yet" before its first trial."""
-        return self.outcome.value if self.trials else NOT_RUN
+        """How the rung ended, in words; "not run yet" or "not run" without a trial."""
+        return self.outcome.value if self.trials else self.reason or NOT_RUN_YET
 
 
 class Gate(StrEnum):
@@ -126,7 +127,6 @@ class DesignFinding:
         completes_answer: its answer follows the one that the rungs give, and does not replace it.
         names_all_treatments: every treatment that was run stands among its own findings; else those that the
             design made stand behind the rungs.
-        needs_replicates: a treatment with a single trial deserves a warning.
 
     Attributes:
         answer: the study's question answered in one to three sentences.
@@ -136,7 +136,6 @@ class DesignFinding:
     has_rungs: ClassVar[bool] = True
     completes_answer: ClassVar[bool] = False
     names_all_treatments: ClassVar[bool] = True
-    needs_replicates: ClassVar[bool] = True
 
     answer: str
     warnings: tuple[str, ...]

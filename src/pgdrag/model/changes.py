@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from pgdrag.english import cut
 from pgdrag.model import Level, Treatment
 
 _NAME_LENGTH = 60  # of a treatment, at most
@@ -106,5 +107,4 @@ def _subset_name(names: Sequence[str], count: int) -> str:
 def _shortened(label: str, rest: str) -> str:
     """Join the two; where that is too long the label loses its end, and then the rest does."""
     room = max(_NAME_LENGTH - len(rest), 12)
-    name = (label if len(label) <= room else f"{label[: room - 1]}…") + rest
-    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+    return cut(cut(label, room) + rest, _NAME_LENGTH)

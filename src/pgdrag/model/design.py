@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pgdrag import registry
-from pgdrag.model.treatment import Block, Forecast, Level
+from pgdrag.model.treatment import Block, Forecast, Level, Treatment
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import DesignFinding
@@ -77,6 +77,20 @@ class Design(ABC):
         block = self.ask()
         count = len(block.treatments)
         return Forecast(0, 0, count, count) if block.is_brief else Forecast(count, count)
+
+    def label(self, treatment: Treatment) -> str:
+        """Return what a line of progress calls a treatment: by default its name."""
+        return treatment.name
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Say in a few words what is known by now, for the line of progress of the last result; "" where nothing is.
+
+        It is asked after each trial, so it must be cheap, and it decides nothing.
+
+        Args:
+            results: those of the block asked for last that there are already, one or more, in the order run.
+        """
+        return ""
 
     def find(self, run: RunRecord) -> DesignFinding | None:
         """Return what the run's results show together, whatever state the run is in.

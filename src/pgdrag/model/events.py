@@ -88,9 +88,10 @@ class Throughput:
 
 @dataclass(frozen=True)
 class TrialFinished:
-    """A trial has ended and is in the journal."""
+    """A trial has ended and is in the journal; `so_far`: what the design knows by now, in a few words."""
 
     result: Result
+    so_far: str = ""
 
 
 Event = (

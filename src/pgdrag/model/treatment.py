@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pgdrag.english import cut
+
 LONGEST_SHOWN = 100  # characters of a level's value
 
 
@@ -33,7 +35,7 @@ class Level:
     def shown(self) -> str:
         """The value as people read it; of one that carries a file, what the file is."""
         short = self.value.partition(" {")[0] if len(self.value) > LONGEST_SHOWN else self.value
-        return short if len(short) <= LONGEST_SHOWN else f"{short[: LONGEST_SHOWN - 1]}…"
+        return cut(short, LONGEST_SHOWN)
 
 
 @dataclass(frozen=True)

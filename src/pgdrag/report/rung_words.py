@@ -25,10 +25,14 @@ _NEARLY_ALL = 0.9
 _CLOCK_MATTERS = 2.0  # from this slowdown on, work done by the clock weighs on each transaction
 
 
-def change_sentence(rung: TreatmentFinding) -> str:
-    """Say whether the rung changed throughput, and what moved with it; "" for the baseline."""
+def change_sentence(rung: TreatmentFinding, *, has_size: bool = True) -> str:
+    """Say whether the rung changed throughput, and what moved with it; "" for the baseline.
+
+    Args:
+        has_size: say by how much; a design's own section may have said that.
+    """
     if not rung.trials:
-        return "Not run yet."
+        return f"{capital(rung.state)}."
     if rung.tps is None:
         return f"No number: {rung.outcome.value}{f': {rung.reason}' if rung.reason else ''}."
     found = rung.get(Movements)
@@ -39,7 +43,9 @@ def change_sentence(rung: TreatmentFinding) -> str:
         return "No comparison: no earlier rung has a number, or nothing was committed."
     size = step.slowdown
     parts = []
-    if step.verdict is Verdict.FASTER:
+    if not has_size:
+        pass
+    elif step.verdict is Verdict.FASTER:
         parts.append(f"A speedup: {slowdown_words(size)}.")
     elif step.verdict is not Verdict.SLOWER:
         change = "No change" if step.verdict is Verdict.EQUIVALENT else "No significant change"

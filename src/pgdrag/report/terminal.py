@@ -11,10 +11,12 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from pgdrag.english import counted
 from pgdrag.findings.values import Findings
 from pgdrag.report import document as doc
 from pgdrag.report.document import Align, Block, Cell, Table, Tone
 from pgdrag.report.sections import sections_for
+from pgdrag.report.sections.answer import every_warning
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -23,6 +25,7 @@ _STYLES = {
     Tone.BAD: "red",
     Tone.MUTED: "dim",
 }
+_MOST_WARNINGS = 2  # at the end of a run
 _ROOMY = 100  # columns; narrower tables omit a row's title
 
 
@@ -34,6 +37,17 @@ def render_terminal(findings: Findings, console: Console) -> None:
         for block in section.brief(findings):
             for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
                 console.print(renderable)
+
+
+def render_answer(findings: Findings, console: Console) -> None:
+    """Print the answer and the warnings that matter most, in a few lines: what a command says at its end."""
+    warnings = every_warning(findings)
+    shown, rest = warnings[:_MOST_WARNINGS], len(warnings) - _MOST_WARNINGS
+    if rest > 0:
+        shown.append(f"{counted(rest, 'more warning')} in the report.")
+    console.print(Text(findings.answer))
+    for renderable in _list(shown):
+        console.print(renderable)
 
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:

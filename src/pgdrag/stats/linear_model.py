@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pgdrag.english import counted
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.interval import Comparison, Interval, LogEstimate
-from pgdrag.stats.noise import Noise
+from pgdrag.stats.noise import ONE_TRIAL, Noise
 from pgdrag.stats.rates import TrialRate, mean_rate, within_spread
 
 Weights = Mapping[str, float]
@@ -86,12 +86,9 @@ class Fit:
         center = float(on_trials @ self.logs)
         within = math.sqrt(float(on_trials**2 @ self.within**2))
         if self.noise is None:
-            warning = (
-                "one trial each: what differs from trial to trial is not in the interval; "
-                "run 2 or more replicates"
-            )
             method = "delta method within single trials"
-            return LogEstimate(center, within, math.inf, 0.0, method, (warning,), has_between=False)
+            why = (ONE_TRIAL,)
+            return LogEstimate(center, within, math.inf, 0.0, method, why, has_between=False)
         se = self.noise.log_sd * math.sqrt(float(on_trials @ on_trials))
         return LogEstimate(center, se, self.dof, within, f"t interval, {self._source}")
 

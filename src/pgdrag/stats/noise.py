@@ -6,6 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+# A warning of intervals that cannot include it.
+ONE_TRIAL = (
+    "one trial: what differs from trial to trial is not in the interval; run 3 or more replicates"
+)
+
 
 @dataclass(frozen=True)
 class Noise:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from pgdrag.stats.distributions import (
@@ -31,14 +30,12 @@ from pgdrag.stats.interval import LOG_MAX, Interval, bounded_exp
 
 ORDER_PAIRS = 4  # from which on the order effect can be separated from the treatment's
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer give too coarse a distribution
-BOOTSTRAP_PAIRS = 20  # from which on BCa covers what it promises; see simulations/compare.py
 _ADJUSTED_PAIRS = 6  # from which on the order effect is always subtracted
 _ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
 _ALL_SIGNS = 14  # up to this many pairs every combination of signs is tried, beyond that a sample
 _SAMPLED_SIGNS = 2**14 - 1
 # How much larger an effect must be where two intervals have to exclude 0; see simulations/compare.py.
 _TWO_INTERVALS = 1.05
-_BOOTSTRAPS = 4999
 
 
 @dataclass(frozen=True)
@@ -160,19 +157,17 @@ class LogInterval:
         return Interval(low, bounded_exp(self.center), high, self.confidence, self.method)
 
 
-def interval(pairs: PairedLogs, *, confidence: float, is_guarded: bool = True) -> LogInterval:
+def interval(pairs: PairedLogs, *, confidence: float) -> LogInterval:
     """Estimate the mean log ratio.
 
     Args:
         pairs: two or more.
         confidence: coverage wanted, in (0, 1).
-        is_guarded: with few pairs cover more than the confidence asks for, so that neither a drift
-            nor a single disturbed trial becomes an effect: for verdicts, not for the width alone.
 
     Returns:
         From `EXACT_PAIRS` on the interval of all log ratios that flipping signs does not reject,
         after the order effect was subtracted (by least squares). With fewer pairs t intervals, see
-        `_few_pairs`. Never narrower than what is known within the trials.
+        `_few_pairs`: they cover more than the confidence asks for. Never narrower than what is known within the trials.
 
     Source: randomization tests, Fisher 1935; their intervals, Hartigan 1969 (a bound is a quantile
     of the means of all subsets).
@@ -181,7 +176,7 @@ def interval(pairs: PairedLogs, *, confidence: float, is_guarded: bool = True) -
     if len(pairs) >= EXACT_PAIRS:
         found = _flipped(pairs, confidence)
     else:
-        found = _few_pairs(pairs, confidence, is_guarded=is_guarded)
+        found = _few_pairs(pairs, confidence)
     half = t_multiplier(confidence, math.inf) * pairs.floor_se
     return replace(
         found,
@@ -220,34 +215,6 @@ def t_p_value(pairs: PairedLogs) -> float:
     return adjusted if len(pairs) >= EXACT_PAIRS else max(plain, adjusted)
 
 
-def bootstrap(pairs: PairedLogs, *, confidence: float) -> LogInterval | None:
-    """Estimate the mean log ratio by the bias-corrected, accelerated bootstrap on pairs.
-
-    None with fewer than `BOOTSTRAP_PAIRS`: its intervals are too narrow then.
-
-    Source: Efron 1987; the seed is fixed, so that the same pairs give the same bounds.
-    """
-    values = pairs.judged
-    if len(values) < BOOTSTRAP_PAIRS or np.ptp(values) == 0:
-        return None
-    # A resample varies by (n-1)/n less than it should, and its quantiles are a normal's where they
-    # should be Student's: the values are spread by both beforehand.
-    count = len(values)
-    student = t_multiplier(confidence, count - 1) / t_multiplier(confidence, math.inf)
-    spread = values.mean() + (values - values.mean()) * student * math.sqrt(count / (count - 1))
-    found = scipy.stats.bootstrap(
-        (spread,),
-        np.mean,
-        confidence_level=confidence,
-        n_resamples=_BOOTSTRAPS,
-        method="BCa",
-        random_state=np.random.default_rng(len(values)),
-    ).confidence_interval
-    center, se, method = float(values.mean()), _mean_se(values), f"BCa bootstrap on {count} pairs"
-    low, high = float(found.low), float(found.high)
-    return LogInterval(low, center, high, se, count - 1, confidence, method)
-
-
 def smallest_effect(log_sd: float, pairs: int, *, confidence: float) -> float:
     """Return the log ratio that this many pairs detect with a probability of `POWER`.
 
@@ -284,13 +251,13 @@ def _effective_se(log_sd: float, pairs: int) -> float:
     return both * log_sd * math.sqrt((1 + 1 / pairs) / pairs)
 
 
-def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> LogInterval:
-    """Return a t interval on the pairs, or with their order effect subtracted; guarded: both together.
+def _few_pairs(pairs: PairedLogs, confidence: float) -> LogInterval:
+    """Return the t interval on the pairs and that with their order effect subtracted, both together.
 
     With a steady drift and little noise, pairs differ by nothing but who ran first: if the first four
     orders are the same (one time in eight), t on the pairs finds a significant effect that is none. A
     single disturbed trial does the same where the order effect is subtracted. Each interval is safe where
-    the other is not, so guarded both must exclude what is excluded.
+    the other is not, so both must exclude what is excluded.
     """
     count, values, fit = len(pairs), pairs.values, pairs.fit
     center = float(values.mean())
@@ -303,8 +270,6 @@ def _few_pairs(pairs: PairedLogs, confidence: float, *, is_guarded: bool) -> Log
         return plain
     method += ", order effect subtracted"
     adjusted = _t_interval(fit.center, fit.se, count - 2, confidence, method)
-    if not is_guarded:
-        return adjusted if pairs.is_order_subtracted else plain
     return LogInterval(
         min(plain.low, adjusted.low),
         fit.center,

@@ -22,7 +22,7 @@ import numpy as np
 
 from pgdrag.stats.counts import count_ratio, detectable_ratio, overdispersion, widened
 from pgdrag.stats.interval import Comparison, LogEstimate, Verdict, verdict_of
-from pgdrag.stats.noise import Noise
+from pgdrag.stats.noise import ONE_TRIAL, Noise
 from pgdrag.stats.rates import (
     TrialRate,
     have_few_commits,
@@ -130,12 +130,8 @@ def _unrepeated(
     # A side that was repeated tells the noise of the side that was not.
     noise = noise or repeat_noise([reference]) or repeat_noise([treatment])
     if noise is None:
-        warning = (
-            "one trial each: what differs from trial to trial is not in the interval; "
-            "run 3 or more replicates"
-        )
         method = "delta method within single trials"
-        return LogEstimate(center, inside, dof, 0.0, method, (warning,), has_between=False)
+        return LogEstimate(center, inside, dof, 0.0, method, (ONE_TRIAL,), has_between=False)
     between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
     warning = (
         f"one trial: what differs from trial to trial is taken from {noise.dof + 1} repeats of "
@@ -165,6 +161,8 @@ def _compare_counts(
         widened(count_ratio(before, after, level), dispersion)
         for level in (confidence, 2 * confidence - 1)
     )
+    if min(len(reference), len(treatment)) == 1:
+        interval = replace(interval, warnings=(*interval.warnings, ONE_TRIAL))
     exposure = after.elapsed_s / before.elapsed_s
     detectable = detectable_ratio(before.committed, exposure, confidence)
     return Comparison(verdict_of(interval, narrow), interval, detectable)

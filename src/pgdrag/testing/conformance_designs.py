@@ -47,6 +47,25 @@ class DesignConformance:
         design = make(design_class)
         assert design.ask() == design.ask()
 
+    def test_after_each_trial_it_says_in_a_line_what_is_known_and_asks_for_the_same(
+        self, design_class: type[Design]
+    ) -> None:
+        design = make(design_class)
+        truth = Truth(slowdowns={"a": 2.0, "c": 5.0}, outcomes={"b": Outcome.STALLED})
+        bench = SimulatedTrialRunner(truth)
+        of_block: dict[int, list[Result]] = {}  # that the design asked for, with all replicates
+
+        def run(trial: Trial) -> Result:
+            asked = design.ask()
+            results = of_block.setdefault((trial.block - 1) // STUDY.replicates, [])
+            results.append(bench.run(trial, ignore))
+            assert re.fullmatch(r"|.{1,100}", design.so_far(results))
+            assert design.ask() == asked
+            assert design.label(trial.treatment)
+            return results[-1]
+
+        assert [*run_design(design, STUDY, run, blocks=MOST_BLOCKS)]
+
     def test_the_forecast_counts_the_block_that_is_asked_for(
         self, design_class: type[Design]
     ) -> None:

@@ -16,7 +16,7 @@ from pgdrag.designs.ablate.findings import (
     ShareFinding,
 )
 from pgdrag.designs.ablate.history import REFERENCE, History
-from pgdrag.designs.ablate.labels import Effect, effect
+from pgdrag.designs.ablate.labels import Call, Effect, Label, effect
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
@@ -28,6 +28,7 @@ from pgdrag.model import Forecast, Result, Rung, RunRecord
 from pgdrag.stats.interval import bounded_exp
 
 _CONFIDENCE = 0.95
+_CLEARED = (Label.UNDECIDED, Label.INERT, Label.UNTESTABLE)
 
 
 def default_max_trials(changes: int) -> int:
@@ -132,6 +133,15 @@ class Ablate(SubsetDesign):
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of the block asked for last."""
         self.procedure.tell(self.observed(results))
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return the stage, and which changes seem to have an effect by all blocks that are complete."""
+        suspects = [
+            at
+            for at, one in self.procedure.screening.screened().items()
+            if Call.SUSPECT in one.calls or one.label not in _CLEARED
+        ]
+        return self.suspects_so_far(self.procedure.stage, suspects)
 
     def forecast(self) -> Forecast:
         """Return how many trials remain."""

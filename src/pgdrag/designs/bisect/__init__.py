@@ -43,6 +43,10 @@ class Bisect(SubsetDesign):
         inert = self._inert(results) if is_first else frozenset()
         self.procedure.tell(self.observed(results), inert)
 
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return the stage, and the changes that are left by all blocks that are complete."""
+        return self.suspects_so_far(self.procedure.history.stage, self.procedure.found)
+
     def forecast(self) -> Forecast:
         """Return how many trials are still to come: never more than `max_trials` allows."""
         request = self.procedure.request

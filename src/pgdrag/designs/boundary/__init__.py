@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.boundary.curve import Knee, KneeVerdict, State, Step, knee, search, spread
-from pgdrag.english import counted, listed
+from pgdrag.english import counted, cut, listed
 from pgdrag.errors import PgdragError
 from pgdrag.findings.readings import rates_of, reading
 from pgdrag.findings.values import DesignFinding, Interval
@@ -77,6 +77,7 @@ class BoundaryFinding(DesignFinding):
         values: every candidate that was tried, ascending.
         candidates: how many there were.
         curve: where it has its knee.
+        rungs: the value of each rung that is one of the treatments tried.
     """
 
     # What is tried are values of the setting, and no rung.
@@ -89,6 +90,12 @@ class BoundaryFinding(DesignFinding):
     values: tuple[ValueTried, ...]
     candidates: int
     curve: Knee
+    rungs: Mapping[str, str]
+
+    def rate(self, rung: str) -> Interval | None:
+        """Return the rate of the value that a rung has, with the noise of all trials."""
+        value = self.rungs.get(rung)
+        return next((one.tps for one in self.values if one.value == value), None)
 
 
 class Boundary(Design):
@@ -115,10 +122,10 @@ class Boundary(Design):
         self.setting = factor[1]
         self.treatments = {}
         for value in self.parameters.values or named:
-            name = f"{self.setting} = {value}"
-            name = name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+            name = cut(f"{self.setting} = {value}", _NAME_LENGTH)
             levels = [Level(*factor, value)]
             self.treatments[value] = rungs[0].treatment.with_levels(name, levels)
+        self._places = {x.identity: at for at, x in enumerate(self.treatments.values())}
         self._tries: list[list[bool]] = [[] for _ in self.treatments]
         self._spoilt = [0] * len(self.treatments)
         self._is_measured = False
@@ -152,15 +159,32 @@ class Boundary(Design):
 
     def tell(self, results: Sequence[Result]) -> None:
         """Count the trials that worked and those that failed; the curve's decide nothing, nor do invalid ones."""
-        places = {x.identity: at for at, x in enumerate(self.treatments.values())}
+        self._tries = self._tries_with(results)
         for result in results:
-            at = places[result.trial.treatment.identity]
-            if result.trial.is_brief and result.outcome is Outcome.INVALID:
-                self._spoilt[at] += 1
-            elif result.trial.is_brief:
-                self._tries[at].append(_works(result))
-            else:
+            if not result.trial.is_brief:
                 self._is_measured = True
+            elif result.outcome is Outcome.INVALID:
+                self._spoilt[self._places[result.trial.treatment.identity]] += 1
+
+    def _tries_with(self, results: Sequence[Result]) -> list[list[bool]]:
+        """Return which trials of each value worked, these included."""
+        tries = [[*tried] for tried in self._tries]
+        for result in results:
+            if result.trial.is_brief and result.outcome is not Outcome.INVALID:
+                tries[self._places[result.trial.treatment.identity]].append(_works(result))
+        return tries
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return from which value on it works by now, and the next smaller one that does not."""
+        if not self._tries:
+            return ""
+        step, values = search(self._tries_with(results)), tuple(self.treatments)
+        parts = []
+        if step.smallest is not None:
+            parts.append(f"works from {values[step.smallest]} up")
+        if step.failing is not None:
+            parts.append(f"not at {values[step.failing]}")
+        return f"{', '.join(parts)} so far" if parts else ""
 
     def forecast(self) -> Forecast:
         """Return how many trials are still to come."""
@@ -223,6 +247,11 @@ class Boundary(Design):
             values=tuple(tried),
             candidates=len(values),
             curve=curve,
+            rungs={
+                rung.name: by_identity[rung.treatment.identity]
+                for rung in self.rungs
+                if rung.treatment.identity in by_identity
+            },
         )
         text = f"{_boundary_words(found)} {_knee_words(found)}".strip()
         return replace(found, answer=text, warnings=tuple(_warnings(found)))

@@ -25,6 +25,7 @@ from pgdrag.designs.compare.rules import (
     Pair,
     Pairing,
     Progress,
+    analyse,
     last_interim,
     pairing,
     pairs_needed,
@@ -34,14 +35,13 @@ from pgdrag.designs.compare.rules import (
 )
 from pgdrag.designs.compare.section import answer, warnings
 from pgdrag.findings.values import Gate, Verdict
-from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord
+from pgdrag.findings.wording import slowdown_words
+from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import f_beyond
 from pgdrag.stats.paired import (
     ORDER_PAIRS,
     PairedLogs,
-    bootstrap,
     detectable,
-    interval,
     p_value,
 )
 from pgdrag.stats.rates import have_few_commits
@@ -83,6 +83,18 @@ class Compare(Design):
         trials = self._pairing(self._results)
         self._progress = progress(trials, self.parameters, known=self._progress.interims)
 
+    def label(self, treatment: Treatment) -> str:
+        """Return A for the reference and B for the treatment, however long their names are."""
+        labels = {self.treatment.name: "B", self.reference.name: "A"}
+        return labels.get(treatment.name, treatment.name)
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return how B compares with A by all pairs, at the confidence of an interim analysis here."""
+        trials = self._pairing((*self._results, *results))
+        if len(trials.pairs) < FIRST_INTERIM or not trials.committed:
+            return ""
+        return f"B is {slowdown_words(analyse(trials, self.parameters).shown)} so far"
+
     def forecast(self) -> Forecast:
         """Return the trials until the first analysis that may end it, and until the last pair."""
         if self._progress.end is not End.GOING_ON:
@@ -117,9 +129,7 @@ class Compare(Design):
             # What a single pair shows; nothing without one, or where neither side committed anything.
             shown = slowdown_by_counts(trials, rules.confidence) if trials.committed else None
         else:
-            # A gate always rests on the wider interval.
-            is_equal = last.verdict is Verdict.EQUIVALENT and last.gate is None
-            shown = last.inner if is_equal else last.slowdown
+            shown = last.shown
             interims = interims if last in interims else (*interims, last)
             trials = trials.first(last.pairs)
         is_counted = len(trials.pairs) < 2 or any(map(have_few_commits, trials.rates))
@@ -132,8 +142,6 @@ class Compare(Design):
             verdict=Verdict.INCONCLUSIVE if last is None else last.verdict,
             confidence=rules.confidence,
             slowdown=shown,
-            fixed=None,
-            bootstrap=None,
             p=None,
             gate=gate,
             margin=rules.fail_if_slower,
@@ -166,7 +174,6 @@ class Compare(Design):
 
 def _with_logs(found: CompareFinding, logs: PairedLogs, rules: CompareParameters) -> CompareFinding:
     """Return the same with what the log ratios of two or more pairs say."""
-    boot = bootstrap(logs, confidence=rules.confidence)
     needed = None if found.more_pairs == 0 else pairs_needed(logs, rules)
     # With two or three pairs the noise is hardly known.
     slowdowns = _SLOWDOWNS if len(logs) >= ORDER_PAIRS else ()
@@ -178,8 +185,6 @@ def _with_logs(found: CompareFinding, logs: PairedLogs, rules: CompareParameters
         is_noisier = f_beyond(ratio, dof, floor.pairs - 1) < _LEVEL
     return replace(
         found,
-        fixed=interval(logs, confidence=rules.confidence, is_guarded=False).ratio,
-        bootstrap=None if boot is None else boot.ratio,
         p=p_value(logs),
         more_pairs=found.more_pairs if needed is None else max(needed - len(logs), 1),
         pair_log_sd=logs.sd,

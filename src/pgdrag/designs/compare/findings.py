@@ -128,11 +128,8 @@ class CompareFinding(DesignFinding):
         confidence: of all interim analyses together.
         slowdown: throughput of the reference divided by that of the treatment, with the interval that
             the verdict rests on: widened for the earlier interim analyses. None without a number.
-        fixed: the interval as if the number of pairs had been fixed in advance. None where commits
-            are counted (`slowdown` is exact then), or with fewer than two pairs.
-        bootstrap: the same by the bootstrap; None with too few pairs for it.
         p: p-value of the exact randomization test (of t tests with fewer than 10 pairs), not adjusted for
-            interim analyses; None as for `fixed`.
+            interim analyses. None where commits are counted (`slowdown` is exact then), or with fewer than two pairs.
         gate: whether it passes `margin`; None where none was set.
         margin: the largest slowdown that passes, as a share.
         equivalence: slowdowns within 1/(1 + equivalence) … 1 + equivalence count as equal.
@@ -143,7 +140,7 @@ class CompareFinding(DesignFinding):
             five; infinite where they could have detected none.
         more_pairs: how many more would decide it four times in five, if effect and noise stay as
             they are; 0 where it is decided, None where that cannot be said or is over 1,000.
-        pair_log_sd: standard deviation of the log slowdown from pair to pair; None as for `fixed`.
+        pair_log_sd: standard deviation of the log slowdown from pair to pair; None as for `p`.
         prospects: how many pairs it takes to detect which slowdown; none without `pair_log_sd`.
         is_same: both sides are the same treatment, so all differences are noise.
         noise_floor: what pairs of one treatment differed by on this machine; None: not calibrated.
@@ -164,8 +161,6 @@ class CompareFinding(DesignFinding):
     verdict: Verdict
     confidence: float
     slowdown: Interval | None
-    fixed: Interval | None
-    bootstrap: Interval | None
     p: float | None
     gate: Gate | None
     margin: float | None

@@ -212,6 +212,12 @@ class Interim:
     gate: Gate | None
     is_decided: bool
 
+    @property
+    def shown(self) -> Interval:
+        """The interval that the verdict rests on; a gate always rests on the wider one."""
+        is_equal = self.verdict is Verdict.EQUIVALENT and self.gate is None
+        return self.inner if is_equal else self.slowdown
+
 
 @dataclass(frozen=True)
 class Progress:

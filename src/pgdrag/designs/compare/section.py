@@ -28,7 +28,7 @@ from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
 from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.stats.paired import ORDER_PAIRS
-from pgdrag.units import format_duration, format_interval, format_number, format_rate, format_ratio
+from pgdrag.units import format_duration, format_number, format_rate, format_ratio
 
 _GATES = {
     Gate.PASS: ("✓ pass", Tone.GOOD),
@@ -269,20 +269,16 @@ def _numbers(found: CompareFinding) -> list[Block]:
     rows += [
         (found.reference, Cell(_rates([pair.reference_per_s for pair in found.pairs]))),
         (found.treatment, Cell(_rates([pair.treatment_per_s for pair in found.pairs]))),
-        ("Effect", Cell(_interval_words(shown), how)),
+        ("Effect", Cell(slowdown_words(shown), how)),
     ]
-    for label, one in (("Fixed number of pairs", found.fixed), ("Bootstrap", found.bootstrap)):
-        if one is not None:
-            how = f"{percent_words(one.confidence)}: {one.method}"
-            rows.append((label, Cell(_interval_words(one), how)))
-    if found.p is not None:
-        rows.append(("p-value", Cell(f"{found.p:.2g}", "not adjusted for interim analyses")))
     least = f"{format_ratio(found.detectable)}, four times in five"
     if math.isinf(found.detectable):
         least = "none, with these pairs"
     rows.append(("Detectable effect", Cell(least)))
-    rows.append(("Ended", Cell(_ENDS[found.end], _more_words(found))))
-    if words := _prospect_words(found):
+    more = _more_words(found)
+    rows.append(("Ended", Cell(_ENDS[found.end], more)))
+    # Pairs to decide this comparison and pairs to detect a slowdown are two numbers: one is enough.
+    if (words := _prospect_words(found)) and not more:
         how = "four times in five, at this noise"
         rows.append(("To detect a slowdown", Cell(words, how)))
     if found.pair_log_sd is not None:
@@ -347,13 +343,13 @@ def _interims(found: CompareFinding) -> Table:
     rows = tuple(
         (
             Cell(str(one.pairs)),
-            Cell(_interval_words(one.slowdown)),
-            Cell(f"{one.slowdown.confidence * 100:.4g} %"),
+            Cell(slowdown_words(one.shown)),
+            Cell(f"{one.shown.confidence * 100:.4g} %"),
             Cell(one.verdict.value if one.gate is None else f"{one.verdict}; {one.gate}"),
         )
         for one in found.interims
     )
-    columns = header(">Pairs", ">× slower", ">Confidence", "Verdict")
+    columns = header(">Pairs", ">Effect", ">Confidence", "Verdict")
     return Table("Each interim analysis", columns, rows)
 
 
@@ -377,13 +373,6 @@ def _rates(rates: Sequence[float]) -> str:
     if not all(rates):
         return f"{format_rate(min(rates))} to {format_rate(max(rates))}"
     return f"{format_rate(geometric_mean(rates))} ({format_number(min(rates))} to {format_number(max(rates))} by pair)"
-
-
-def _interval_words(found: Interval) -> str:
-    """Return an interval; as slower or faster where that is significant."""
-    if found.excludes_one or found.center == 0:
-        return slowdown_words(found)
-    return format_interval(found.low, found.center, found.high)
 
 
 def _spread(log_sd: float) -> str:

@@ -11,11 +11,12 @@ from typing import Annotated, ClassVar, NamedTuple
 from pydantic import Field, field_validator
 
 from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.designs.rungs import against_baseline
 from pgdrag.english import counted, listed
 from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.values import Comparison, DesignFinding, Interval
 from pgdrag.findings.wording import inverse, slowdown_words
-from pgdrag.model import Block, Level, Rung, RunRecord, Treatment
+from pgdrag.model import Block, Level, Result, Rung, RunRecord, Treatment
 from pgdrag.stats.interval import LogEstimate
 from pgdrag.stats.linear_model import fit
 from pgdrag.units import format_ratio
@@ -120,6 +121,8 @@ class GridFinding(DesignFinding):
         combinations: all that were asked for, in order.
         interactions: of each two factors, and each two of their levels beyond the first.
         method: how the intervals were made, in words.
+        rates: committed transactions/s of each combination that has a number, with the noise of all trials.
+        to_baseline: each of them against the baseline; none where that is no combination.
     """
 
     completes_answer: ClassVar[bool] = True
@@ -130,12 +133,16 @@ class GridFinding(DesignFinding):
     combinations: tuple[CombinationFinding, ...]
     interactions: tuple[InteractionFinding, ...]
     method: str
+    rates: Mapping[str, Interval]
+    to_baseline: Mapping[str, Comparison]
 
     def comparison(self, rung: str) -> Comparison | None:
-        """Return a combination against the baseline, where that is the first of them."""
-        if not self.combinations or self.combinations[0].treatment != self.baseline:
-            return None
-        return next((one.to_first for one in self.combinations if one.treatment == rung), None)
+        """Return a combination against the baseline, where that is one of them."""
+        return self.to_baseline.get(rung)
+
+    def rate(self, rung: str) -> Interval | None:
+        """Return a combination's rate, with the noise of all trials."""
+        return self.rates.get(rung)
 
 
 class Grid(OneBlock):
@@ -168,6 +175,10 @@ class Grid(OneBlock):
         for _, treatment in _combinations(self.axes, baseline):
             found.setdefault(treatment.identity, rungs.get(treatment.identity, treatment))
         return Block(tuple(found.values()))
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return how the last trial's combination compares with the baseline by now."""
+        return against_baseline(results, self.rungs[0].treatment)
 
     def find(self, run: RunRecord) -> GridFinding | None:
         """Return what the combinations say together; None where fewer than two factors are crossed."""
@@ -264,15 +275,20 @@ class _Finder:
             )
             for places, name in self._names.items()
         )
+        names = dict.fromkeys(self._names.values())
+        rates = {name: self._fit.rate(name) for name in names}
+        ratios = {name: self._fit.compare(self._baseline.name, name) for name in names}
         untested = f" {listed([*self._lacking.values()])} could not be set here."
         return GridFinding(
             answer=_answer(found) + (untested if self._lacking else ""),
-            warnings=largest.warnings if largest is not None else (),
+            warnings=(),  # the comparisons have them
             factors=tuple(FactorFinding(axis.name, axis.words) for axis in self._axes),
             baseline=self._baseline.name,
             combinations=combinations,
             interactions=found,
             method=largest.method if largest is not None else "",
+            rates={name: one for name, one in rates.items() if one is not None},
+            to_baseline={name: one for name, one in ratios.items() if one is not None},
         )
 
     def _interactions(self) -> tuple[InteractionFinding, ...]:

@@ -42,7 +42,11 @@ class InteractionsSection(Section):
         """Return the combinations and the sentences."""
         found = found_of(findings, GridFinding)
         ranked = sorted(found.interactions, key=lambda one: not one.is_significant)
-        sentences = tuple(one.sentence for one in ranked[:_MOST_SENTENCES])
+        sentences = tuple(
+            one.sentence
+            for one in ranked[:_MOST_SENTENCES]
+            if one.sentence not in found.answer  # which stands above
+        )
         return (*_combinations(found), *([Items(sentences)] if sentences else []))
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -75,6 +76,9 @@ class ScreenFinding(DesignFinding):
         failed: trials without a number.
         stalled: trials in which nothing committed; they count with their bound.
     """
+
+    # Its two ends are two of the trials, of no greater weight than the others.
+    has_rungs: ClassVar[bool] = False
 
     reference: str
     target: str

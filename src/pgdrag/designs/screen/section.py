@@ -14,6 +14,7 @@ from pgdrag.report.sections import Section, found_of
 from pgdrag.units import format_number, format_ratio
 
 _NOISE_SHOWN, _LEAST_SHOWN = 3, 8
+_NO_EFFECT = 1e4  # that a setting has is so large
 
 
 class ScreenSection(Section):
@@ -56,6 +57,8 @@ class ScreenSection(Section):
         if found.detectable is not None:
             reading += (
                 f" An effect of {format_ratio(found.detectable)} or more would be significant."
+                if found.detectable < _NO_EFFECT
+                else " So few trials cannot call an effect of any size significant."
             )
         return (
             rows_figure(rows, self.title, description, caption, name="screen-chart"),

@@ -41,7 +41,7 @@ class AnswerSection(Section):
             *self.brief(findings),
             *_claim_note(findings, source),
             *_series_note(findings, source),
-            *_note("Warnings about this run", [*map(as_sentence, findings.warnings)]),
+            *note("Warnings about this run", [*map(as_sentence, findings.warnings)]),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -153,32 +153,29 @@ def ordering_words(found: OrderingFinding) -> str:
     return as_sentence("; ".join(parts))
 
 
-_MOST_BRIEF = 3
 # A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 
 
 def rung_warnings(findings: Findings) -> tuple[Note, ...]:
     """Return the warnings about single rungs and their intervals, similar ones on one line."""
-    return _note("Warnings about rungs", _of_rungs(findings))
+    whom = "rungs" if findings.has_rungs else "single treatments"
+    return note(f"Warnings about {whom}", _of_rungs(findings))
 
 
-def brief_warnings(findings: Findings) -> tuple[Note, ...]:
-    """Return the three most important warnings, and count the others.
+def every_warning(findings: Findings) -> list[str]:
+    """Return all warnings, each once and as a sentence, the most important first.
 
     Failures come first, then what concerns the whole run; what is true of every ladder comes last.
     """
-    every = sorted(
-        (*map(as_sentence, findings.warnings), *_of_rungs(findings)),
+    return sorted(
+        dict.fromkeys((*map(as_sentence, findings.warnings), *_of_rungs(findings))),
         key=lambda one: ("failed" not in one, "depends on the order" in one),
     )
-    shown, rest = every[:_MOST_BRIEF], len(every) - _MOST_BRIEF
-    if rest > 0:
-        shown.append(f"{counted(rest, 'more warning')} in the HTML report.")
-    return _note("Warnings", shown)
 
 
-def _note(title: str, texts: Sequence[str]) -> tuple[Note, ...]:
+def note(title: str, texts: Sequence[str]) -> tuple[Note, ...]:
+    """Return warnings under a title; nothing where there are none."""
     return (Note(title, tuple(texts), Tone.WARNING),) if texts else ()
 
 

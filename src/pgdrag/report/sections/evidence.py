@@ -64,8 +64,11 @@ class EvidenceSection(Section):
         """Return what moved, why and which plans changed, rung by rung."""
         blocks: list[Block] = []
         for rung in findings.rungs:
+            if not rung.trials and findings.run.status == "done":
+                continue  # the answer and the table say so
             plans = plan_sentence(rung)
-            said = (cause_sentence(rung), change_sentence(rung), plans, *_remarks(rung))
+            change = change_sentence(rung, has_size=findings.has_rungs)
+            said = (cause_sentence(rung), change, plans, *_remarks(rung))
             if texts := tuple(filter(None, said)):
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(texts)]
         return blocks

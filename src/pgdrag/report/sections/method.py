@@ -30,7 +30,7 @@ from pgdrag.report.document import (
     table_of,
 )
 from pgdrag.report.sections import Section
-from pgdrag.report.sections.answer import brief_warnings
+from pgdrag.report.sections.answer import every_warning, note
 from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
@@ -65,8 +65,8 @@ class MethodSection(Section):
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the most important warnings, last."""
-        return brief_warnings(findings)
+        """Return the warnings, last."""
+        return note("Warnings", every_warning(findings))
 
 
 def _protocol(findings: Findings) -> list[tuple[str, str]]:

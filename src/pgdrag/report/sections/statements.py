@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from pgdrag.english import capital, percent_words
+from pgdrag.english import capital, cut, percent_words
 from pgdrag.findings.plan_diff import PlanChanges
 from pgdrag.findings.plan_nodes import misestimate
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
@@ -68,7 +68,7 @@ class PlansSection(Section):
 def statement_words(query: str) -> str:
     """Return a statement on one line, cut where it is long."""
     line = " ".join(query.split())
-    return line if len(line) <= _STATEMENT_LENGTH else f"{line[: _STATEMENT_LENGTH - 1]}…"
+    return cut(line, _STATEMENT_LENGTH)
 
 
 def _changed_plans(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterator[Block]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pgdrag.english import as_sentence, capital, counted, listed
+from pgdrag.english import as_sentence, capital, counted, cut, listed
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -343,7 +343,7 @@ def _mark(events: Sequence[Event]) -> Mark:
     ends = [one.end_s for one in events if one.end_s is not None]
     if len(events) > 1:
         ends.append(events[-1].start_s)
-    text = first.text if len(first.text) <= _MARK_TEXT else f"{first.text[: _MARK_TEXT - 1]}…"
+    text = cut(first.text, _MARK_TEXT)
     colour = _MARK_COLOURS.get(first.kind, _OTHER_MARK)
     count = sum(one.count for one in events)
     return Mark(first.kind, first.start_s, max(ends, default=None), text, count, colour)
