@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
 import pytest
+from rich.console import Console
 
 from analysis_runs import result, run_of, rung, setting, three_of
+from pgdrag.english import counted
 from pgdrag.findings.find import find
+from pgdrag.findings.values import Findings
 from pgdrag.model import Applied, Outcome
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import sections_for
-from pgdrag.report.terminal import terminal_text
+from pgdrag.report.terminal import render_answer, terminal_text
 
 RUNGS = [
     rung("A0", 1000),
@@ -97,3 +101,31 @@ def test_a_section_that_applies_has_a_name_a_title_and_something_to_say(name):
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", section.name)
         assert section.title[:1].isupper()
         assert list(section.blocks(findings)), section.name
+
+
+def ending(findings: Findings, width: int = 80) -> list[str]:
+    """Return what a command prints of a run at its end."""
+    out = io.StringIO()
+    render_answer(findings, Console(file=out, width=width, color_system=None))
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_ends_with_its_answer_and_at_most_two_warnings(name):
+    findings = find(RUNS[name])
+    lines = ending(findings, width=1000)
+    assert lines[0] == findings.answer
+    assert len(lines) <= 4
+    assert all(line.startswith(" • ") for line in lines[1:])
+    shown = terminal_text(findings, width=1000).splitlines()
+    assert {*lines[1:3]} <= {*shown}
+    assert not any("more warning" in line for line in shown)
+
+
+def test_two_trials_end_in_a_few_lines_and_no_warning_stands_twice():
+    findings = find(run_of(RUNGS[:2], [result("A0", 60_000), result("A1", 11)]))
+    assert len(ending(findings)) <= 8
+    warnings = terminal_text(findings, width=1000).partition("\nWarnings\n")[2].splitlines()
+    assert len(warnings) == len({*warnings}) > 2
+    more = counted(len(warnings) - 2, "more warning")
+    assert ending(findings, width=1000)[-1] == f" • {more} in the report."

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import pgdrag
 from pgdrag.cli.ending import run_to_end
+from pgdrag.cli.options import Command
 
 # Where each command is, and its summary: the first line of its help.
 COMMANDS = {
@@ -30,6 +31,7 @@ COMMANDS = {
     "show": ("runs:show", "Show the results of a run in the terminal"),
     "explain": ("runs:explain", "Explain a run in ten lines"),
     "report": ("runs:report", "Write the report of a run again, in any format"),
+    "rm": ("rm:rm", "Remove runs with their trials and reports"),
     "check": ("check:check", "Check an experiment, or a file of settings, without running it"),
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
@@ -63,7 +65,7 @@ def load_command(name: str) -> Any:
     found = getattr(import_module(f"pgdrag.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
-        one.command(name)(found)
+        one.command(name, cls=Command)(found)
         found = one
     command = typer.main.get_command(found)
     command.name = name

@@ -72,7 +72,7 @@ def bench(
     )
     from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import open_scratch, stderr
-    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.cli.running import measuring
     from pgdrag.model import WorkloadSpec
     from pgdrag.servers.binaries import find_binaries
     from pgdrag.workloads.pgbench import pgbench_job
@@ -130,13 +130,16 @@ def bench(
         note = "The server was created for this run with PostgreSQL's default settings, and has been removed."
         connections = profile.connections
         binaries = find_binaries(postgres)
-        with measuring_alone(), throw_away_server(binaries, connections, open_scratch()) as there:
+        with (
+            measuring(load.wait),
+            throw_away_server(binaries, connections, open_scratch()) as there,
+        ):
             scale = scale or THROW_AWAY_SCALE
             _make_tables(there, made, scale, is_quiet=not stderr().is_terminal)
             found = run(there, scale, note)
     else:
         there = server.reached("run the load there")
-        with measuring_alone():
+        with measuring(load.wait):
             notes = []
             if any(script.is_builtin for script in chosen):
                 wanted, scale = scale, pgbench_scale(there)

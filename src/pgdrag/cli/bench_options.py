@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, WindowHtml
+from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, Wait, WindowHtml
 from pgdrag.errors import UsageError
 from pgdrag.units import parse_seconds
 
@@ -172,6 +172,7 @@ class LoadOptions:
     sessions: Annotated[str | None, typer.Option(metavar="RAMP", help='Vary the number of active clients in steps: "5..22/60s" is 5, 6 … 22 for a minute each; "10..50+10/30s" adds 10 a step')] = None  # fmt: skip
     progress: Annotated[float | None, typer.Option("--progress", "-P", metavar="SECONDS", min=1, help="Print progress every SECONDS (default: never)")] = None  # fmt: skip
     random_seed: Annotated[str | None, typer.Option("--random-seed", metavar="SEED", help="Random seed: a number, time or rand (default: rand; it is shown)")] = None  # fmt: skip
+    wait: Wait = None
     html: WindowHtml = None
     json: Json = False
 

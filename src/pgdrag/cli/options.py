@@ -6,14 +6,24 @@ Options that go together are fields of a dataclass; `with_options` gives them to
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
+WAIT, LONGEST_WAIT_S = "1h", 604_800.0  # what a --wait without a time means
 LARGEST_SEED = 2**62
+
+
+def _waiting_s(text: str) -> float:
+    from pgdrag.cli.server_argument import duration_of
+
+    return duration_of(text, "--wait", least_s=0.0, most_s=LONGEST_WAIT_S)
+
 
 Dsn = Annotated[str | None, typer.Argument(metavar="DSN", help="Connection string, postgresql:// URI or database name (default: from PGHOST, PGDATABASE and the like)", show_default=False)]  # fmt: skip
 ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help='Name of a shipped experiment (see "pgdrag list"), or a file')]  # fmt: skip
@@ -25,6 +35,7 @@ AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar
 Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's processors with perf and draw flame graphs")]  # fmt: skip
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
+Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be run, how long it takes and what room it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
@@ -51,10 +62,23 @@ class StudyOptions:
     allow_change: AllowChange = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a long run")] = False
     dry_run: DryRun = False
+    wait: Wait = None
     seed: Seed = None
     postgres: Postgres = None
     html: Html = None
     json: Json = False
+
+
+class Command(TyperCommand):
+    """A command whose --wait may stand without a time, which Typer has no option for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, with the time that --wait means where none follows it."""
+        given = []
+        for arg, after in zip(args, [*args[1:], ""], strict=True):
+            is_bare = arg == "--wait" and not re.fullmatch(r"[\d.]+\s*[a-z]+", after)
+            given.append(f"--wait={WAIT}" if is_bare else arg)
+        return super().parse_args(ctx, given)
 
 
 def command_group(help_: str) -> typer.Typer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 
 from pgdrag.host.undo import UndoJournal
@@ -30,12 +32,17 @@ def stdout(*, piped_width: int | None = None) -> Console:
         piped_width: columns where no terminal has its own; None: 80.
     """
     width = None if sys.stdout.isatty() else piped_width
-    return _Console(highlight=False, markup=False, emoji=False, width=width)
+    return _Console(highlight=False, markup=False, emoji=False, width=width or _width())
 
 
 def stderr() -> Console:
     """Return the console for messages."""
-    return _Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=True, highlight=False, markup=False, emoji=False, width=_width())
+
+
+def _width() -> int | None:
+    """Return None, for Rich to find out; but Rich takes COLUMNS=0 for a terminal without room."""
+    return shutil.get_terminal_size().columns if os.environ.get("COLUMNS") == "0" else None
 
 
 def plain_table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
@@ -45,6 +52,17 @@ def plain_table(*columns: str, right: Collection[str] = (), whole: Collection[st
         justify: Literal["left", "right"] = "right" if column in right else "left"
         table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
     return table
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row on one line, in columns: cut where a terminal ends, but not in its first column."""
+    out = stdout()
+    overflow: OverflowMethod = "ellipsis" if sys.stdout.isatty() else "ignore"
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    out.width = max(out.width, widths[0] + 2)
+    for row, style in ((header, "bold"), *((row, "") for row in rows)):
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        out.print(line.rstrip(), style=style, no_wrap=True, overflow=overflow, crop=False)
 
 
 def open_scratch() -> Scratch:

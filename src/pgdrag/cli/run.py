@@ -18,6 +18,7 @@ from pgdrag.cli.options import (
     RunName,
     Scale,
     Seed,
+    Wait,
 )
 from pgdrag.errors import EXIT_DONE, UsageError
 
@@ -41,6 +42,7 @@ def run(
     profile: Profile = False,
     allow_change: AllowChange = None,
     dry_run: DryRun = False,
+    wait: Wait = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -64,7 +66,7 @@ def run(
         print_plan(plan, json=json)
         return EXIT_DONE
     stderr().print(next(summary(plan)))
-    return begin_and_report(study, runner, seed=seed, html=html, json=json)
+    return begin_and_report(study, runner, wait_s=wait, seed=seed, html=html, json=json)
 
 
 def resume(
@@ -74,6 +76,7 @@ def resume(
         typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
     dry_run: DryRun = False,
+    wait: Wait = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
@@ -119,7 +122,7 @@ def resume(
         left = trials_left(replace(record, results=tuple(kept)))
         print_plan(planned(record.study, runner, left=left, done=kept), json=json)
         return EXIT_DONE
-    return resume_and_report(run_id, runner, budget_s=budget_s, html=html, json=json)
+    return resume_and_report(run_id, runner, wait_s=wait, budget_s=budget_s, html=html, json=json)
 
 
 def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRunner) -> None:

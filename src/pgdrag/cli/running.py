@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pgdrag
@@ -31,6 +33,17 @@ _STATUS = {
     Gate.FAIL: EXIT_FAILED_CHECK,
     Gate.INCONCLUSIVE: EXIT_INCONCLUSIVE,
 }
+
+
+@contextmanager
+def measuring(wait_s: float | None) -> Iterator[None]:
+    """Let no other pgdrag measure on this machine meanwhile; wait for one that does, if asked to.
+
+    Raises:
+        UsageError: another one is measuring, and still after waiting.
+    """
+    with measuring_alone(wait_s or 0.0, partial(stderr().print, soft_wrap=True)):
+        yield
 
 
 def open_runner(postgres: str | None, allowed: Sequence[str] | None) -> ServerTrialRunner:
@@ -71,9 +84,18 @@ def planned(
 
 
 def begin_and_report(
-    study: Study, runner: ServerTrialRunner, *, seed: int | None, html: Path | None, json: bool
+    study: Study,
+    runner: ServerTrialRunner,
+    *,
+    wait_s: float | None,
+    seed: int | None,
+    html: Path | None,
+    json: bool,
 ) -> int:
     """Run a new study and report it; by default with a random seed, kept in the journal.
+
+    Args:
+        wait_s: wait so long for another pgdrag that is measuring; None: do not wait.
 
     Returns:
         The command's exit status.
@@ -83,7 +105,7 @@ def begin_and_report(
     """
     runner.loading_s(study)  # a dataset without room for it is no failed run
     binaries = runner.binaries
-    with measuring_alone():
+    with measuring(wait_s):
         run_id = open_journal().begin_run(
             replace(study, allowed=tuple(sorted(runner.here.allowed))),
             runner.host(study),
@@ -100,6 +122,7 @@ def resume_and_report(
     run_id: str,
     runner: ServerTrialRunner,
     *,
+    wait_s: float | None,
     budget_s: float | None,
     html: Path | None,
     json: bool,
@@ -107,12 +130,13 @@ def resume_and_report(
     """Run the remaining trials of a run, report it, and return the command's exit status.
 
     Args:
+        wait_s: as of `begin_and_report`.
         budget_s: of the whole run, in place of the budget it has; None: keep that.
 
     Raises:
         UsageError: another pgdrag is measuring on this machine.
     """
-    with measuring_alone():
+    with measuring(wait_s):
         if budget_s is not None:
             open_journal().set_budget(run_id, budget_s)
         return _run_and_report(run_id, runner, html=html, json=json)

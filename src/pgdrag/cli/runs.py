@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 def runs(json: Json = False) -> None:
     """List all runs, newest first."""
     import dataclasses
-    import time
 
-    from pgdrag.cli.place import open_journal, plain_table, stdout
+    from pgdrag.cli.place import open_journal, print_rows
     from pgdrag.units import format_duration
 
     summaries = open_journal().summaries()
@@ -30,14 +29,18 @@ def runs(json: Json = False) -> None:
     if not summaries:
         print("No runs yet. Start with: pgdrag run slow-42k")
         return
-    columns = ("run", "scale", "status", "trials", "PostgreSQL", "started", "took")
-    table = plain_table(*columns, right=("took",), whole=("run",))  # a run's name is for copying
-    for x in summaries:
-        took = format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else ""
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(x.started_unix_s))
-        trials = f"{x.finished_trials} of {x.trials}"
-        table.add_row(x.run_id, x.scale, x.status, trials, x.server_version, started, took)
-    stdout().print(table)
+    rows = [
+        (
+            x.run_id,
+            x.status,
+            f"{x.finished_trials}/{x.trials}",
+            x.server_version,
+            format_duration(x.finished_unix_s - x.started_unix_s) if x.finished_unix_s else "",
+            x.scale,
+        )
+        for x in summaries
+    ]
+    print_rows(("run", "status", "trials", "server", "took", "scale or workload"), rows)
 
 
 def show(run: RunName, json: Json = False) -> None:

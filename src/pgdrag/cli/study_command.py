@@ -109,7 +109,12 @@ class StudyCommand:
         if is_asked and not typer.confirm("Continue?", default=True, err=True):
             raise UsageError("cancelled; nothing was run")
         return begin_and_report(
-            study, self.runner, seed=self.seed, html=options.html, json=options.json
+            study,
+            self.runner,
+            wait_s=options.wait,
+            seed=self.seed,
+            html=options.html,
+            json=options.json,
         )
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pgdrag.cli.bench_options import LoadOptions
-from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, command_group, with_options
+from pgdrag.cli.options import (
+    LARGEST_SEED,
+    Command,
+    Consent,
+    Dsn,
+    Json,
+    command_group,
+    with_options,
+)
 from pgdrag.cli.plain_output import print_document
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
@@ -150,7 +158,7 @@ def check(
     return EXIT_DONE if is_consistent else EXIT_FAILED_CHECK
 
 
-@app.command()
+@app.command(cls=Command)
 @with_options
 def run(
     dsn: Dsn = None,
@@ -198,8 +206,8 @@ def run(
     from pgdrag.bench import run_load, tpcc_warehouses
     from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import stderr
+    from pgdrag.cli.running import measuring
     from pgdrag.cli.server_argument import named_server, require_consent
-    from pgdrag.host.machine_lock import measuring_alone
     from pgdrag.model import WorkloadSpec
     from pgdrag.workloads.tpcc import Tpcc
 
@@ -220,7 +228,7 @@ def run(
         f"TPC-C, {counted(workload.warehouses, 'warehouse')}, {statements} statements, {isolation}"
     )
     spec = WorkloadSpec("tpcc", workload.model_dump(mode="json"))
-    with measuring_alone(), showing_run(profile, every_s=load.progress) as listen:
+    with measuring(load.wait), showing_run(profile, every_s=load.progress) as listen:
         found = run_load(server, what, spec, workload.job(), profile, seed=seed, listen=listen)
     status = report_window(found, html=load.html, json=load.json)
     if check_after:

@@ -230,6 +230,42 @@ class Journal:
                 (status, finished, os.getpid(), run_id),
             )
 
+    def remove_run(self, run_id: str) -> int:
+        """Remove a run with all that is known of it, and return how many trials it had finished.
+
+        Raises:
+            JournalError: it is in progress.
+        """
+        with self._transaction() as db:
+            row = db.execute("SELECT status, pid FROM run WHERE run_id = ?", (run_id,)).fetchone()
+            if row is not None and _true_status(*row) == "running":
+                raise JournalError(
+                    f'run "{run_id}" is in progress (process {row[1]})',
+                    hint="Wait until it ends, or interrupt it with Ctrl-C.",
+                )
+            (trials,) = db.execute(
+                "SELECT count(DISTINCT number) FROM attempt WHERE run_id = ? AND result IS NOT NULL",
+                (run_id,),
+            ).fetchone()
+            for table in ("exhibits", "sample", "attempt", "trial", "run"):
+                db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+        return int(trials)
+
+    def compact(self) -> int:
+        """Give the file system back what removed runs took, and return how many bytes that was.
+
+        It writes the whole journal anew, and needs as much room meanwhile.
+        """
+        before = self._bytes()
+        with self._explained():
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return max(before - self._bytes(), 0)
+
+    def _bytes(self) -> int:
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(one.stat().st_size for one in files if one.exists())
+
     def set_budget(self, run_id: str, budget_s: float | None) -> None:
         """Give a run another budget of time; what was run counts towards it."""
         study = replace(self.run(run_id).study, budget_s=budget_s)

@@ -355,8 +355,7 @@ class Cluster(Postmaster):
         if is_mute or is_full_disk(self.log_tail()):
             return full_disk("start the server", self.directory)
         if reason is None:
-            ended = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-            reason = f"the postmaster {ended} without a word"
+            reason = ending_words(status, self.log_tail())
         return self._did_not_start(f"server did not start: {reason}")
 
     def _did_not_start(self, message: str) -> ServerDidNotStart:
@@ -388,3 +387,10 @@ def _socket_directory(directory: Path) -> Path:
     if len(os.fsencode(longest)) <= _SOCKET_PATH_BYTES and _PLAIN_PATH.fullmatch(str(near)):
         return near
     return SHORT_SOCKET_ROOT / f"{SHORT_SOCKET_PREFIX}{secrets.token_hex(8)}"
+
+
+def ending_words(status: int, said: str) -> str:
+    """Say how a postmaster ended that logged no error, with the last line of what it wrote."""
+    ended = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    lines = said.strip().splitlines()
+    return f"the postmaster {ended}" + (f": {lines[-1].strip()}" if lines else " without a word")

@@ -1,0 +1,59 @@
+"""`pgdrag rm`: remove runs, with their trials and their reports."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pgdrag.errors import StorageError, UsageError
+
+
+def rm(
+    run: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help='Run IDs, unique prefixes of them, or "last"'),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+) -> None:
+    """Remove runs with their trials and reports.
+
+    A run in progress is refused. A report written elsewhere with --html stays.
+    """
+    from pgdrag.cli.place import open_journal, report_path, stderr, stdout
+    from pgdrag.english import counted, listed
+    from pgdrag.host.machine_lock import measuring_pid
+    from pgdrag.units import format_bytes
+
+    journal = open_journal()
+    run_ids = list(dict.fromkeys(map(journal.find, run)))  # before the first of them is removed
+    if not yes:
+        _confirm(f"Remove {listed(run_ids)} with all trials and reports?")
+    freed_bytes = 0
+    for run_id in run_ids:
+        trials, page = journal.remove_run(run_id), report_path(run_id)
+        has_page = page.is_file()
+        if has_page:
+            freed_bytes += page.stat().st_size
+            page.unlink()
+        what = counted(trials, "trial") + (" and its report" if has_page else "")
+        stdout().print(f"Removed {run_id}: {what}.", soft_wrap=True)
+    kept = "" if measuring_pid() is None else "a measurement is in progress"
+    if not kept:
+        try:
+            freed_bytes += journal.compact()
+        except StorageError as error:  # as on a full disk
+            kept = error.message
+    if freed_bytes or not kept:
+        stdout().print(f"Freed {format_bytes(freed_bytes)}.")
+    if kept:
+        text = f"The journal keeps its size, and uses the room again: {kept}."
+        stderr().print(text, soft_wrap=True)
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask whether to remove without a terminal", hint="Give --yes.")
+    if not typer.confirm(question, err=True):
+        raise UsageError("cancelled; nothing was removed")

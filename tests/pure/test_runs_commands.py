@@ -1,0 +1,152 @@
+"""`pgdrag runs` has a line a run, `show` has all of it, and `rm` removes it."""
+
+from __future__ import annotations
+
+import fcntl
+import lzma
+import os
+import pty
+import re
+import sqlite3
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
+from pgdrag.journal import Journal
+
+OLD = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
+TABLES = ("run", "trial", "attempt", "sample", "exhibits")
+
+Home = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "journal.sqlite").write_bytes(lzma.decompress(OLD.read_bytes()))
+    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path))
+    monkeypatch.setenv(MACHINE_VARIABLE, f"runs-{os.getpid()}")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return tmp_path
+
+
+def pgdrag(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgdrag", *arguments],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def on_terminal(columns: int, *arguments: str) -> list[str]:
+    """Return the lines that a command prints on a terminal of this width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [sys.executable, "-m", "pgdrag", *arguments]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        command, env=environment, stdin=slave, stdout=slave, stderr=slave
+    ) as process:
+        os.close(slave)
+        text = b""
+        while part := _read(master):
+            text += part
+        process.wait()
+    os.close(master)
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).splitlines()
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 4096)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def ids(home: Path) -> list[str]:
+    return [one.run_id for one in Journal(home / "journal.sqlite").summaries()]
+
+
+@pytest.mark.parametrize("columns", [80, 40, 12])
+def test_on_a_terminal_each_run_has_a_line_with_its_whole_name(home: Path, columns: int) -> None:
+    head, *lines = on_terminal(columns, "runs")
+    assert head.startswith("run ")
+    assert [line.split()[0] for line in lines] == ids(home)
+    assert max(map(len, lines)) <= max(columns, max(map(len, ids(home))) + 2)
+    if columns == 80:
+        assert re.search(r"^old-ladder\S* +done +\d+/\d+ +18\.\d", "\n".join(lines), re.MULTILINE)
+
+
+@pytest.mark.parametrize("environment", [{}, {"COLUMNS": "0"}, {"COLUMNS": "20"}])
+def test_in_a_pipe_nothing_of_a_line_is_missing(home: Path, environment: dict[str, str]) -> None:
+    lines = pgdrag("runs", **environment).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ids(home)
+    assert not any("…" in line for line in lines)
+
+
+def test_a_terminal_that_says_it_has_no_columns_has_80(home: Path) -> None:
+    shown = pgdrag("show", "compare", COLUMNS="0").stdout
+    assert "slower" in shown
+    assert 60 < max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_run_is_removed_with_its_trials_and_its_report(home: Path) -> None:
+    (run_id,) = (x for x in ids(home) if x.startswith("ablate"))
+    page = home / "reports" / f"{run_id}.html"
+    page.parent.mkdir()
+    page.write_text("x" * 5000)
+    size = (home / "journal.sqlite").stat().st_size
+    done = pgdrag("rm", "ablate", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        rf"Removed {run_id}: 46 trials and its report\.\nFreed [\d.]+ [kM]B\.\n", done.stdout
+    )
+    assert run_id not in ids(home)
+    assert not page.exists()
+    assert (home / "journal.sqlite").stat().st_size < size
+    with sqlite3.connect(home / "journal.sqlite") as db:
+        for table in TABLES:
+            assert not db.execute(
+                f"SELECT count(*) FROM {table} WHERE run_id = ?", (run_id,)
+            ).fetchone()[0]
+    assert pgdrag("show", "bisect").returncode == 0
+
+
+def test_several_runs_go_at_once_or_none_where_one_is_not_known(home: Path) -> None:
+    every = ids(home)
+    assert pgdrag("rm", "compare", "nonesuch", "--yes").returncode == 2
+    assert ids(home) == every
+    assert pgdrag("rm", "last", every[0], "bisect", "-y").stdout.count("Removed") == 2
+    assert len(ids(home)) == len(every) - 2
+
+
+def test_without_a_terminal_nothing_is_removed_unasked(home: Path) -> None:
+    every = ids(home)
+    done = pgdrag("rm", "last")
+    assert done.returncode == 2
+    assert "hint: Give --yes." in done.stderr
+    assert ids(home) == every
+
+
+def test_a_run_in_progress_stays_and_so_does_the_size_of_the_journal(home: Path) -> None:
+    newest, other, *_ = ids(home)
+    with measuring_alone(), sqlite3.connect(home / "journal.sqlite") as db:
+        db.execute(
+            "UPDATE run SET status = 'running', pid = ? WHERE run_id = ?", (os.getpid(), newest)
+        )
+        db.commit()
+        refused = pgdrag("rm", newest, "--yes")
+        assert refused.returncode == 2
+        assert f'run "{newest}" is in progress (process {os.getpid()})' in refused.stderr
+        removed = pgdrag("rm", other, "--yes")
+        assert "a measurement is in progress" in removed.stderr
+    assert newest in ids(home)
+    assert other not in ids(home)
