@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -75,7 +76,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments, with the time that --wait means where none follows it."""
         given = []
-        for arg, after in zip(args, [*args[1:], ""], strict=True):
+        for arg, after in zip_longest(args, args[1:], fillvalue=""):
             is_bare = arg == "--wait" and not re.fullmatch(r"[\d.]+\s*[a-z]+", after)
             given.append(f"--wait={WAIT}" if is_bare else arg)
         return super().parse_args(ctx, given)

@@ -11,12 +11,10 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pgdrag.english import counted
 from pgdrag.findings.values import Findings
 from pgdrag.report import document as doc
 from pgdrag.report.document import Align, Block, Cell, Table, Tone
 from pgdrag.report.sections import sections_for
-from pgdrag.report.sections.answer import every_warning
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -25,7 +23,6 @@ _STYLES = {
     Tone.BAD: "red",
     Tone.MUTED: "dim",
 }
-_MOST_WARNINGS = 2  # at the end of a run
 _ROOMY = 100  # columns; narrower tables omit a row's title
 
 
@@ -33,21 +30,12 @@ def render_terminal(findings: Findings, console: Console) -> None:
     """Print each section's brief form; no text in the findings is markup."""
     study = findings.run.study
     console.print(Text(study.title or study.name, style="bold"))
-    for section in sections_for(findings):
-        for block in section.brief(findings):
-            for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
-                console.print(renderable)
+    _print((x for section in sections_for(findings) for x in section.brief(findings)), console)
 
 
 def render_answer(findings: Findings, console: Console) -> None:
-    """Print the answer and the warnings that matter most, in a few lines: what a command says at its end."""
-    warnings = every_warning(findings)
-    shown, rest = warnings[:_MOST_WARNINGS], len(warnings) - _MOST_WARNINGS
-    if rest > 0:
-        shown.append(f"{counted(rest, 'more warning')} in the report.")
-    console.print(Text(findings.answer))
-    for renderable in _list(shown):
-        console.print(renderable)
+    """Print what each section has for the end of a run: the answer and the most important warnings."""
+    _print((x for section in sections_for(findings) for x in section.ending(findings)), console)
 
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:
@@ -58,6 +46,12 @@ def terminal_text(findings: Findings, *, width: int = 100) -> str:
     )
     render_terminal(findings, console)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _print(blocks: Iterable[Block], console: Console) -> None:
+    for block in blocks:
+        for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
+            console.print(renderable)
 
 
 def _renderables(  # noqa: C901 (an arm a kind)

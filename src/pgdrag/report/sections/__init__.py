@@ -41,7 +41,11 @@ class Section(ABC):
         """Return the whole section, without its heading."""
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return what the terminal shows of it: by default nothing."""
+        """Return what `pgdrag show` prints of it: by default nothing."""
+        return ()
+
+    def ending(self, findings: Findings) -> Sequence[Block]:
+        """Return what a command prints of it at the end of a run, a line or two: by default nothing."""
         return ()
 
 

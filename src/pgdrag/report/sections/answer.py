@@ -13,10 +13,12 @@ from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer, Findings
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
-from pgdrag.report.document import Block, Cell, Note, Paragraph, Tone, table_of
+from pgdrag.report.document import Block, Cell, Items, Note, Paragraph, Tone, table_of
 from pgdrag.report.sections import Section
 from pgdrag.report.story import noise_words
 from pgdrag.units import format_duration, format_number
+
+_MOST_AT_END = 2  # warnings
 
 
 class AnswerSection(Section):
@@ -50,6 +52,15 @@ class AnswerSection(Section):
             Paragraph(findings.answer, is_lead=True),
             *(Paragraph(text, Tone.MUTED) for text in noise_words(findings)),
         )
+
+    def ending(self, findings: Findings) -> Sequence[Block]:
+        """Return the answer, and the warnings that matter most."""
+        warnings = every_warning(findings)
+        shown, rest = warnings[:_MOST_AT_END], len(warnings) - _MOST_AT_END
+        if rest > 0:
+            shown.append(f"{counted(rest, 'more warning')} in the report.")
+        answer = Paragraph(findings.answer)
+        return (answer, Items(tuple(shown))) if shown else (answer,)
 
 
 def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
