@@ -86,5 +86,5 @@ def test_a_run_without_trials_is_a_page_that_fits(tmp_path):
     ]
     html = render_html(replace(findings, rungs=tuple(bare)))
     assert "<svg" not in html
-    assert "not run" in html
+    assert "not run yet" in html
     assert probe(tmp_path, html, 400)["page"] <= 400
