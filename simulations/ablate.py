@@ -236,7 +236,8 @@ def _one_comparison(system: System, machine: Machine, *, with_others: bool) -> t
     trials = SetTrials()
     block = [base] * 8 + sets * 2
     for at in machine.rng.permutation(len(block)):
-        trials.add(block[at], machine.run(system, block[at], is_brief=False), Outcome.MEASURED)
+        reading = machine.run(system, block[at], is_brief=False)
+        trials.add(Observed(block[at], False, reading, Outcome.MEASURED))
     effects = [effect(trials.value(base), trials.value(one), trials.noise) for one in sets]
     calls = call_all(effects, matters=AblateParameters().log_threshold)
     return {at for at, call in enumerate(calls) if call in (Call.SLOWER, Call.FASTER)}, len(block)

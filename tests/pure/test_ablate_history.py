@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from pgdrag.designs._subsets import Observed
 from pgdrag.designs.ablate.history import REFERENCE, SetTrials
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
@@ -17,7 +18,8 @@ def values(**sets):
     names = {"reference": REFERENCE, "one": ONE, "two": TWO}
     for name, (logs, log_se) in sets.items():
         for log in logs:
-            found.add(names[name], Reading(log, log_se, False, 1, True), Outcome.MEASURED)
+            reading = Reading(log, log_se, False, 1, True)
+            found.add(Observed(names[name], True, reading, Outcome.MEASURED))
     return found
 
 
@@ -55,12 +57,12 @@ def test_without_repeats_the_noise_is_assumed_to_be_large():
 def test_an_invalid_trial_is_retried_once_and_a_failed_start_is_not():
     found = SetTrials()
     assert found.is_open(ONE)
-    found.add(ONE, None, Outcome.INVALID)
+    found.add(Observed(ONE, True, None, Outcome.INVALID))
     assert found.is_open(ONE)
-    found.add(ONE, None, Outcome.INVALID)
+    found.add(Observed(ONE, True, None, Outcome.INVALID))
     assert not found.is_open(ONE)
     assert found.failure(ONE) is Outcome.INVALID
-    found.add(TWO, None, Outcome.DID_NOT_START)
+    found.add(Observed(TWO, True, None, Outcome.DID_NOT_START))
     assert not found.is_open(TWO)
     assert found.value(TWO) is None
 
@@ -69,12 +71,12 @@ def test_a_set_that_committed_nothing_once_is_slow_and_noisy_but_not_bounded():
     stalled = Reading(math.log(-math.log(0.05) / 20), 0.0, True, 1, True)  # nothing in 20 s
     found = values(one=([-0.9] * 4, 0.35))
     steady = found.value(ONE)
-    found.add(ONE, stalled, Outcome.STALLED)
+    found.add(Observed(ONE, True, stalled, Outcome.STALLED))
     mixed = found.value(ONE)
     assert not mixed.is_bound
     assert mixed.center < steady.center
     assert mixed.variance > steady.variance
     # The 95 % interval still holds what the other trials say.
     assert steady.center < mixed.center + 2 * math.sqrt(mixed.variance)
-    found.add(TWO, stalled, Outcome.STALLED)
+    found.add(Observed(TWO, True, stalled, Outcome.STALLED))
     assert found.value(TWO).is_bound

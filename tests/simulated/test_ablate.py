@@ -154,6 +154,6 @@ def test_a_target_that_commits_nothing_gives_bounds_and_a_warning(tmp_path: Path
 
 def test_a_budget_too_small_to_compare_each_change_is_refused() -> None:
     with pytest.raises(
-        UsageError, match="max_trials is 20, but an ablation of 12 changes needs at least 40"
+        UsageError, match="max_trials is 15, but an ablation of 12 changes needs at least 18"
     ):
-        Ablate(study_of(*NAMES).rungs, AblateParameters(max_trials=20))
+        Ablate(study_of(*NAMES).rungs, AblateParameters(max_trials=15))

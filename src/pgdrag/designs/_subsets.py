@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgdrag.designs import Design, DesignParameters
+from pgdrag.findings.quantities import quantities
 from pgdrag.findings.readings import Reading, reading
 from pgdrag.model import Block, Outcome, Result, Rung, Treatment
 from pgdrag.model.changes import changes_between, subset_treatment
@@ -25,12 +26,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Observed:
-    """One finished trial; `reading` is None where it has no number."""
+    """One finished trial.
+
+    Attributes:
+        reading: None where it has no number.
+        quantities: what else was measured of it, see `findings.quantities`.
+    """
 
     changes: Changes
     is_brief: bool
     reading: Reading | None
     outcome: Outcome
+    quantities: Mapping[str, float] = field(default_factory=dict)
 
 
 class Searching(Protocol):
@@ -90,9 +97,26 @@ class SubsetDesign(Design):
         return f"{stage}, {noun} so far: {', '.join(names[:_MOST_NAMED])}{more}"
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:
-        """Return results of treatments asked for, by their sets of changes."""
+        """Return results by the sets of changes that their treatments are."""
         return [
-            Observed(changes, one.trial.is_brief, reading(one), one.outcome)
+            Observed(
+                self._changes_of(one.trial.treatment),
+                one.trial.is_brief,
+                reading(one),
+                one.outcome,
+                quantities(one),
+            )
             for one in results
-            if (changes := self._sets.get(one.trial.treatment.identity)) is not None
         ]
+
+    def _changes_of(self, treatment: Treatment) -> Changes:
+        known = self._sets.get(treatment.identity)
+        if known is not None:
+            return known
+        # An older pgdrag asked for it.
+        levels = {*treatment.levels}
+        return frozenset(
+            at
+            for at, one in enumerate(self.changes)
+            if (one.after in levels if one.after else one.before not in levels)
+        )

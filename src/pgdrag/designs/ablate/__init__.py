@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pgdrag.designs import DesignParameters
@@ -12,12 +12,14 @@ from pgdrag.designs.ablate.findings import (
     AblateFinding,
     ChangeFinding,
     CheckFinding,
+    MoveFinding,
     PairFinding,
     ShareFinding,
 )
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import Call, Effect, Label, effect
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
+from pgdrag.designs.ablate.moves import Move
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
 from pgdrag.designs.ablate.section import answer, warnings
@@ -69,6 +71,15 @@ class Procedure:
         self.history.add(observed)
         self.request = next(self._requests, None)
 
+    def adopt(self, observed: Sequence[Observed]) -> None:
+        """Take trials of blocks that are not complete, or that an older pgdrag asked for in another order."""
+        if not observed:
+            return
+        self.history.add(observed)
+        for _ in observed:
+            if self.request is not None and self.history.has_all(self.request):
+                self.request = next(self._requests, None)
+
     @property
     def stage(self) -> str:
         """How far the search is: "screening", "checking", "shares", "pairs" or "done"."""
@@ -101,7 +112,10 @@ class Procedure:
             return
         found = screening.screened()
         self.long_trials = LongTrials(
-            {at: (found[at].alone, found[at].with_others) for at in screening.survivors},
+            {
+                at: (found[at].alone.effect, found[at].with_others.effect)
+                for at in screening.survivors
+            },
             screening.whole.difference(screening.survivors),
             self.history,
             self.parameters,
@@ -152,10 +166,11 @@ class Ablate(SubsetDesign):
     def find(self, run: RunRecord) -> AblateFinding:
         """Return what is known so far; changes without a trial are undecided."""
         procedure, screening = self.procedure, self.procedure.screening
-        history, long = procedure.history, procedure.long_trials
+        history = procedure.history
         # Results of a block that is not complete count, but decide nothing.
         in_order = sorted(run.results, key=lambda result: result.trial.number)
-        history.add(self.observed(in_order[history.trials :]))
+        procedure.adopt(self.observed(in_order[history.trials :]))
+        long = procedure.long_trials
         shares = long.shares() if long else None
         method = _method(shares)
         target = screening.trials.value(screening.whole)
@@ -168,6 +183,7 @@ class Ablate(SubsetDesign):
                 player: _share(share, shares.whole, method)
                 for player, share in zip(long.players, shares.players, strict=True)
             }
+        labels = {one.name: one.label for x in run.results for one in x.evidence}
         rest = long.players[-1] if long and long.has_others else frozenset[int]()
         draws = shares.draws if shares else 0
         found = AblateFinding(
@@ -181,7 +197,8 @@ class Ablate(SubsetDesign):
             whole=self._whole(),
             is_bounded=shares is not None and shares.is_bounded,
             is_target_bounded=target is not None and target.is_bound,
-            changes=self._changes({x: y for x, y in of_players.items() if x != rest}),
+            moves=_moves(screening.fingerprint(), labels),
+            changes=self._changes({x: y for x, y in of_players.items() if x != rest}, labels),
             others=of_players.get(rest),
             others_count=len(rest),
             left_out=self.names(screening.left_out),
@@ -192,6 +209,7 @@ class Ablate(SubsetDesign):
                 for one in screening.checks
             ),
             is_diffuse=screening.is_diffuse,
+            margin=1 + self.parameters.threshold,
             detectable_alone=_ratio(alone),
             detectable_with_others=_ratio(with_others),
             method=method,
@@ -216,17 +234,23 @@ class Ablate(SubsetDesign):
                 return _interval(found, f"t interval, {count} {noun} of both ends")
         return None
 
-    def _changes(self, shares: dict[frozenset[int], ShareFinding]) -> tuple[ChangeFinding, ...]:
+    def _changes(
+        self, shares: dict[frozenset[int], ShareFinding], labels: Mapping[str, str]
+    ) -> tuple[ChangeFinding, ...]:
         """Return all changes: those with a share first, the largest before the others."""
         survivors = self.procedure.screening.survivors
+        moves = self.procedure.screening.moves()
         found = [
             ChangeFinding(
                 name=change.name,
                 before=change.before.value if change.before else None,
                 after=change.after.value if change.after else None,
                 label=one.label,
-                alone=_if_known(one.alone, "reference with it against reference"),
-                with_others=_if_known(one.with_others, "target against target without it"),
+                alone=_if_known(one.alone.effect, "reference with it against reference"),
+                with_others=_if_known(one.with_others.effect, "target against target without it"),
+                alone_of=len(one.alone.group),
+                with_others_of=len(one.with_others.group),
+                moves=_moves(moves.get(at, ()), labels),
                 share=shares.get(frozenset({at})) if at in survivors else None,
                 is_survivor=at in survivors,
                 is_hidden=one.is_hidden,
@@ -256,6 +280,18 @@ class Ablate(SubsetDesign):
             )
             for pair, one in (long.crossed() if long else {}).items()
         )
+
+
+def _moves(found: Sequence[Move], labels: Mapping[str, str]) -> tuple[MoveFinding, ...]:
+    return tuple(
+        MoveFinding(
+            one.quantity,
+            labels.get(one.quantity, one.quantity),
+            _interval(one.more, "t interval"),
+            one.false_rate,
+        )
+        for one in found
+    )
 
 
 def _method(shares: Shares | None) -> str:

@@ -30,6 +30,23 @@ class ShareFinding:
 
 
 @dataclass(frozen=True)
+class MoveFinding:
+    """A quantity per transaction that the changes move.
+
+    Attributes:
+        quantity: the observation's name.
+        label: for people: "WAL per transaction".
+        ratio: how many times as much of it there is per transaction.
+        false_rate: rate of false discoveries if this is believed, and all that are as sure.
+    """
+
+    quantity: str
+    label: str
+    ratio: Interval
+    false_rate: float
+
+
+@dataclass(frozen=True)
 class ChangeFinding:
     """What one change is to the difference between reference and target.
 
@@ -38,6 +55,9 @@ class ChangeFinding:
         before, after: its values; None: not set there.
         alone: reference with it against reference; None: unknown.
         with_others: target against target without it; None: unknown.
+        alone_of, with_others_of: changes in that comparison: 1, or as many as were tried together.
+        moves: what it moves of what the whole moves, alone or, where that is nothing, with the others; nothing
+            where it was not tried by itself.
         share: None where it is part of the others' share, and while there are no shares.
         is_survivor: it got long trials.
         is_hidden: neither comparison shows an effect, because other changes mask it; a check found it.
@@ -49,6 +69,9 @@ class ChangeFinding:
     label: Label
     alone: Interval | None
     with_others: Interval | None
+    alone_of: int
+    with_others_of: int
+    moves: tuple[MoveFinding, ...]
     share: ShareFinding | None
     is_survivor: bool
     is_hidden: bool
@@ -103,6 +126,7 @@ class AblateFinding(DesignFinding):
             until there are long ones; None while unknown.
         is_bounded: the whole and its shares rest on bounds, because a set of changes committed nothing.
         is_target_bounded: the target committed nothing in the screening.
+        moves: the quantities that the whole moves, its fingerprint; the surest first.
         changes: all of them: first those with a share, the largest first, then the others in order.
         others: share of all changes without a share of their own, together; None where there are none.
         others_count: their number.
@@ -111,6 +135,7 @@ class AblateFinding(DesignFinding):
         pairs: factorials, the likeliest pair first.
         checks: whether other changes mask one that matters.
         is_diffuse: a check failed, and no small group of changes explains it.
+        margin: what is certainly within so much either way, as a ratio over 1, is inert.
         detectable_alone, detectable_with_others: the smallest slowdown that such a comparison of the
             screening detects nine times in ten, as a ratio over 1; infinite while unknown.
         method: how the shares were averaged, in words.
@@ -130,6 +155,7 @@ class AblateFinding(DesignFinding):
     whole: Interval | None
     is_bounded: bool
     is_target_bounded: bool
+    moves: tuple[MoveFinding, ...]
     changes: tuple[ChangeFinding, ...]
     others: ShareFinding | None
     others_count: int
@@ -138,6 +164,7 @@ class AblateFinding(DesignFinding):
     pairs: tuple[PairFinding, ...]
     checks: tuple[CheckFinding, ...]
     is_diffuse: bool
+    margin: float
     detectable_alone: float
     detectable_with_others: float
     method: str

@@ -7,7 +7,7 @@ Values are natural logarithms of throughput, so a difference of values is the lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.designs._subsets import Changes, Observed, Request
@@ -66,17 +66,32 @@ class SetTrials:
     def __init__(self) -> None:
         self._readings: dict[Changes, list[Reading]] = {}
         self._failures: dict[Changes, list[Outcome]] = {}
+        self._quantities: dict[Changes, list[Mapping[str, float]]] = {}
         self._noise: TrialNoise | None = None
         self._values: dict[Changes, Value] = {}
 
-    def add(self, changes: Changes, reading: Reading | None, outcome: Outcome) -> None:
+    def add(self, one: Observed) -> None:
         """Add one trial; without a reading, only its outcome is known."""
         self._noise = None
         self._values.clear()
-        if reading is None:
-            self._failures.setdefault(changes, []).append(outcome)
+        if one.reading is None:
+            self._failures.setdefault(one.changes, []).append(one.outcome)
         else:
-            self._readings.setdefault(changes, []).append(reading)
+            self._readings.setdefault(one.changes, []).append(one.reading)
+            self._quantities.setdefault(one.changes, []).append(one.quantities)
+
+    @property
+    def measured(self) -> tuple[Changes, ...]:
+        """All sets of which a trial has a number."""
+        return tuple(self._readings)
+
+    def quantities(self, changes: Changes) -> Sequence[Mapping[str, float]]:
+        """Return what else was measured in each trial of a set that has a number."""
+        return self._quantities.get(changes, ())
+
+    def has_trial(self, changes: Changes) -> bool:
+        """Tell whether a set has been run, with or without a number."""
+        return changes in self._readings or changes in self._failures
 
     def count(self, changes: Changes) -> int:
         """Return how many trials of a set have a number."""
@@ -152,7 +167,12 @@ class History:
             self.trials += 1
             self.brief_trials += one.is_brief
             of_length = self.brief if one.is_brief else self.full
-            of_length.add(one.changes, one.reading, one.outcome)
+            of_length.add(one)
+
+    def has_all(self, request: Request) -> bool:
+        """Tell whether each set that is asked for has a trial."""
+        of_length = self.brief if request.is_brief else self.full
+        return all(map(of_length.has_trial, request.sets))
 
     @property
     def left(self) -> int:

@@ -62,8 +62,8 @@ _MEANINGS = {
     Label.REDUNDANT: "It has an effect alone, but in the target another change does the same.",
     Label.SYNERGIST: "It has no effect alone; with a partner it has.",
     Label.HIDDEN: "It has an effect only within a group of changes that others mask.",
-    Label.INERT: "It has no detectable effect, neither alone nor with the others.",
-    Label.UNDECIDED: "The trials cannot tell.",
+    Label.INERT: "Certainly no effect that matters, neither alone nor with the others.",
+    Label.UNDECIDED: "No significant effect, but the trials could have missed one.",
     Label.PREVENTS_START: "With it the server does not start.",
     Label.CRASHES: "With it the server crashes.",
     Label.UNTESTABLE: "This server or machine lacks what it needs.",
@@ -148,8 +148,13 @@ def contrast(values: Sequence[Value], signs: Sequence[int], noise: TrialNoise) -
     pairs = list(zip(signs, values, strict=True))
     center = sum(sign * one.center for sign, one in pairs)
     se = math.sqrt(sum(sign**2 * one.variance for sign, one in pairs))
-    half = t_multiplier(_CONFIDENCE, noise.dof) * se
-    return Effect(center, center - half, center + half, se, noise.dof)
+    return effect_of(center, se, noise.dof)
+
+
+def effect_of(center: float, se: float, dof: float) -> Effect:
+    """Return an effect with its bounds, by Student's t."""
+    half = t_multiplier(_CONFIDENCE, dof) * se
+    return Effect(center, center - half, center + half, se, dof)
 
 
 def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call, ...]:

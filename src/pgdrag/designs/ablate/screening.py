@@ -1,7 +1,9 @@
-"""Which of many changes are worth long trials? Screening, repeats, and a check that none is masked.
+"""Which of many changes are worth long trials? Groups, comparisons of each change, and a check that none is masked.
 
-Every change is tried alone and with the others, once each, among repeats of reference and target that
-show the noise. Doubtful comparisons are repeated.
+Neighbours in the file are tried together first: each small group alone, added to the reference, and with the
+others, taken from the target, among repeats of both ends that show the noise. Only of a group that makes a
+difference on one side is each change tried by itself on that side. Further trials go where they decide something:
+to comparisons that are doubtful, first of all to those that move what the whole moves, too.
 
 Both comparisons miss a change that others mask. Of (a and b) or c, only c has an effect alone, and removing
 any one of them has none. So the survivors alone must be as slow as the target, and all other changes together
@@ -12,13 +14,13 @@ difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from pgdrag.designs._subsets import Changes, Request
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import (
-    SUSPECT_P,
     Call,
     Effect,
     Label,
@@ -27,17 +29,21 @@ from pgdrag.designs.ablate.labels import (
     label_of,
     resolved,
 )
+from pgdrag.designs.ablate.moves import Move, Quantities
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import t_multiplier
 
 _END_TRIALS = 2  # of reference and target before anything else
-_CONTROLS_MIN = 5  # of each of them by the end of the screening
-_CHANGES_PER_BLOCK = 8
+_CONTROLS = 8  # of each of them: more add little to what they are compared with
+_GROUP_SIZE, _FEW_CHANGES = 5, 8  # few changes are compared one by one at once
+_GROUP_P = 0.03  # a group more that is divided costs a trial for each of its changes
+_SETS_PER_BLOCK = 12
+_AGREE = 2.0  # standard errors that a change and its group may differ by
+_MOVER_P = 0.3  # of throughput, where what the whole moves is moved, too
 # A comparison with a p value between these is repeated: called or not, it depends on one trial.
 _SURE_P, _DOUBTFUL_P = 0.001, 0.15
-_REPEATS = 2  # more trials of a doubtful set, each round
-_ROUNDS = 2
+_ROUNDS = 3
 _FAILURES = {Outcome.DID_NOT_START: Label.PREVENTS_START, Outcome.CRASHED: Label.CRASHES}
 
 _CHECK_TRIALS = 3  # of each check; twice as many before a group search, which is expensive
@@ -47,19 +53,39 @@ _GROUP_MAX = 4  # a larger group is no group, but many small effects
 _TRIALS_OF_SET_MAX = 4  # in a group search: a difference that takes more is not worth one
 
 
+class Side(StrEnum):
+    """What a group of changes is compared on."""
+
+    ALONE = "alone"  # the reference with it against the reference
+    WITH_OTHERS = "with the others"  # the target against the target without it
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One comparison: of a change, or of the group that it was tried in.
+
+    Attributes:
+        group: the changes compared.
+        effect: None: unknown.
+    """
+
+    group: Changes
+    effect: Effect | None
+    call: Call
+
+
 @dataclass(frozen=True)
 class Screened:
     """What the screening found of one change.
 
     Attributes:
-        alone: reference with it against reference; None: unknown.
-        with_others: target against target without it; None: unknown.
+        calls: of both comparisons, each in the light of the other.
         is_hidden: neither comparison shows it; only a group search found it.
     """
 
     label: Label
-    alone: Effect | None
-    with_others: Effect | None
+    alone: Compared
+    with_others: Compared
     calls: tuple[Call, Call]
     is_hidden: bool = False
 
@@ -69,13 +95,18 @@ class Screened:
         if self.label.prevents_measurement or self.label in (Label.UNTESTABLE, Label.INERT):
             return False
         if self.label is Label.UNDECIDED:
-            return Call.SUSPECT in self.calls or set(self.calls) == {Call.UNKNOWN}
+            own = [
+                call
+                for one, call in zip((self.alone, self.with_others), self.calls, strict=True)
+                if len(one.group) == 1
+            ]
+            return Call.SUSPECT in own or (bool(own) and set(self.calls) == {Call.UNKNOWN})
         return True
 
     @property
     def p_value(self) -> float:
         """The smaller one of both comparisons; 0 without any."""
-        known = [one.p_value for one in (self.alone, self.with_others) if one is not None]
+        known = [x.effect.p_value for x in (self.alone, self.with_others) if x.effect is not None]
         return min(known, default=0.0)
 
 
@@ -122,10 +153,9 @@ class Screening:
         self._history = history
         self._parameters = parameters
         self._labels: dict[int, Screened] = {}
-        self._blocks = max(math.ceil(changes / _CHANGES_PER_BLOCK), 1)
-        self._controls = max(
-            _CONTROLS_MIN - _END_TRIALS, self._blocks
-        )  # of each end, in all blocks
+        self._group_size = 1 if changes <= _FEW_CHANGES else _GROUP_SIZE
+        self._groups: dict[Side, list[Changes]] = {}
+        self._divided: dict[Side, list[Changes]] = {side: [] for side in Side}
 
     @property
     def is_labelled(self) -> bool:
@@ -133,10 +163,11 @@ class Screening:
         return bool(self._labels)
 
     def planned_trials(self) -> int:
-        """Return how many trials ends and comparisons take if none fails or is repeated."""
-        sets = {one for change in self.changes for one in self._sets(change)}
-        sets -= {REFERENCE, self.whole}
-        return 2 * (_END_TRIALS + self._controls) + len(sets)
+        """Return how many trials ends and groups take if none makes a difference or fails."""
+        groups = math.ceil(len(self.changes) / self._group_size)
+        sets = 2 * groups if groups > 2 else groups
+        blocks = math.ceil(sets / _SETS_PER_BLOCK)
+        return 2 * (_END_TRIALS + blocks) + sets
 
     def run(self) -> Iterator[Request]:
         """Ask for blocks until the survivors are known."""
@@ -146,13 +177,14 @@ class Screening:
         yield from self._measure_ends()
         if self.problem == "reference":
             return
-        yield from self._compare_each()
+        yield from self._compare_groups()
         yield from self._repeat_doubtful()
         # The labels are final: trials of group searches must not change them.
         self._labels = self._judged()
         if not self.problem:
             self.survivors = frozenset(at for at, one in self._labels.items() if one.goes_on)
             yield from self._look_for_masked()
+        yield from self._find_movers()
 
     def screened(self) -> dict[int, Screened]:
         """Return what is known of every change so far."""
@@ -183,11 +215,18 @@ class Screening:
                 return math.inf
             se = math.sqrt(variances[len(variances) // 2] + base.variance)
             dof = self.trials.noise.dof
-            distance = t_multiplier(1 - SUSPECT_P, dof) + t_multiplier(0.8, dof)
+            distance = t_multiplier(1 - _GROUP_P, dof) + t_multiplier(0.8, dof)
             return max(distance * se, self._parameters.log_threshold)
 
-        alone = [frozenset({change}) for change in self.changes]
-        with_others = [self.whole - {change} for change in sorted(self.whole)]
+        alone, with_others = (
+            [
+                one
+                for group in self._groups.get(side, ())
+                for one in self._ends_of(side, group)
+                if one not in self._ends
+            ]
+            for side in Side
+        )
         return smallest(REFERENCE, alone), smallest(self.whole, with_others)
 
     # --- the ends ------------------------------------------------------------------------------
@@ -201,7 +240,7 @@ class Screening:
             return
         if trials.failure(self.whole) in _FAILURES:
             singles = {change: frozenset({change}) for change in self.changes}
-            yield from self._ask([one for one in singles.values() if self._is_wanted(one)])
+            yield from self._ask([one for one in singles.values() if self.trials.is_open(one)])
             failed = [c for c, one in singles.items() if trials.failure(one) in _FAILURES]
             yield from self._leave_out(failed)
         if trials.failure(self.whole) in _FAILURES:
@@ -224,84 +263,196 @@ class Screening:
 
     # --- comparisons ---------------------------------------------------------------------------
 
-    def _sets(self, change: int) -> tuple[Changes, ...]:
-        """Return the sets that a change's comparisons need, beside the ends."""
-        alone = frozenset({change})
-        has_others = change in self.whole and not self.problem
-        return (alone, self.whole - alone) if has_others else (alone,)
-
     @property
     def _ends(self) -> list[Changes]:
         return [REFERENCE] if self.problem else [REFERENCE, self.whole]
 
-    def _compare_each(self) -> Iterator[Request]:
-        for block in range(self._blocks):
-            # Every nth change, so that neighbours in the file are run at different times.
-            some = self.changes[block :: self._blocks]
-            controls = self._controls // self._blocks + (block < self._controls % self._blocks)
-            yield from self._ask([*self._ends * controls, *self._wanted_sets(some)])
-        yield from self._ask(self._wanted_sets(self.changes))
+    def _ends_of(self, side: Side, group: Changes) -> tuple[Changes, Changes]:
+        """Return the sets without and with a group that are compared on a side."""
+        if side is Side.ALONE:
+            return REFERENCE, group
+        return self.whole - group, self.whole
 
-    def _wanted_sets(self, changes: Sequence[int]) -> list[Changes]:
-        sets = dict.fromkeys(one for change in changes for one in self._sets(change))
-        return [one for one in sets if self._is_wanted(one)]
+    def _compare_groups(self) -> Iterator[Request]:
+        """Compare groups alone, then with the others, each time the changes of those that make a difference."""
+        every = sorted(self.whole)
+        are_known = all(self.trials.has_trial(frozenset({change})) for change in every)
+        size = 1 if are_known else self._group_size
+        groups = [frozenset(every[at : at + size]) for at in range(0, len(every), size)]
+        alone = [*groups, *(frozenset({change}) for change in self.left_out)]
+        yield from self._compare_side(Side.ALONE, alone)
+        if self.problem:
+            return
+        # What makes a difference alone is compared with the others by itself, too.
+        active = [
+            one
+            for one in self._groups[Side.ALONE]
+            if len(one) == 1 and self._is_active(Side.ALONE, one)
+        ]
+        rest = [one.difference(*active) for one in groups]
+        singles = [one for one in active if one <= self.whole]
+        yield from self._compare_side(Side.WITH_OTHERS, [*singles, *filter(None, rest)])
 
-    def _is_wanted(self, changes: Changes) -> bool:
-        return changes not in (REFERENCE, self.whole) and self.trials.is_open(changes)
+    def _compare_side(self, side: Side, groups: Sequence[Changes]) -> Iterator[Request]:
+        self._groups[side] = list(groups)
+        wanted = groups
+        while wanted:
+            yield from self._compare(side, wanted)
+            active = [x for x in self._groups[side] if len(x) > 1 and self._is_active(side, x)]
+            wanted = self._divide(side, active)
+
+    def _divide(self, side: Side, groups: Sequence[Changes]) -> list[Changes]:
+        """Put the changes of some groups into their places, and return them."""
+        singles = [frozenset({change}) for one in groups for change in sorted(one)]
+        kept = [one for one in self._groups[side] if one not in groups]
+        self._groups[side] = kept + singles
+        self._divided[side] += groups
+        return singles
+
+    def _compare(self, side: Side, groups: Sequence[Changes]) -> Iterator[Request]:
+        """Run what a side's comparisons of these groups need, once, and again what had no number."""
+        for _ in range(2):
+            sets = {one for group in groups for one in self._ends_of(side, group)}
+            wanted = sorted(filter(self.trials.is_open, sets.difference(self._ends)), key=sorted)
+            blocks = math.ceil(len(wanted) / _SETS_PER_BLOCK)
+            for block in range(blocks):
+                # Every nth set, so that neighbours in the file are run at different times.
+                yield from self._ask_beside_ends(wanted[block::blocks])
+
+    def _ask_beside_ends(self, sets: Sequence[Changes]) -> Iterator[Request]:
+        """Ask for a block with a trial of each end, unless it is short and there are enough of them."""
+        is_enough = self.trials.count(REFERENCE) >= _CONTROLS and len(sets) < _SETS_PER_BLOCK / 2
+        yield from self._ask([*([] if is_enough else self._ends), *sets] if sets else [])
+
+    def _is_active(self, side: Side, group: Changes) -> bool:
+        """Tell whether each change of a group deserves a comparison of its own on this side."""
+        before, after = self._ends_of(side, group)
+        found = self._effect(before, after)
+        if found is None:
+            return True
+        if math.isinf(found.se):
+            return found.is_significant
+        if found.p_value < _GROUP_P:
+            return abs(found.center) >= self._parameters.log_threshold
+        return found.p_value < _MOVER_P and bool(self._moves()[side, group])
+
+    def _is_supported(self, side: Side, one: Compared) -> bool:
+        """Tell whether the group that a change was tried in makes the same difference as it alone."""
+        group = next((some for some in self._divided[side] if one.group < some), None)
+        of_group = None if group is None else self._effect(*self._ends_of(side, group))
+        if of_group is None or one.effect is None:
+            return False
+        apart = abs(of_group.center - one.effect.center)
+        return apart <= _AGREE * math.hypot(of_group.se, one.effect.se)
+
+    def _moves(self) -> dict[tuple[Side, Changes], tuple[Move, ...]]:
+        """Return the quantities of the whole's fingerprint that each group moves on each side."""
+        comparisons = {
+            (side, group): self._ends_of(side, group)
+            for side, groups in self._groups.items()
+            for group in groups
+        }
+        return Quantities(self.trials).moves((REFERENCE, self.whole), comparisons)
+
+    def fingerprint(self) -> tuple[Move, ...]:
+        """Return the quantities that the whole moves."""
+        return Quantities(self.trials).fingerprint((REFERENCE, self.whole))
+
+    def moves(self) -> dict[int, tuple[Move, ...]]:
+        """Return what each change moves alone or, where that is nothing, with the others.
+
+        Of those changes that were tried by themselves.
+        """
+        found: dict[int, tuple[Move, ...]] = {}
+        for (_, group), moves in sorted(self._moves().items(), key=lambda one: one[0][0]):
+            if len(group) == 1:
+                found[min(group)] = found.get(min(group)) or moves
+        return found
+
+    def _find_movers(self) -> Iterator[Request]:
+        """Try each change of the groups that move anything, so that it is known which of them does."""
+        if not self._groups:
+            return
+        moves = self._moves()
+        for side, groups in self._groups.items():
+            movers = [x for x in groups if len(x) > 1 and moves[side, x]]
+            yield from self._compare(side, self._divide(side, movers))
 
     def _judged(self) -> dict[int, Screened]:
-        effects: list[Effect | None] = []
-        for change in self.changes:
-            effects.append(self._effect(REFERENCE, frozenset({change})))
-            is_part = change in self.whole
-            effects.append(self._effect(self.whole - {change}, self.whole) if is_part else None)
+        """Judge all comparisons together, and return what that says of every change."""
+        keys = [(side, group) for side, groups in self._groups.items() for group in groups]
+        effects = [self._effect(*self._ends_of(*key)) for key in keys]
         calls = call_all(effects, matters=self._parameters.log_threshold)
-        judged = list(zip(effects, calls, strict=True))
-        found = {}
-        for change in self.changes:
-            alone, with_others = judged[2 * change : 2 * change + 2]
-            both = resolved(alone, with_others)
-            label, failure = label_of(*both), self.trials.failure(frozenset({change}))
-            if change in self.left_out:
-                label = self.left_out[change]
-            elif failure is Outcome.UNTESTABLE:
-                label = Label.UNTESTABLE
-            elif failure is Outcome.INERT and both[1] in (Call.NONE, Call.UNKNOWN):
-                label = Label.INERT
-            elif failure in _FAILURES and label is Label.UNDECIDED:
-                label = _FAILURES[failure]
-            found[change] = Screened(label, alone[0], with_others[0], both)
-        return found
+        of_change: dict[int, dict[Side, Compared]] = {change: {} for change in self.changes}
+        for (side, group), found, call in zip(keys, effects, calls, strict=True):
+            if len(group) > 1 and call in (Call.SLOWER, Call.FASTER):
+                call = Call.SUSPECT  # one of them, and nobody knows which
+            for change in group:
+                if change in self.whole or side is Side.ALONE:
+                    of_change[change][side] = Compared(group, found, call)
+        return {change: self._screened(change, found) for change, found in of_change.items()}
+
+    def _screened(self, change: int, found: Mapping[Side, Compared]) -> Screened:
+        nothing = Compared(frozenset({change}), None, Call.UNKNOWN)
+        alone, with_others = (found.get(side, nothing) for side in Side)
+        both = resolved((alone.effect, alone.call), (with_others.effect, with_others.call))
+        label, failure = label_of(*both), self.trials.failure(frozenset({change}))
+        if change in self.left_out:
+            label = self.left_out[change]
+        elif failure is Outcome.UNTESTABLE:
+            label = Label.UNTESTABLE
+        elif failure is Outcome.INERT and both[1] in (Call.NONE, Call.UNKNOWN):
+            label = Label.INERT
+        elif failure in _FAILURES and label in (Label.UNDECIDED, Label.INERT):
+            label = _FAILURES[failure]
+        elif label is Label.INERT and not self._is_inert(alone, with_others):
+            label = Label.UNDECIDED
+        return Screened(label, alone, with_others, both)
+
+    def _is_inert(self, *compared: Compared) -> bool:
+        """Tell whether a change, or the group that it was tried in, certainly makes no difference that matters."""
+        effects = [one.effect for one in compared]
+        matters = self._parameters.log_threshold
+        return all(x is not None and max(-x.low, x.high) < matters for x in effects)
 
     def _effect(self, before: Changes, after: Changes) -> Effect | None:
         return effect(self.trials.value(before), self.trials.value(after), self.trials.noise)
 
-    def _comparisons(self) -> Iterator[tuple[Changes, Effect, Call]]:
-        """Yield the effect by which each set differs from an end, in order of the changes."""
-        for change, one in self._judged().items():
-            alone = frozenset({change})
-            sets, effects = (alone, self.whole - alone), (one.alone, one.with_others)
-            for some, found, call in zip(sets, effects, one.calls, strict=True):
-                if found is not None and some not in (REFERENCE, self.whole):
-                    yield some, found, call
+    def _singles(self) -> Iterator[tuple[Changes, Side, Compared]]:
+        """Yield each comparison of a single change with the set that differs from an end."""
+        for one in self._judged().values():
+            for side, compared in zip(Side, (one.alone, one.with_others), strict=True):
+                if compared.effect is None or len(compared.group) > 1:
+                    continue
+                for some in self._ends_of(side, compared.group):
+                    if some not in self._ends:
+                        yield some, side, compared
 
     def _repeat_doubtful(self) -> Iterator[Request]:
         # One trial slowed down by something else on the machine must not give a change an effect.
-        called = [x for x, _, call in self._comparisons() if call in (Call.SLOWER, Call.FASTER)]
+        called = [
+            x
+            for x, side, one in self._singles()
+            if one.call in (Call.SLOWER, Call.FASTER) and not self._is_supported(side, one)
+        ]
         single = [x for x in dict.fromkeys(called) if self.trials.count(x) == 1]
-        yield from self._ask([*self._ends, *single] if single else [])
+        yield from self._ask_beside_ends(single)
         for _ in range(_ROUNDS):
+            moves = self._moves()
             doubtful = [
                 x
-                for x, found, call in self._comparisons()
-                if call is not Call.UNKNOWN
-                and _SURE_P < found.p_value < _DOUBTFUL_P
-                and abs(found.center) >= self._parameters.log_threshold
+                for x, side, one in self._singles()
+                if one.call is not Call.UNKNOWN
+                and one.effect is not None
+                and _SURE_P
+                < one.effect.p_value
+                < (_MOVER_P if moves[side, one.group] else _DOUBTFUL_P)
+                and abs(one.effect.center) >= self._parameters.log_threshold
             ]
             if not doubtful:
                 return
             sets = list(dict.fromkeys(doubtful))
-            yield from self._ask([*self._ends * _REPEATS, *sets * _REPEATS])
+            yield from self._ask_beside_ends(sets)
 
     # --- what others mask ----------------------------------------------------------------------
 

@@ -1,0 +1,100 @@
+"""Which quantities does a change move? Work and waits per transaction, tested one by one.
+
+Throughput is the noisiest quantity of a trial; most others are measured to within a few per cent. So a change
+whose effect on throughput stays open can still be known by what it moves, and what it moves says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeVar
+
+from pgdrag.designs._subsets import Changes
+from pgdrag.designs.ablate.history import SetTrials
+from pgdrag.designs.ablate.labels import Effect, effect_of
+from pgdrag.stats.multiple_testing import false_discovery_rates
+from pgdrag.stats.noise import Noise, pooled_noise
+
+_FALSE_SHARE = 0.01  # of the moves that are called
+_LEAST = math.log(1.05)
+_SD_LEAST = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
+
+Comparison = tuple[Changes, Changes]  # the set without, and the one with, what is tested
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A quantity that a change moves.
+
+    Attributes:
+        quantity: the observation's name.
+        more: how much more of it there is per transaction: a natural logarithm.
+        false_rate: rate of false discoveries if this move is believed, and all that are as sure.
+    """
+
+    quantity: str
+    more: Effect
+    false_rate: float
+
+
+class Quantities:
+    """What was measured in the trials of one length, beside throughput."""
+
+    def __init__(self, trials: SetTrials) -> None:
+        self._logs: dict[str, dict[Changes, list[float]]] = {}
+        for changes in trials.measured:
+            for trial in trials.quantities(changes):
+                for name, log in trial.items():
+                    self._logs.setdefault(name, {}).setdefault(changes, []).append(log)
+        pooled = {name: pooled_noise(logs.values()) for name, logs in self._logs.items()}
+        self._noise = {
+            name: Noise(max(one.log_sd, _SD_LEAST), one.dof) for name, one in pooled.items() if one
+        }
+
+    def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
+        """Return what the whole moves, the surest first."""
+        return _ranked(self._called({(None, name): whole for name in self._noise}).values())
+
+    def moves(
+        self, whole: Comparison, comparisons: Mapping[Key, Comparison]
+    ) -> dict[Key, tuple[Move, ...]]:
+        """Return what moves in each comparison of what the whole moves, the surest first.
+
+        First each quantity is tested on the whole, and then those that it moves on every comparison: each time
+        at the same rate of false discoveries (Benjamini and Hochberg 1995).
+        """
+        names = [one.quantity for one in self.fingerprint(whole)]
+        called = self._called(
+            {(key, name): pair for key, pair in comparisons.items() for name in names}
+        )
+        found: dict[Key, list[Move]] = {key: [] for key in comparisons}
+        for (key, _), move in called.items():
+            found[key].append(move)
+        return {key: _ranked(moves) for key, moves in found.items()}
+
+    def _called(self, tests: Mapping[tuple[Key, str], Comparison]) -> dict[tuple[Key, str], Move]:
+        """Return the moves among these tests of a quantity each, corrected for their number."""
+        effects = {
+            at: one for at, pair in tests.items() if (one := self._effect(at[1], *pair)) is not None
+        }
+        rates = false_discovery_rates([one.p_value for one in effects.values()])
+        return {
+            at: Move(at[1], more, rate)
+            for (at, more), rate in zip(effects.items(), rates, strict=True)
+            if rate <= _FALSE_SHARE and abs(more.center) >= _LEAST
+        }
+
+    def _effect(self, name: str, before: Changes, after: Changes) -> Effect | None:
+        logs, noise = self._logs[name], self._noise[name]
+        if before not in logs or after not in logs:
+            return None
+        se = noise.log_sd * math.sqrt(1 / len(logs[before]) + 1 / len(logs[after]))
+        return effect_of(fmean(logs[after]) - fmean(logs[before]), se, noise.dof)
+
+
+def _ranked(moves: Iterable[Move]) -> tuple[Move, ...]:
+    return tuple(sorted(moves, key=lambda one: -abs(one.more.center) / one.more.se))
