@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pgdrag.designs._subsets import Observed
+from pgdrag.designs._subsets import Observed, Request
 from pgdrag.designs.ablate import Procedure
 from pgdrag.designs.ablate.history import SetTrials
 from pgdrag.designs.ablate.labels import Call, Label, call_all, effect
@@ -24,8 +24,11 @@ from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.systems import (
     CHANGES,
+    FILE,
     Machine,
+    Quantities,
     System,
+    file_of_45,
     hidden_pair,
     mixed,
     small,
@@ -52,6 +55,16 @@ _LABELS = {"both needed": Label.SYNERGIST, "either suffices": Label.REDUNDANT}
 _TOGETHER = {"both needed": Together.BOTH_NEEDED, "either suffices": Together.EITHER}
 
 
+# How many times slower each of three effects is, noise of short trials, and settings that only move work.
+_FILES = (
+    ("five that matter, noise of 5 %", 1.2, 3.0, 0.05, 4),
+    ("five that matter, noise of 10 %", 1.2, 3.0, 0.10, 4),
+    ("effects of 1.1×, equal trials differ by 1.3×", 1.1, 1.1001, 0.19, 4),
+    ("none that matters, noise of 5 %", 1.0, 1.0, 0.05, 0),
+    ("none that matters, noise of 10 %", 1.0, 1.0, 0.10, 0),
+)
+
+
 def simulate(scale: float) -> list[Row]:
     """Return what an ablation, one-at-a-time and leave-one-out find, and what they cost."""
     systems = max(round(SYSTEMS * scale), 10)
@@ -71,27 +84,72 @@ def simulate(scale: float) -> list[Row]:
     ):
         found = _play_many(make, max(round(HIDDEN_SYSTEMS * scale), 5), seed=6)
         rows += [*found.found_rows(name), *found.cost_rows(f"ablate, {name}", with_long=False)]
-    return rows
+    return [*rows, *_file_rows(max(round(HIDDEN_SYSTEMS * scale), 5))]
 
 
 def played(system: System, machine: Machine, seed: int) -> Procedure:
     """Return an ablation played to its end."""
     procedure = Procedure(CHANGES, AblateParameters(seed=seed))
     while (request := procedure.request) is not None:
-        sets, is_brief = request.sets, request.is_brief
-        # In random order within the block, as in the laboratory.
-        procedure.tell(
-            [
-                Observed(
-                    sets[at],
-                    is_brief,
-                    machine.run(system, sets[at], is_brief=is_brief),
-                    Outcome.MEASURED,
-                )
-                for at in machine.rng.permutation(len(sets))
-            ]
-        )
+        procedure.tell(_block(request, system, machine))
     return procedure
+
+
+def _block(
+    request: Request, system: System, machine: Machine, quantities: Quantities | None = None
+) -> list[Observed]:
+    """Run the trials of a block, in random order as in the laboratory."""
+    sets, is_brief = request.sets, request.is_brief
+    return [
+        Observed(
+            sets[at],
+            is_brief,
+            machine.run(system, sets[at], is_brief=is_brief),
+            Outcome.MEASURED,
+            quantities.seen(sets[at], machine.rng) if quantities else {},
+        )
+        for at in machine.rng.permutation(len(sets))
+    ]
+
+
+def _file_rows(files: int) -> Iterator[Row]:
+    """Yield how files of 45 settings fare whose trials measure more than throughput; short trials only."""
+    for name, least, most, noise, movers in _FILES:
+        rng = np.random.default_rng(9)
+        planted, found, moved, false = 0, 0, 0, [0, 0]
+        until_named = trials = 0
+        for seed in range(files):
+            system, quantities = file_of_45(rng, least=least, most=most, movers=movers)
+            machine = Machine(rng=rng, noise=0.7 * noise, brief_noise=noise)
+            procedure = Procedure(FILE, AblateParameters(seed=seed))
+            screening = procedure.screening
+            while procedure.long_trials is None:
+                assert procedure.request is not None, "long trials come last"
+                until_named += 0 if screening.is_labelled else len(procedure.request.sets)
+                trials += len(procedure.request.sets)
+                procedure.tell(_block(procedure.request, system, machine, quantities))
+            kinds = system.kinds
+            called = {
+                change
+                for change, one in screening.screened().items()
+                if one.label not in (Label.INERT, Label.UNDECIDED)
+            }
+            movers_found = {change for change, moves in screening.moves().items() if moves}
+            planted += len(kinds)
+            found += len(called & kinds.keys())
+            moved += len(movers_found & kinds.keys())
+            false[0] += len(called - kinds.keys())
+            false[1] += len(movers_found - kinds.keys() - quantities.movers.keys())
+        start = f"ablate, 45 settings, {name}"
+        if planted:
+            goal = ">= 0.95" if noise < 0.1 else ""
+            yield share_row(f"{start}: named as guilty", found, planted, goal)
+            yield share_row(f"{start}: named by what they move", moved, planted, ">= 0.75")
+        innocent = FILE * files - planted
+        yield share_row(f"{start}: accused and innocent", false[0], innocent, "<= 0.01")
+        yield share_row(f"{start}: said to move what they do not", false[1], innocent, "<= 0.01")
+        yield value_row(f"{start}: short trials until labelled, mean", until_named / files)
+        yield value_row(f"{start}: short trials, mean", trials / files)
 
 
 @dataclass

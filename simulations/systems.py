@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from pgdrag.designs._subsets import Changes
 from pgdrag.findings.readings import Reading
 
 CHANGES = 32
+FILE = 45  # settings in a file as people have them
 _BASE = 7.0  # log throughput of the reference
 _LEAST, _MOST = math.log(1.2), math.log(10)  # sizes of what is planted
 _CROSS = math.log(1.5)
@@ -106,6 +108,69 @@ class Machine:
             return Reading(math.log(3 / longest_s), 0.0, True, 1, is_brief)
         log = math.log(commits / longest_s)
         return Reading(log, 1 / math.sqrt(commits), False, 1, is_brief)
+
+
+# Standard deviations of logarithms between equal trials of 3 s on a machine where those of throughput differ by
+# 0.1: processor time, WAL, blocks, system calls, WAL syncs, context switches, WAL records and index scans.
+QUANTITIES = (0.074, 0.049, 0.054, 0.018, 0.021, 0.016, 0.015, 0.015)
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """What trials measure per transaction beside throughput: each planted effect moves some of it.
+
+    Attributes:
+        marks: by part of the system, what it moves each quantity by, on the log scale.
+        movers: changes without an effect on throughput, and what they move.
+    """
+
+    marks: tuple[tuple[Effect, npt.NDArray[np.float64]], ...]
+    movers: dict[int, npt.NDArray[np.float64]]
+
+    def seen(self, changes: Changes, rng: np.random.Generator) -> dict[str, float]:
+        """Return the logarithms that one trial measures."""
+        logs = rng.standard_normal(len(QUANTITIES)) * QUANTITIES
+        for effect, moves in self.marks:
+            logs += moves * bool(effect.lost(changes))
+        for change in changes & self.movers.keys():
+            logs += self.movers[change]
+        return {f"quantity {at}": float(log) for at, log in enumerate(logs)}
+
+
+def file_of_45(
+    rng: np.random.Generator, *, least: float, most: float, movers: int
+) -> tuple[System, Quantities]:
+    """Return a file of 45 settings: one acts alone, either of two does it, two need each other.
+
+    Each of these effects moves processor time and three other quantities, by about its own size.
+
+    Args:
+        least, most: how many times slower each of the three makes the server.
+        movers: settings that only move a quantity, 1.1 to 3 times.
+    """
+    order = [int(change) for change in rng.permutation(FILE)]
+
+    def size() -> float:
+        return float(rng.uniform(math.log(least), math.log(most)))
+
+    effects = (
+        Effect("plain", (order[0],), size()),
+        Effect("either suffices", (order[1], order[2]), size(), is_any=True),
+        Effect("both needed", (order[3], order[4]), size()),
+    )
+    marks = []
+    for effect in effects if most > 1 else ():
+        moves = np.zeros(len(QUANTITIES))
+        some = rng.choice(np.arange(1, len(QUANTITIES)), 3, replace=False)
+        moves[some] = rng.choice([-1, 1], 3) * rng.uniform(0.3, 1.5, 3)
+        moves[0] = rng.uniform(0.5, 1.2)
+        marks.append((effect, moves * effect.loss))
+    only = {}
+    for change in order[5 : 5 + movers]:
+        only[change] = np.zeros(len(QUANTITIES))
+        one = rng.integers(1, len(QUANTITIES))
+        only[change][one] = rng.choice([-1, 1]) * math.log(rng.uniform(1.1, 3))
+    return System(effects if most > 1 else ()), Quantities(tuple(marks), only)
 
 
 def mixed(rng: np.random.Generator) -> System:

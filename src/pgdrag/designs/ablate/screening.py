@@ -37,7 +37,7 @@ from pgdrag.stats.distributions import t_multiplier
 _END_TRIALS = 2  # of reference and target before anything else
 _CONTROLS = 8  # of each of them: more add little to what they are compared with
 _GROUP_SIZE, _FEW_CHANGES = 5, 8  # few changes are compared one by one at once
-_GROUP_P = 0.03  # a group more that is divided costs a trial for each of its changes
+_GROUP_P = 0.05  # a group more that is divided costs a trial for each of its changes
 _SETS_PER_BLOCK = 12
 _AGREE = 2.0  # standard errors that a change and its group may differ by
 _MOVER_P = 0.3  # of throughput, where what the whole moves is moved, too
