@@ -175,11 +175,16 @@ def same_value(written: str, shown: str, *, vartype: str, unit: str | None) -> b
     except SettingError:
         return False
     if vartype != "enum":
-        return written == shown
+        return _parts(written) == _parts(shown)
     word, shown = written.lower(), shown.lower()
     switched = HIDDEN_SWITCHES.get(word, word)
     # Only wal_compression takes "on" and shows "pglz"; the levels of messages take "debug".
     return shown in (word, switched) or (switched, shown) in (("on", "pglz"), ("debug", "debug2"))
+
+
+def _parts(text: str) -> list[str]:
+    """Return what a string lists, in a form for comparing: "iso, dmy" is shown as "ISO, DMY"."""
+    return sorted(part.strip().lower() for part in text.split(","))
 
 
 # --- as people type ------------------------------------------------------------------------

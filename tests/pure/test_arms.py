@@ -66,6 +66,38 @@ def test_a_configuration_file_is_named_by_its_name_and_mistakes_by_their_lines(t
     arm.refuse_mistakes([])
 
 
+def test_what_two_arms_have_in_common_is_noted_once_and_counts_less(tmp_path):
+    path = tmp_path / "mine.conf"
+    path.write_text("shared_buffers = 8MB\nwork_mem = 4 MB\nport = 5433\n")
+    shared = read_arm(str(path), CATALOG)
+    arms = [read_arm(x, CATALOG).over(shared) for x in ("default", "work_mem=1MB")]
+    assert [settings_of(x)["work_mem"] for x in arms] == ["4MB", "1MB"]
+    assert settings_of(arms[1])["shared_buffers"] == "8MB"
+    study = comparison(*arms, conditions_from("pgbench", {"scale": 2}, LOAD), {})
+    assert study.notes == (
+        "mine.conf, line 2: read 4 MB as 4MB",
+        "mine.conf, line 3: port is not applied: pgdrag decides where its servers live and listen",
+    )
+
+
+def test_a_file_of_which_nothing_can_be_applied_says_why(tmp_path):
+    path = tmp_path / "mine.conf"
+    path.write_text("port = 5433\nssl = on\n")
+    with pytest.raises(ConfError, match="no line sets anything that a throw-away server") as caught:
+        read_arm(str(path), CATALOG)
+    assert "mine.conf, line 2: ssl is not applied: clients connect" in caught.value.detail
+
+
+def test_mistakes_are_placed_in_the_files_that_have_them(tmp_path):
+    (tmp_path / "b.conf").write_text("\nrandom_page_cost = cheap\n")
+    (tmp_path / "a.conf").write_text("include 'b.conf'\nwork_mem = lots\n")
+    arm = read_arm(str(tmp_path / "a.conf"), CATALOG)
+    problems = [Problem(level, True, f"invalid {level.name}") for level in arm.levels]
+    with pytest.raises(ExperimentError, match=r"a\.conf:2: invalid work_mem") as caught:
+        arm.refuse_mistakes(problems)
+    assert caught.value.detail == f"{tmp_path}/b.conf:2: invalid random_page_cost"
+
+
 def test_a_file_that_sets_nothing_is_refused(tmp_path):
     (tmp_path / "empty.conf").write_text("# nothing\n")
     with pytest.raises(ConfError, match="no line sets anything"):

@@ -211,8 +211,8 @@ def test_a_setting_of_one_role_or_database_is_left_out_and_says_so():
     lines, mends = parse_pasted(text)
     assert lines == [ConfLine("x", "1", 1)]
     assert [mend.what for mend in mends] == [
-        'line 2: left out "ALTER ROLE app SET x": it holds for one role only',
-        'line 3: left out "alter database shop reset x": it holds for one database only',
+        'line 2: left out "ALTER ROLE app SET x": for one role only',
+        'line 3: left out "alter database shop reset x": for one database only',
     ]
 
 

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,12 +35,29 @@ PLACE = "pgdrag decides where its servers live and listen"
 TLS = "clients connect through a local socket, without certificates"
 ARCHIVE = "nothing is archived or restored here"
 STANDBYS = "there are no standbys here"
+KNOWN_THERE = "a name that only that server knows"
 LOCALE = "pgdrag's servers have the locale C"
-SESSION = "it belongs to the session that asked"
-FORMULA = "it is a formula of the instance class; write the number that SHOW prints there"
+SESSION = "part of the session that asked"
+FORMULA = "a formula of the instance class; write the number that SHOW prints there"
 UNKNOWN = "PostgreSQL 18.6 has no such setting"
-REPORTS = "it only reports something"
-DEFAULT = "it has its default there"
+REPORTS = 'parameter "{}" cannot be changed'
+NO_LIBRARY = "this server has no such library"
+DEFAULT = "at the default there"
+
+
+WAL_COMPRESSION = (
+    "wal_compression",
+    "enum",
+    None,
+    None,
+    None,
+    ["pglz", "on", "off"],
+    "user",
+    "",
+    "",
+    "",
+)
+NO_LZ4 = 'this PostgreSQL is built without "lz4" for parameter "wal_compression"'
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,7 @@ EXPECTED = {
             "autovacuum_vacuum_scale_factor": "0.05",
         },
         {
-            (90, "include_if_exists 'local.conf'"): "there is no such file",
+            (90, "include_if_exists 'local.conf'"): "no such file",
             (15, "data_directory"): PLACE,
             (17, "hba_file"): PLACE,
             (18, "ident_file"): PLACE,
@@ -83,7 +100,7 @@ EXPECTED = {
             (35, "ssl"): TLS,
             (37, "ssl_cert_file"): TLS,
             (38, "ssl_key_file"): TLS,
-            (70, "stats_temp_directory"): "it names what only that server has",
+            (70, "stats_temp_directory"): KNOWN_THERE,
             (78, "lc_messages"): LOCALE,
             (79, "lc_monetary"): LOCALE,
             (80, "lc_numeric"): LOCALE,
@@ -101,6 +118,12 @@ EXPECTED = {
             "archive_timeout": "5min",
             "shared_preload_libraries": "pg_stat_statements",
         },
+        {
+            (17, 'library "timescaledb"'): NO_LIBRARY,
+            (17, 'library "pg_cron"'): NO_LIBRARY,
+            (27, "timescaledb.max_background_workers"): NO_LIBRARY,
+            (28, "cron.database_name"): NO_LIBRARY,
+        },
     ),
     "operators/configmap.yaml": Expected(
         "configmap",
@@ -110,7 +133,7 @@ EXPECTED = {
             "bgwriter_delay": "50ms",
         },
         {
-            (13, "include '/mnt/other.conf'"): "no file can be included in a ConfigMap",
+            (13, "include '/mnt/other.conf'"): "a ConfigMap includes no files",
             (16, "listen_addresses"): PLACE,
         },
     ),
@@ -136,10 +159,10 @@ EXPECTED = {
         "patroni",
         {
             "max_connections": "100",
-            "wal_compression": "lz4",
             "track_io_timing": "true",
             "commit_delay": "0",
         },
+        {(2, "wal_compression"): NO_LZ4},
     ),
     "patroni/patroni.yml": Expected(
         "patroni",
@@ -156,11 +179,11 @@ EXPECTED = {
             "log_min_duration_statement": "250ms",
         },
         {
-            (42, "max_connections"): "Patroni takes it only from its dynamic configuration",
+            (42, "max_connections"): "Patroni reads this from its dynamic configuration only",
             (
                 40,
                 "custom_conf /etc/patroni/custom.conf",
-            ): "Patroni includes it; give it as an arm of its own, or put its lines here",
+            ): "a file of that server",
             (44, "unix_socket_directories"): PLACE,
             (45, "archive_command"): ARCHIVE,
         },
@@ -177,7 +200,7 @@ EXPECTED = {
             "vacuum_cost_delay": "0.5",
         },
         {
-            (11, "shared_preload_libraries"): "its value is null, which removes it",
+            (11, "shared_preload_libraries"): "null, which stands for the default",
         },
     ),
     "psql/dconfig.txt": Expected(
@@ -192,7 +215,7 @@ EXPECTED = {
         {
             (4, "config_file"): PLACE,
             (7, "lc_messages"): LOCALE,
-            (10, "server_encoding"): REPORTS,
+            (10, "server_encoding"): REPORTS.format("server_encoding"),
         },
     ),
     "psql/expanded.txt": Expected(
@@ -209,15 +232,15 @@ EXPECTED = {
             "log_line_prefix": "%m [%p] %q%u@%d, ",
             "maintenance_work_mem": "1048576kB",
             "shared_buffers": "2097152kB",
-            "temp_buffers": "-1",
+            "autovacuum_work_mem": "-1",
             "vacuum_cost_delay": "0.5",
         },
         {
             (2, "allow_in_place_tablespaces"): DEFAULT,
             (3, "application_name"): SESSION,
             (5, "block_size"): DEFAULT,
-            (6, "data_directory"): "that server sets it itself",
-            (10, "statement_timeout"): "it holds for one database only",
+            (6, "data_directory"): "set by that server itself",
+            (10, "statement_timeout"): "for one database only",
         },
     ),
     "psql/pg_settings.txt": Expected(
@@ -231,7 +254,7 @@ EXPECTED = {
             "wal_buffers": "-1",
         },
         {
-            (8, "server_version"): REPORTS,
+            (8, "server_version"): REPORTS.format("server_version"),
         },
     ),
     "psql/pgadmin.csv": Expected(
@@ -241,7 +264,7 @@ EXPECTED = {
             "log_autovacuum_min_duration": "-1",
         },
         {
-            (3, "vacuum_cleanup_index_scale_factor"): "PostgreSQL 14 removed it",
+            (3, "vacuum_cleanup_index_scale_factor"): "removed in PostgreSQL 14",
             (5, "unknown_to_any_version"): UNKNOWN,
         },
     ),
@@ -252,9 +275,9 @@ EXPECTED = {
             "wal_buffers": "16MB",
         },
         {
-            (2, "checkpoint_segments"): "PostgreSQL 9.5 removed it in favor of max_wal_size",
-            (3, "wal_keep_segments"): "PostgreSQL 13 removed it in favor of wal_keep_size",
-            (5, "vacuum_defer_cleanup_age"): "PostgreSQL 16 removed it",
+            (2, "checkpoint_segments"): "removed in PostgreSQL 9.5 (see max_wal_size)",
+            (3, "wal_keep_segments"): "removed in PostgreSQL 13 (see wal_keep_size)",
+            (5, "vacuum_defer_cleanup_age"): "removed in PostgreSQL 16",
         },
     ),
     "rhel/postgresql.conf": Expected(
@@ -304,15 +327,15 @@ EXPECTED = {
             "shared_buffers": "4194304kB",
             "work_mem": "4096kB",
             "checkpoint_timeout": "600s",
-            "wal_compression": "lz4",
             "max_connections": "859",
         },
         {
-            (72, "azure.extensions"): "it belongs to Azure",
-            (90, "pgbouncer.enabled"): "it belongs to Azure",
-            (108, "block_size"): REPORTS,
+            (144, "wal_compression"): NO_LZ4,
+            (72, "azure.extensions"): "specific to Azure",
+            (90, "pgbouncer.enabled"): "specific to Azure",
+            (108, "block_size"): REPORTS.format("block_size"),
             (126, "data_directory"): PLACE,
-            (162, "require_secure_transport"): "it belongs to Azure",
+            (162, "require_secure_transport"): "specific to Azure",
         },
     ),
     "services/cloud-sql-flags.json": Expected(
@@ -331,7 +354,7 @@ EXPECTED = {
             "log_min_duration_statement": "300",
         },
         {
-            (17, "cloudsql.iam_authentication"): "it belongs to Google Cloud SQL",
+            (17, "cloudsql.iam_authentication"): "specific to Google Cloud SQL",
         },
     ),
     "services/rds.json": Expected(
@@ -348,7 +371,7 @@ EXPECTED = {
             (65, "shared_buffers"): FORMULA,
             (109, "vacuum_cost_page_miss"): DEFAULT,
             (14, "archive_command"): ARCHIVE,
-            (56, "rds.force_ssl"): "it belongs to Amazon RDS",
+            (56, "rds.force_ssl"): "specific to Amazon RDS",
         },
     ),
     "sql/alter-system.sql": Expected(
@@ -358,10 +381,10 @@ EXPECTED = {
             "random_page_cost": "1.1",
         },
         {
-            (5, "search_path"): "it names what only that server has",
-            (7, "ALTER SYSTEM RESET jit"): "no ALTER SYSTEM before it sets that",
-            (8, "ALTER ROLE reporting SET work_mem"): "it holds for one role only",
-            (9, "ALTER DATABASE shop SET statement_timeout"): "it holds for one database only",
+            (5, "search_path"): KNOWN_THERE,
+            (7, "ALTER SYSTEM RESET jit"): "no ALTER SYSTEM above sets it",
+            (8, "ALTER ROLE reporting SET work_mem"): "for one role only",
+            (9, "ALTER DATABASE shop SET statement_timeout"): "for one database only",
         },
     ),
     "sql/postgresql.auto.conf": Expected(
@@ -389,7 +412,8 @@ def catalog() -> SettingsCatalog:
     known = {name.lower(): "user" for x in EXPECTED.values() for name in x.settings}
     known |= dict.fromkeys(("block_size", "server_version", "server_encoding"), "internal")
     rows = [(name, "string", None, None, None, None, of, "", "", "") for name, of in known.items()]
-    return SettingsCatalog.from_rows(180006, rows)
+    libraries = ("auto_explain", "pg_stat_statements")
+    return SettingsCatalog.from_rows(180006, [*rows, WAL_COMPRESSION], libraries)
 
 
 def read(file: str) -> Expected:
@@ -425,10 +449,10 @@ def test_what_is_skipped_is_told_in_a_line_a_reason():
         "postgresql.conf, lines 15 to 31: data_directory, hba_file, ident_file, external_pid_file, "
         f"port and unix_socket_directories are not applied: {PLACE}",
         f"postgresql.conf, lines 35 to 38: ssl, ssl_cert_file and ssl_key_file are not applied: {TLS}",
-        "postgresql.conf, line 70: stats_temp_directory is not applied: it names what only that server has",
+        "postgresql.conf, line 70: stats_temp_directory is not applied: a name that only that server knows",
         "postgresql.conf, lines 78 to 81: lc_messages, lc_monetary, lc_numeric and lc_time are not "
         f"applied: {LOCALE}",
-        "postgresql.conf, line 90: include_if_exists 'local.conf' is not applied: there is no such file",
+        "postgresql.conf, line 90: include_if_exists 'local.conf' is not applied: no such file",
     ]
 
 
@@ -437,6 +461,29 @@ def test_no_value_of_what_is_skipped_is_kept():
     _, skipped = applicable(read_configuration(HERE / "rhel/postgresql.conf"), catalog())
     assert "s3cr3t" in (HERE / "rhel/postgresql.conf").read_text()
     assert "s3cr3t" not in repr(skipped)
+
+
+def test_what_a_service_has_otherwise_is_skipped_and_what_a_person_mistyped_is_not(tmp_path):
+    (tmp_path / "a.csv").write_text("name,setting\nwal_compression,brotli\njit_provider,x\n")
+    (tmp_path / "a.conf").write_text("wal_compression = brotli\nwork_memm = 1\n")
+    _, skipped = applicable(read_configuration(tmp_path / "a.csv"), catalog())
+    assert [x.why for x in skipped] == [
+        'invalid value for parameter "wal_compression": "brotli"',
+        UNKNOWN,
+    ]
+    given_by_person, skipped = applicable(read_configuration(tmp_path / "a.conf"), catalog())
+    assert ([x.name for x in given_by_person], skipped) == (["wal_compression", "work_memm"], ())
+
+
+def test_libraries_are_left_as_they_are_where_it_is_not_known_which_there_are(tmp_path):
+    (tmp_path / "a.conf").write_text(
+        "shared_preload_libraries = 'timescaledb, $libdir/auto_explain.so'\n"
+    )
+    configuration = read_configuration(tmp_path / "a.conf")
+    (one,), _ = applicable(configuration, catalog())
+    assert one.value == "$libdir/auto_explain.so"
+    (one,), skipped = applicable(configuration, replace(catalog(), libraries=frozenset()))
+    assert (one.value, skipped) == ("timescaledb, $libdir/auto_explain.so", ())
 
 
 # --- what is wrong, where, and what to do --------------------------------------------------
@@ -559,14 +606,14 @@ def test_a_path_is_looked_for_beside_the_file_that_has_it(tmp_path):
         f"{tmp_path}/d/e/c.conf:1",
         f"{tmp_path}/d/../z.conf:1",
     }
-    assert [x.why for x in found.skipped] == ["there is no such file"]
+    assert [x.why for x in found.skipped] == ["no such file"]
 
 
 def test_a_directory_that_was_not_copied_is_told(tmp_path):
     (tmp_path / "a.conf").write_text("x = 1\ninclude_dir = 'conf.d'\n")
     (skipped,) = read_configuration(tmp_path / "a.conf").skipped
     assert (skipped.name, skipped.place.line) == ("include_dir 'conf.d'", 2)
-    assert skipped.why == "there is no such directory beside a.conf"
+    assert skipped.why == "no such directory beside a.conf"
 
 
 def test_a_link_is_where_it_leads(tmp_path):

@@ -3,8 +3,16 @@ from __future__ import annotations
 import pytest
 
 from pgdrag.errors import ConfError, SettingError
+from pgdrag.factors import Here
+from pgdrag.factors.setting import Setting as SettingFactor
+from pgdrag.model import Level
 from pgdrag.servers.conf import write_conf
-from pgdrag.servers.settings import SettingsCatalog, UnknownSetting, version_text
+from pgdrag.servers.settings import (
+    NotInThisBuild,
+    SettingsCatalog,
+    UnknownSetting,
+    version_text,
+)
 
 ROWS = [
     ("shared_buffers", "integer", "8kB", "16", "1073741823", None, "postmaster", "", "16384", ""),
@@ -190,3 +198,24 @@ def test_a_cache_of_another_form_is_refused(text):
 
 def test_a_version_number_is_shown_as_people_say_it():
     assert (version_text(180006), version_text(150014)) == ("18.6", "15.14")
+
+
+def test_a_value_of_another_build_is_no_mistake():
+    with pytest.raises(NotInThisBuild, match='built without "lz4" for parameter "wal_compression"'):
+        CATALOG.check("wal_compression", "LZ4")
+    here = Here(CATALOG, CATALOG)
+    asked = [Level("setting", "wal_compression", x) for x in ("lz4", "lz5", "on")]
+    found = SettingFactor().check(asked, here)
+    assert [(x.level.value, x.is_mistake) for x in found] == [("lz4", False), ("lz5", True)]
+    assert found[0].hint.startswith("Available values: pglz, on, off. Choose another PostgreSQL")
+
+
+def test_a_setting_that_was_removed_is_told_with_what_took_its_place():
+    with pytest.raises(UnknownSetting) as caught:
+        CATALOG.check("Checkpoint_Segments", "64")
+    assert caught.value.hint == "Removed in PostgreSQL 9.5 (see max_wal_size)."
+    old = SettingsCatalog.from_rows(120000, [("wal_keep_segments", *ROWS[3][1:])])
+    assert (old.why_removed("wal_keep_segments"), old.check("wal_keep_segments", "64").name) == (
+        "",
+        "wal_keep_segments",
+    )

@@ -129,7 +129,9 @@ def test_a_boolean_is_any_unique_prefix_in_any_case():
         ("off", "pglz", "enum", None, False),
         ("debug", "debug2", "enum", None, True),
         ("debug", "debug1", "enum", None, False),
-        ("Stderr", "stderr", "string", None, False),
+        ("iso,dmy", "ISO, DMY", "string", None, True),
+        ("iso, mdy", "ISO, DMY", "string", None, False),
+        ("csvlog", "stderr", "string", None, False),
         ("8 lemons", "8", "integer", "8kB", False),
     ],
 )

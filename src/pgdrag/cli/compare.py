@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -91,9 +90,7 @@ def compare(
     arms, problems = command.arms(a, b, *([common] if common else []))
     if common:
         *arms, shared = arms
-        # An arm's own level takes precedence.
-        levels = [shared.treatment.with_levels("", arm.levels).levels for arm in arms]
-        arms = [replace(arm, levels=own) for arm, own in zip(arms, levels, strict=True)]
+        arms = [arm.over(shared) for arm in arms]
     first, second = arms
     found = differences(first, second, command.settings, problems)
     if not allow_identical:

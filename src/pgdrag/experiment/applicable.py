@@ -8,16 +8,23 @@ commit wait for ever, or run a program. Whoever names such a setting himself (`s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pgdrag.english import listed
 from pgdrag.errors import SettingError
 from pgdrag.experiment.formats import Configuration, Given, Skipped
 from pgdrag.servers.channel import PLACE
 from pgdrag.servers.conf import fold
-from pgdrag.servers.settings import SettingsCatalog, version_text
+from pgdrag.servers.settings import (
+    NotInThisBuild,
+    SettingsCatalog,
+    UnknownSetting,
+    version_text,
+)
 
 MOST_NAMES = 6  # of one reason in a line
 
+# The reasons are said of one setting or of several.
 _REASONS: Mapping[str, str] = {
     "pgdrag decides where its servers live and listen": " ".join(PLACE),
     "clients connect through a local socket, without certificates": """
@@ -35,10 +42,10 @@ _REASONS: Mapping[str, str] = {
         primary_conninfo primary_slot_name standby_slot_names sync_replication_slots
         synchronized_standby_slots synchronous_standby_names""",
     "pgdrag's servers have the locale C": "lc_messages lc_monetary lc_numeric lc_time",
-    "it names what only that server has": """
+    "a name that only that server knows": """
         default_tablespace dynamic_library_path extension_control_path search_path
         stats_temp_directory temp_tablespaces""",
-    "it belongs to the session that asked": """
+    "part of the session that asked": """
         application_name client_encoding role session_authorization transaction_deferrable
         transaction_isolation transaction_read_only""",
 }
@@ -49,12 +56,14 @@ _SERVICES = {
     "Google Cloud SQL": ("cloudsql.", "alloydb.", "google_"),
     "Azure": ("azure.", "azure_", "connection_throttle.", "index_tuning.", "intelligent_tuning", "logfiles.", "metrics.", "pg_qs.", "pgbouncer.", "pgms_", "require_secure_transport"),
 }  # fmt: skip
+_NO_LIBRARY = "this server has no such library"
+_PRELOADED = ("shared_preload_libraries", "session_preload_libraries", "local_preload_libraries")
 
 
 def applicable(
     configuration: Configuration, settings: SettingsCatalog
 ) -> tuple[tuple[Given, ...], tuple[Skipped, ...]]:
-    """Return what a throw-away server can have of a configuration, and what is skipped in all, in order.
+    """Return what a throw-away server can have of a configuration, and all that is skipped, by line.
 
     Args:
         settings: what the server says of its settings. A setting that it has not is skipped where an older
@@ -62,14 +71,18 @@ def applicable(
     """
     kept: list[Given] = []
     skipped = list(configuration.skipped)
-    for given in configuration.given:
-        why = _why_elsewhere(given.name) or _why_unknown(
-            given.name, settings, is_exported=configuration.is_exported
+    given, lacking = _without_libraries(configuration.given, settings)
+    skipped += [Skipped(f'library "{name}"', _NO_LIBRARY, x.place) for name, x in lacking.items()]
+    for one in given:
+        why = (
+            _why_elsewhere(one.name)
+            or _why_refused(one, settings, is_exported=configuration.is_exported)
+            or (_NO_LIBRARY if _belongs_to(one.name, lacking) else "")
         )
         if why:
-            skipped.append(Skipped(given.name, why, given.place))
+            skipped.append(Skipped(one.name, why, one.place))
         else:
-            kept.append(given)
+            kept.append(one)
     return tuple(kept), tuple(sorted(skipped, key=lambda x: x.place))
 
 
@@ -87,19 +100,49 @@ def skipped_words(skipped: Sequence[Skipped]) -> list[str]:
 def _why_elsewhere(name: str) -> str:
     for service, beginnings in _SERVICES.items():
         if fold(name).startswith(beginnings):
-            return f"it belongs to {service}"
+            return f"specific to {service}"
     return _WHY_NOT.get(fold(name), "")
 
 
-def _why_unknown(name: str, settings: SettingsCatalog, *, is_exported: bool) -> str:
+def _why_refused(given: Given, settings: SettingsCatalog, *, is_exported: bool) -> str:
     try:
-        setting = settings.find(name)
-    except SettingError:
-        if removed := settings.why_removed(name):
-            return removed
+        settings.check(given.name, given.value)
+    except UnknownSetting:
         version = version_text(settings.server_version_num)
-        return f"PostgreSQL {version} has no such setting" if is_exported else ""
-    return "it only reports something" if is_exported and setting.context == "internal" else ""
+        no_such = f"PostgreSQL {version} has no such setting" if is_exported else ""
+        return settings.why_removed(given.name) or no_such
+    except NotInThisBuild as error:
+        return error.message
+    except SettingError as error:
+        return error.message if is_exported else ""
+    return ""
+
+
+def _without_libraries(
+    given: Iterable[Given], settings: SettingsCatalog
+) -> tuple[list[Given], dict[str, Given]]:
+    """Return settings that load only what this server has, and what it has not, by name."""
+    found, lacking = [], dict[str, Given]()
+    for one in given:
+        if fold(one.name) not in _PRELOADED or not settings.libraries:
+            found.append(one)
+            continue
+        names = [x for part in one.value.split(",") if (x := part.strip(" \"'"))]
+        missing = [x for x in names if _library(x) not in settings.libraries]
+        lacking |= dict.fromkeys(map(_library, missing), one)
+        there = [x for x in names if x not in missing]
+        if there or not missing:
+            found.append(replace(one, value=", ".join(there)) if missing else one)
+    return found, lacking
+
+
+def _library(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".so")
+
+
+def _belongs_to(name: str, libraries: Iterable[str]) -> bool:
+    prefix, dot, _ = fold(name).partition(".")
+    return bool(dot) and any(x in (prefix, f"pg_{prefix}") for x in libraries)
 
 
 def _lines(numbers: Iterable[int]) -> str:

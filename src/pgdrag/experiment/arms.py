@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
@@ -64,6 +64,16 @@ class Arm:
     def treatment(self) -> Treatment:
         """The arm as a treatment."""
         return Treatment(self.label, self.levels)
+
+    def over(self, shared: Arm) -> Arm:
+        """Return this arm with the levels of another below its own, which count more."""
+        return replace(
+            self,
+            levels=shared.treatment.with_levels("", self.levels).levels,
+            mends=tuple(dict.fromkeys((*shared.mends, *self.mends))),
+            skipped=tuple(dict.fromkeys((*shared.skipped, *self.skipped))),
+            places={**shared.places, **self.places},
+        )
 
     def refuse_mistakes(self, problems: Iterable[Problem]) -> None:
         """Refuse levels that nobody could run, with their lines where they stand in a file.

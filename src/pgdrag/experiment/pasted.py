@@ -164,7 +164,7 @@ def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 
         if isinstance(parsed, _Reset):
             kept = [x for x in lines if not _is_reset(x, parsed.name)]
             if len(kept) == len(lines):
-                why = "no ALTER SYSTEM before it sets that"
+                why = "no ALTER SYSTEM above sets it"
                 asides.append(Aside(f"ALTER SYSTEM RESET {parsed.name}", why, number))
             lines = kept
         elif isinstance(parsed, Aside):
@@ -281,7 +281,7 @@ def _other_statement(text: str, number: int) -> Aside | _Reset | None:
         return _Reset(match["reset"] or match["set"], number)
     if match := _NARROW.fullmatch(text):
         kind = match["kind"].lower().replace("user", "role")
-        return Aside(" ".join(match["words"].split()), f"it holds for one {kind} only", number)
+        return Aside(" ".join(match["words"].split()), f"for one {kind} only", number)
     return None
 
 

@@ -152,7 +152,7 @@ def comparison(
         question=f"Is {other} faster or slower than {one}, and by how much?",
         rungs=_two_rungs(first, second, (one, other)),
         parameters=parameters,
-        notes=(*first.notes, *second.notes, *([words] if words else ())),
+        notes=_notes(first, second, words),
     )
 
 
@@ -222,7 +222,7 @@ def over_changes(
         question=question.format(**names),
         rungs=rungs,
         parameters=_with_groups(parameters, kept, settings),
-        notes=(*reference.notes, *target.notes, *([words] if words else ())),
+        notes=_notes(reference, target, words),
     )
 
 
@@ -296,6 +296,12 @@ def boundary(
         parameters={**parameters, "setting": setting.name, "values": list(values)},
         notes=base.notes,
     )
+
+
+def _notes(first: Arm, second: Arm, left_out: str) -> tuple[str, ...]:
+    """Return what is to be said of two arms, once where both have it in common."""
+    found = dict.fromkeys((*first.notes, *second.notes, left_out))
+    return tuple(note for note in found if note)
 
 
 def _two_rungs(first: Arm, second: Arm, labels: tuple[str, str]) -> tuple[Rung, Rung]:

@@ -11,7 +11,7 @@ import psycopg
 from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
-from pgdrag.servers.settings import SettingsCatalog, UnknownSetting
+from pgdrag.servers.settings import NotInThisBuild, SettingsCatalog, UnknownSetting
 from pgdrag.units import same_value, with_base_unit
 
 if TYPE_CHECKING:
@@ -101,13 +101,10 @@ def _problem(level: Level, here: Here) -> Problem | None:
     refusal = _refusal(level, here.settings)
     if refusal is None:
         return None
-    is_mistake = _refusal(level, here.newest_settings) is not None
-    return Problem(
-        level,
-        is_mistake,
-        refusal.message,
-        refusal.hint or "" if is_mistake else _hint(level, here, refusal),
-    )
+    by_newest = _refusal(level, here.newest_settings)
+    is_mistake = by_newest is not None and not isinstance(by_newest, NotInThisBuild)
+    hint = _hint(here, refusal) if by_newest is None else refusal.hint or ""
+    return Problem(level, is_mistake, refusal.message, hint)
 
 
 def _refusal(level: Level, catalog: SettingsCatalog) -> SettingError | None:
@@ -118,7 +115,7 @@ def _refusal(level: Level, catalog: SettingsCatalog) -> SettingError | None:
     return None
 
 
-def _hint(level: Level, here: Here, refusal: SettingError) -> str:
+def _hint(here: Here, refusal: SettingError) -> str:
     newest = here.newest_settings.server_version_num // 10000
     what = "has it" if isinstance(refusal, UnknownSetting) else "accepts it"
     return f"PostgreSQL {newest} {what}."

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from pgdrag.english import capital
 from pgdrag.errors import SettingError
 from pgdrag.servers.conf import fold, is_name
 from pgdrag.units import (
@@ -36,8 +37,20 @@ SELECT name, vartype, unit, min_val, max_val, enumvals, context, category, boot_
 """
 
 
+# What shared_preload_libraries can name: the files of the server's own directory, without their suffix.
+LIBRARIES_SQL = """
+SELECT regexp_replace(file, '\\.(so|dylib|dll)$', '')
+  FROM pg_catalog.pg_config, pg_catalog.pg_ls_dir(setting) AS file
+ WHERE name = 'PKGLIBDIR' AND file ~ '\\.(so|dylib|dll)$'
+"""
+
+
 class UnknownSetting(SettingError):
     """This server version has no setting of that name."""
+
+
+class NotInThisBuild(SettingError):
+    """A value that this version takes where it is built with a library, or for another system."""
 
 
 _LARGER = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
@@ -96,19 +109,27 @@ class SettingsCatalog:
     Attributes:
         server_version_num: as the server says it: 180006 is 18.6.
         settings: by the name in lower case (`fold`).
+        libraries: what it can load, as shared_preload_libraries names it; none: not known.
     """
 
     server_version_num: int
     settings: Mapping[str, Setting]
+    libraries: frozenset[str] = frozenset()
 
     @classmethod
-    def from_rows(cls, server_version_num: int, rows: Iterable[Sequence[Any]]) -> SettingsCatalog:
-        """Make the catalogue from the rows of `CATALOG_SQL`."""
+    def from_rows(
+        cls,
+        server_version_num: int,
+        rows: Iterable[Sequence[Any]],
+        libraries: Iterable[str] = (),
+    ) -> SettingsCatalog:
+        """Make the catalogue from the rows of `CATALOG_SQL` and of `LIBRARIES_SQL`."""
         settings = [
             Setting(name, vartype, unit, low, high, tuple(enumvals or ()), *rest)
             for name, vartype, unit, low, high, enumvals, *rest in rows
         ]
-        return cls(server_version_num, {fold(setting.name): setting for setting in settings})
+        by_name = {fold(setting.name): setting for setting in settings}
+        return cls(server_version_num, by_name, frozenset(libraries))
 
     def find(self, name: str) -> Setting:
         """Return the setting of that name, in any case, or by a former name that still works.
@@ -128,7 +149,7 @@ class SettingsCatalog:
             )
         hint = None
         if removed := self.why_removed(name):
-            hint = f"{removed}."
+            hint = f"{capital(removed)}."
         elif close := difflib.get_close_matches(folded, self.settings, n=1):
             hint = f'The nearest name it knows is "{self.settings[close[0]].name}".'
         version = version_text(self.server_version_num)
@@ -140,8 +161,7 @@ class SettingsCatalog:
         if folded in self.settings or folded not in _REMOVED:
             return ""
         version, _, instead = _REMOVED[folded].partition(" ")
-        clause = f"PostgreSQL {version} removed it"
-        return f"{clause} in favor of {instead}" if instead else clause
+        return f"removed in PostgreSQL {version}" + (f" (see {instead})" if instead else "")
 
     def check(self, name: str, value: str) -> Setting:
         """Return the setting, if the value has its type and is within its bounds.
@@ -194,6 +214,16 @@ _FORMER_NAMES = {
     "sort_mem": "work_mem",
     "vacuum_mem": "maintenance_work_mem",
     "ssl_ecdh_curve": "ssl_groups",
+}
+
+# What an enum takes only where the server is built with a library, or for the system that has it.
+_BUILD_WORDS = {
+    "default_toast_compression": ("lz4",),
+    "dynamic_shared_memory_type": ("sysv", "windows"),
+    "io_method": ("io_uring",),
+    "shared_memory_type": ("sysv", "windows"),
+    "wal_compression": ("lz4", "zstd"),
+    "wal_sync_method": ("fsync_writethrough", "open_datasync", "open_sync"),
 }
 
 # Names that old configurations still have: the version that removed each, and what took its place.
@@ -271,6 +301,11 @@ def _canonical_enum(setting: Setting, value: str) -> str:
     is_hidden_level = word == "info" and "debug5" in spelled
     if word not in spelled and not is_hidden_level:
         allowed = ", ".join(setting.enumvals)
+        if word in _BUILD_WORDS.get(setting.name, ()):
+            raise NotInThisBuild(
+                f'this PostgreSQL is built without "{word}" for parameter "{setting.name}"',
+                hint=f"Available values: {allowed}. Choose another PostgreSQL with --postgres.",
+            )
         raise _invalid(setting, value, f"Available values: {allowed}.")
     if (setting.name, word) == ("wal_compression", "on"):
         word = "pglz"

@@ -98,7 +98,7 @@ def parameter(name: str, value: Entry, unit: str = "") -> Given | Skipped:
     if not is_name(name):
         raise _error(f'"{name}" cannot be the name of a setting', value, "Correct the name.")
     if value.is_null:
-        return Skipped(name, "its value is null, which removes it", place_of(value))
+        return Skipped(name, "null, which stands for the default", place_of(value))
     if value.text is None:
         hint = "Write a number, a word or a string. Is the indentation right?"
         raise _error(f'the value of "{name}" is no scalar', value, hint)

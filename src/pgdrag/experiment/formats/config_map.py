@@ -36,7 +36,7 @@ class ConfigMap(DocumentFormat):
                     yield Given(line.name, line.value, place)
                 else:
                     words = f"{line.directive} '{line.target}'"
-                    yield Skipped(words, "no file can be included in a ConfigMap", place)
+                    yield Skipped(words, "a ConfigMap includes no files", place)
             for aside in pasted.asides:
                 yield Skipped(aside.statement, aside.why, Place(entry.path, aside.line))
 

@@ -48,11 +48,11 @@ class Patroni(DocumentFormat):
         is_local = any(document.get(key) is not None for key in _LOCAL)
         for one in parameters(document.get("postgresql", "parameters")):
             if is_local and one.name.lower() in _DYNAMIC_ONLY:
-                why = "Patroni takes it only from its dynamic configuration"
+                why = "Patroni reads this from its dynamic configuration only"
                 yield Skipped(one.name, why, one.place)
             else:
                 yield one
         custom = document.get("postgresql", "custom_conf")
         if custom is not None and custom.text:
-            why = "Patroni includes it; give it as an arm of its own, or put its lines here"
+            why = "a file of that server"
             yield Skipped(f"custom_conf {custom.text}", why, place_of(custom))

@@ -43,7 +43,7 @@ class PostgresqlConf(Format):
         reader.read(source.path, source.text, above=())
         auto = source.path.with_name("postgresql.auto.conf")
         if source.path.name == self.name and auto.is_file():
-            why = "its own server reads it last; pgdrag reads the file that you name"
+            why = "its own server reads it last, pgdrag only if you name it"
             reader.found.append(Skipped(auto.name, why, Place(auto, 1)))
         return Configuration.of(self, reader.found, mends=reader.mends)
 
@@ -77,14 +77,14 @@ class _Reader:
         directive = f"{line.directive} '{line.target}'"
         if line.directive == "include_dir":
             if not target.is_dir():
-                why = f"there is no such directory beside {path.name}"
+                why = f"no such directory beside {path.name}"
                 self.found.append(Skipped(directive, why, place))
                 return
             files = _files_of(target)
         elif target.exists() or line.directive == "include":
             files = [target]
         else:
-            self.found.append(Skipped(directive, "there is no such file", place))
+            self.found.append(Skipped(directive, "no such file", place))
             return
         for file in files:
             self._follow(file, place, above)

@@ -30,7 +30,7 @@ class Rds(ServiceFormat):
     def why_not(self, element: Entry) -> str:
         """Return why a formula, or a default of the engine, sets nothing here."""
         if _FORMULA.search(element.word(self.keys[1])):
-            return "it is a formula of the instance class; write the number that SHOW prints there"
+            return "a formula of the instance class; write the number that SHOW prints there"
         if element.word("Source") == "engine-default":
-            return "it has its default there"
+            return "at the default there"
         return ""

@@ -24,13 +24,13 @@ _RECORD = re.compile(r"\+?-+\[ RECORD \d+ \][-+]*")
 _RULE = re.compile(r"[-+|:=\s]*-[-+|:=\s]*")
 _FOOTER = re.compile(r"\(\d+ rows?\)|Time: .*|\w*=[#>].*")
 _NOT_SET = {
-    "default": "it has its default there",
-    "client": "it belongs to the session that asked",
-    "session": "it belongs to the session that asked",
-    "override": "that server sets it itself",
-    "database": "it holds for one database only",
-    "user": "it holds for one role only",
-    "database user": "it holds for one role in one database only",
+    "default": "at the default there",
+    "client": "part of the session that asked",
+    "session": "part of the session that asked",
+    "override": "set by that server itself",
+    "database": "for one database only",
+    "user": "for one role only",
+    "database user": "for one role in one database only",
 }
 Row = tuple[int, Mapping[str, str]]
 
