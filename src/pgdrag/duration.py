@@ -92,35 +92,37 @@ class Experience:
         check = _span(checks) if checks else _guess(guess_s)
         return Span(span.expected_s + check.expected_s, span.longest_s + check.longest_s)
 
-    def window(self, workload: WorkloadSpec, load: LoadProfile) -> Span:
-        """Return how long a measured window takes: the few commits of a workload extend it.
-
-        Where no trial of this workload is known, the longest window is the one allowed.
-        """
+    def window_s(self, workload: WorkloadSpec, load: LoadProfile) -> float:
+        """Return how long a measured window takes, in seconds: few commits extend it, as they did before."""
         same = [one for one in self._seen if one.workload == workload][:NEWEST]
-        if not same:
-            return Span(load.measure_s, load.budget_s)
-        windows = [_window_s(one, load) for one in same]
-        return Span(fmean(windows), max(windows))
+        return fmean(_window_s(one, load) for one in same) if same else load.measure_s
 
     def trials(self, study: Study, forecast: Forecast) -> tuple[float, float]:
         """Return how long these trials of a study take, in seconds: the fewest, and the most of them."""
-        most_whole, most_brief = forecast.longest
-        kinds = (
-            (study.load, study.is_checked, forecast.least, most_whole),
-            (study.load.shortened(), False, forecast.brief_least, most_brief),
+        whole, brief = study.load, study.load.shortened()
+        whole_s, brief_s = (
+            self._besides_s(study, load) + self.window_s(study.workload, load)
+            for load in (whole, brief)
         )
-        least_s = most_s = 0.0
-        for load, is_checked, fewest, most in kinds:
-            baseline = study.rungs[0].treatment
-            overhead_s = self.overhead(study.workload, baseline, is_checked=is_checked).expected_s
-            window = self.window(study.workload, load)
-            # Without experience every window may be extended; with it, as often as it was.
-            is_known = self.trials_like(study.workload) > 0
-            longest_s = window.expected_s if is_known else window.longest_s
-            least_s += fewest * (overhead_s + load.warm_up_s + window.expected_s)
-            most_s += most * (overhead_s + load.warm_up_s + longest_s)
-        return least_s, most_s
+        most_whole, most_brief = forecast.longest
+        return (
+            forecast.least * whole_s + forecast.brief_least * brief_s,
+            most_whole * whole_s + most_brief * brief_s,
+        )
+
+    def extended(self, study: Study, forecast: Forecast) -> float:
+        """Return how long the most trials take if few commits extend every window, in seconds."""
+        most_whole, most_brief = forecast.longest
+        whole, brief = study.load, study.load.shortened()
+        return most_whole * (self._besides_s(study, whole) + whole.budget_s) + most_brief * (
+            self._besides_s(study, brief) + brief.budget_s
+        )
+
+    def _besides_s(self, study: Study, load: LoadProfile) -> float:
+        """Return what a trial of a study takes beside its window."""
+        is_checked = study.is_checked and load == study.load  # short trials are not
+        overhead = self.overhead(study.workload, study.rungs[0].treatment, is_checked=is_checked)
+        return overhead.expected_s + load.warm_up_s
 
     def _nearest(self, workload: WorkloadSpec) -> Sequence[_Seen]:
         likenesses: tuple[Callable[[_Seen], bool], ...] = (

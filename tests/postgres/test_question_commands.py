@@ -172,8 +172,9 @@ def test_a_budget_is_kept_and_what_is_left_is_known(places: dict[str, str]) -> N
     assert as_json(out)["found"]["end"] == "the time budget is used up"
     (run,) = json.loads(pgdrag("runs", "--json", **places)[1])
     took_s = run["finished_unix_s"] - run["started_unix_s"]
-    # On a machine busy with other tests a trial may take longer than those before it.
-    assert took_s < 1.2 * 15, err
+    # On a machine busy with other tests a trial may take longer than those before it; that a budget is kept
+    # to the second is tested where time is simulated.
+    assert took_s < 1.5 * 15, err
     status, out, err = pgdrag("resume", "last", "--dry-run", "--json", **places)
     plan = json.loads(out)
     assert plan["trials_done"] >= 2

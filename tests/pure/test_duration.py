@@ -59,11 +59,11 @@ def test_loading_the_dataset_is_no_part_of_what_the_next_trial_takes() -> None:
 
 def test_windows_that_few_commits_extended_are_expected_again() -> None:
     experience = Experience.of([seen(window_s=90)])
-    assert experience.window(TPCC, LOAD) == Span(90, 90)
-    assert experience.window(TPCC, replace(LOAD, budget_s=70)) == Span(70, 70)
-    assert experience.window(TPCC, replace(LOAD, measure_s=100)) == Span(100, 100)
-    assert Experience.of([seen()]).window(TPCC, LOAD) == Span(60, 60)
-    assert experience.window(PGBENCH, LOAD) == Span(60, 120), "of another workload, who knows"
+    assert experience.window_s(TPCC, LOAD) == 90
+    assert experience.window_s(TPCC, replace(LOAD, budget_s=70)) == 70
+    assert experience.window_s(TPCC, replace(LOAD, measure_s=100)) == 100
+    assert experience.after(seen()).window_s(TPCC, LOAD) == 75
+    assert experience.window_s(PGBENCH, LOAD) == 60, "of another workload, who knows"
 
 
 def test_a_trial_without_a_window_teaches_nothing() -> None:
@@ -76,6 +76,7 @@ def test_short_trials_are_shorter_and_unchecked() -> None:
     experience = Experience.of([seen(restore=1, check=2)])
     assert experience.trials(study, Forecast(1, 3)) == (65 + 4, 3 * (65 + 4))
     assert experience.trials(study, Forecast(0, 0, 1, 3)) == (3 + 20 + 2, 3 * (3 + 20 + 2))
+    assert experience.extended(study, Forecast(1, 1, 1, 1)) == 125 + 4 + 43 + 2
 
 
 def test_the_journal_tells_the_newest_trials_of_the_same_workload_on_this_machine(

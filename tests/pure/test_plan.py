@@ -159,8 +159,16 @@ def test_at_most_is_never_more_than_what_is_left_of_the_budget(
         loading_s=loading_s,
         budget_s=budget_s,
         spent_s=10.0,
+        trials_known=3,
     )
     assert time_words(plan) == words
+
+
+def test_where_nothing_is_known_windows_that_few_commits_extend_are_told_apart() -> None:
+    plan = replace(planned("fsync=off"), seconds_least=60, seconds_most=180, seconds_extended=600.0)
+    words = "about 1 min to 3 min, at most {} if few commits extend every window"
+    assert time_words(plan) == words.format("10 min")
+    assert time_words(replace(plan, budget_s=240.0)) == words.format("4 min")
 
 
 def test_of_a_run_to_be_resumed_the_trials_done_are_told() -> None:

@@ -97,8 +97,8 @@ def test_what_is_left_is_learnt_from_the_first_trial_and_capped_by_the_budget(
 ) -> None:
     _, _, events = run(tmp_path, None, Truth(overheads_s=(15.0,)))
     left = [event for event in events if isinstance(event, TimeLeft)]
-    # The first one knows nothing yet: each window may be extended.
-    assert (left[0].least_s, left[0].most_s) == (8 * 26.5, 8 * 66.5)
+    # The first one knows nothing yet.
+    assert (left[0].least_s, left[0].most_s) == (8 * 26.5, 8 * 26.5)
     assert [round(event.most_s) for event in left[1:]] == [40 * n for n in range(7, -1, -1)]
     _, _, events = run(tmp_path / "other", 200.0, Truth(overheads_s=(15.0,)))
     left = [event for event in events if isinstance(event, TimeLeft)]

@@ -45,6 +45,7 @@ class Plan:
         trials_done: of a run that is to be resumed.
         trials_least, trials_most: still to come, as the design foretells them.
         seconds_least, seconds_most: how long these take, loading the dataset included, as far as experience goes.
+        seconds_extended: the most if few commits extend every window.
         trials_known: trials of this workload on this machine that the estimate rests on, at most.
         loading_s: how long loading the dataset takes of that; 0 where it is there.
         budget_s: when the run ends at the latest; None: no limit.
@@ -63,6 +64,7 @@ class Plan:
     trials_most: int
     seconds_least: float
     seconds_most: float
+    seconds_extended: float
     trials_known: int
     loading_s: float
     budget_s: float | None
@@ -107,6 +109,7 @@ def plan_of(
         trials_most=left.greatest,
         seconds_least=round(loading_s + least_s, 1),
         seconds_most=round(loading_s + most_s, 1),
+        seconds_extended=round(loading_s + experience.extended(study, left), 1),
         trials_known=experience.trials_like(study.workload),
         loading_s=round(loading_s, 1),
         budget_s=study.budget_s,
@@ -124,6 +127,9 @@ def time_words(plan: Plan) -> str:
     left_s = math.inf if plan.budget_s is None else max(0.0, plan.budget_s - plan.spent_s)
     if plan.seconds_most <= left_s:
         text = f"about {whole}"
+        if not plan.trials_known and plan.seconds_extended > plan.seconds_most:
+            longest = format_duration(round(min(plan.seconds_extended, left_s)))
+            text += f", at most {longest} if few commits extend every window"
     elif plan.seconds_least <= left_s:
         text = f"about {least}, at most {format_duration(left_s)} (the budget)"
     else:
