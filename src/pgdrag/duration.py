@@ -58,16 +58,23 @@ class Experience:
     """What earlier trials took, the newest first. It knows no clock: results bring their times."""
 
     _seen: tuple[_Seen, ...] = ()
+    _broken_s: tuple[
+        float | None, ...
+    ] = ()  # of each trial, if its server broke and there was no window
 
     @classmethod
     def of(cls, results: Iterable[Result]) -> Experience:
         """Return the experience that results bring, the newest of them first."""
-        return cls(tuple(seen for result in results if (seen := _seen(result)) is not None))
+        results = list(results)
+        return cls(
+            tuple(seen for result in results if (seen := _seen(result)) is not None),
+            tuple(map(_broken_s, results)),
+        )
 
     def after(self, result: Result) -> Experience:
-        """Return it with one more result, the newest; one without a measured window teaches nothing."""
-        seen = _seen(result)
-        return self if seen is None else Experience((seen, *self._seen))
+        """Return it with one more result, the newest."""
+        new = Experience.of([result])
+        return Experience((*new._seen, *self._seen), (*new._broken_s, *self._broken_s))
 
     def trials_like(self, workload: WorkloadSpec) -> int:
         """Return how many trials of this very workload it knows."""
@@ -99,10 +106,14 @@ class Experience:
 
     def trials(self, study: Study, forecast: Forecast) -> tuple[float, float]:
         """Return how long these trials of a study take, in seconds: the fewest, and the most of them."""
-        whole, brief = study.load, study.load.shortened()
+        newest = self._broken_s[:NEWEST]
+        broken_s = [seconds for seconds in newest if seconds is not None]
+        # Treatments that break the server are soon done, and come again.
+        share = len(broken_s) / len(newest) if newest else 0.0
         whole_s, brief_s = (
-            self._besides_s(study, load) + self.window_s(study.workload, load)
-            for load in (whole, brief)
+            (1 - share) * (self._besides_s(study, load) + self.window_s(study.workload, load))
+            + share * (fmean(broken_s) if broken_s else 0.0)
+            for load in (study.load, study.load.shortened())
         )
         most_whole, most_brief = forecast.longest
         return (
@@ -205,6 +216,13 @@ def _seen(result: Result) -> _Seen | None:
         measure_s=trial.load.measure_s,
         window_s=measured.elapsed_s,
     )
+
+
+def _broken_s(result: Result) -> float | None:
+    """Return how long a trial took whose server broke before there was a window; None of any other."""
+    if result.measurement is not None:
+        return None
+    return took_s(result) - result.phases_s.get(PREPARE, 0.0)
 
 
 def _dataset_bytes(workload: WorkloadSpec, treatment: Treatment) -> int:

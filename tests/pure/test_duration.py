@@ -66,9 +66,15 @@ def test_windows_that_few_commits_extended_are_expected_again() -> None:
     assert experience.window_s(PGBENCH, LOAD) == 60, "of another workload, who knows"
 
 
-def test_a_trial_without_a_window_teaches_nothing() -> None:
-    failed = replace(seen(restore=50), measurement=None)
-    assert Experience.of([failed]) == Experience()
+def test_trials_whose_server_breaks_are_soon_done_and_say_nothing_of_others() -> None:
+    study = replace(run_of([rung("A")], []).study, workload=TPCC)
+    broken = replace(seen(), measurement=None, phases_s={"prepare": 40, "restore": 2}, took_s=43)
+    experience = Experience.of([seen(restore=1, check=2), broken])
+    assert experience.overhead(TPCC, TREATMENT, is_checked=False).expected_s == 2
+    assert experience.trials(study, Forecast(2, 2)) == (69 + 3, 69 + 3)
+    for _ in range(9):
+        experience = experience.after(broken)
+    assert experience.trials(study, Forecast(2, 2)) == (6, 6)
 
 
 def test_short_trials_are_shorter_and_unchecked() -> None:
