@@ -14,6 +14,7 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment.arms import Arm, read_arm
 from pgdrag.experiment.differences import SAME, differences, tried_values
 from pgdrag.experiment.plan import Plan, plan_of, time_words
+from pgdrag.experiment.preflight import disk_bytes
 from pgdrag.experiment.questions import (
     Conditions,
     comparison,
@@ -21,12 +22,13 @@ from pgdrag.experiment.questions import (
     over_changes,
     refuse_same,
 )
-from pgdrag.factors import Problem
+from pgdrag.factors import Here, Problem
 from pgdrag.model import Forecast, Level
 from pgdrag.servers.settings import SettingsCatalog
 
 FSYNC = setting("fsync", "bool", None, None, None, "on", "WAL")
-SETTINGS = SettingsCatalog(180006, {**CATALOG.settings, "fsync": FSYNC})
+MAX_WAL = setting("max_wal_size", "integer", "MB", "2", "2147483647", "1024", "WAL")
+SETTINGS = SettingsCatalog(180006, {**CATALOG.settings, "fsync": FSYNC, "max_wal_size": MAX_WAL})
 UNDER = conditions_from("tpcc", {"warehouses": 1}, LOAD)
 ROOM = {"loading_s": 0.0, "disk_bytes": 330 << 20, "free_bytes": 10 << 30}
 
@@ -147,6 +149,14 @@ def test_a_budget_shorter_than_a_single_trial_is_refused_and_no_other() -> None:
         (60, 180, 0, 130, "about 1 min, at most 2 min (the budget)"),
         (60, 180, 0, 40, "at most 30 s (the budget); all would take about 1 min to 3 min"),
         (60, 180, 20, None, "about 1 min to 3 min; loading the dataset takes about 20 s of it"),
+        (
+            60,
+            60,
+            30,
+            40,
+            "at most 30 s (the budget); all would take about 1 min; loading the dataset takes about 30 s, "
+            "which may leave no time for a trial, and is done only once",
+        ),
     ],
 )
 def test_at_most_is_never_more_than_what_is_left_of_the_budget(
@@ -169,6 +179,15 @@ def test_where_nothing_is_known_windows_that_few_commits_extend_are_told_apart()
     words = "about 1 min to 3 min, at most {} if few commits extend every window"
     assert time_words(plan) == words.format("10 min")
     assert time_words(replace(plan, budget_s=240.0)) == words.format("4 min")
+
+
+def test_each_server_has_a_dataset_of_its_own() -> None:
+    here = Here(SETTINGS, SETTINGS)
+    one, two = (
+        disk_bytes(comparison(arm("default"), other, UNDER, {}), here)
+        for other in (arm("fsync=off"), arm("17"))
+    )
+    assert 100e6 < two - one < 150e6, "a warehouse"
 
 
 def test_of_a_run_to_be_resumed_the_trials_done_are_told() -> None:

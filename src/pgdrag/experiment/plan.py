@@ -136,8 +136,10 @@ def time_words(plan: Plan) -> str:
         text = f"at most {format_duration(left_s)} (the budget); all would take about {whole}"
     if not plan.loading_s:
         return text
-    loading = format_duration(round(plan.loading_s))
-    return f"{text}; loading the dataset takes about {loading} of it"
+    loading = f"loading the dataset takes about {format_duration(round(plan.loading_s))}"
+    if plan.loading_s >= left_s:
+        return f"{text}; {loading}, which may leave no time for a trial, and is done only once"
+    return f"{text}; {loading} of it"
 
 
 def _refuse_short_budget(study: Study, *, is_brief: bool) -> None:

@@ -304,9 +304,13 @@ def _room(study: Study, treatments: Iterable[Treatment], here: Here) -> int:
 
 
 def _snapshots_bytes(study: Study, treatments: Iterable[Treatment]) -> int:
-    """What the datasets take, each once."""
-    workloads = [workload_of(study.workload, x) for x in treatments]
-    return sum({repr(x.dataset()): x.dataset_bytes() for x in workloads}.values())
+    """What the datasets take, each once for each server."""
+    found = {}
+    for treatment in treatments:
+        workload = workload_of(study.workload, treatment)
+        server = tuple(levels_of(Phase.SERVER, treatment.levels).values())
+        found[repr(workload.dataset()), server] = workload.dataset_bytes()
+    return sum(found.values())
 
 
 def _wal_bytes(treatment: Treatment, here: Here) -> int:
