@@ -25,6 +25,7 @@ from pgdrag.experiment.questions import (
 from pgdrag.factors import Here, Problem
 from pgdrag.model import Forecast, Level
 from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.workloads import all_workloads
 
 FSYNC = setting("fsync", "bool", None, None, None, "on", "WAL")
 MAX_WAL = setting("max_wal_size", "integer", "MB", "2", "2147483647", "1024", "WAL")
@@ -187,7 +188,7 @@ def test_each_server_has_a_dataset_of_its_own() -> None:
         disk_bytes(comparison(arm("default"), other, UNDER, {}), here)
         for other in (arm("fsync=off"), arm("17"))
     )
-    assert 100e6 < two - one < 150e6, "a warehouse"
+    assert two - one == all_workloads()["tpcc"](warehouses=1).dataset_bytes()
 
 
 def test_of_a_run_to_be_resumed_the_trials_done_are_told() -> None:
