@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TIMEOUT_S, outcome, start
+from commands import TIMEOUT_S, heard, outcome, start
 
 EXPERIMENT = """
 pgdrag = 1
@@ -244,7 +244,7 @@ def test_text_in_brackets_and_line_100_are_printed_as_they_stand(
     status, out, err = shell.run("run", experiment)
     assert status == 0, err
     assert "A [bold]tiny[/oops] ladder :100:" in err
-    assert "A [bold]tiny[/oops] ladder :100:" in out
+    assert "A [bold]tiny[/oops] ladder :100:" in shell.run("show", "last")[1]
 
 
 def test_resuming_a_complete_run_runs_nothing(shell: Shell, experiment: Path) -> None:
@@ -307,13 +307,20 @@ def test_misuse_is_reported_in_a_few_lines(shell: Shell, arguments: list[str], w
     assert len(err.splitlines()) < 12
 
 
-def test_two_measurements_at_once_are_refused(shell: Shell, experiment: Path) -> None:
+def test_a_second_measurement_is_refused_or_waits_until_ctrl_c(
+    shell: Shell, experiment: Path
+) -> None:
     process = shell.start("run", experiment)
     try:
         second_trial_runs(shell)
         status, _, err = shell.run("run", experiment)
         assert status == 2
         assert "another pgdrag is measuring on this machine" in err
+        waiting = shell.start("run", experiment, "--wait")
+        heard(waiting, f"Waiting up to 1 h for process {process.pid}, pgdrag run")
+        waiting.send_signal(signal.SIGINT)
+        assert outcome(waiting)[0] == 130
+        assert len(shell.query("SELECT * FROM run")) == 1
     finally:
         process.terminate()
         outcome(process)
