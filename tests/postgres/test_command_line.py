@@ -241,7 +241,7 @@ def test_text_in_brackets_and_line_100_are_printed_as_they_stand(
     assert status == 2
     assert "tiny.toml:100: " in err
     experiment.write_text(text)
-    status, out, err = shell.run("run", experiment)
+    status, _, err = shell.run("run", experiment)
     assert status == 0, err
     assert "A [bold]tiny[/oops] ladder :100:" in err
     assert "A [bold]tiny[/oops] ladder :100:" in shell.run("show", "last")[1]
