@@ -126,8 +126,6 @@ class _View:
         fewest = max(before + more.fewest, event.trials[-1].number)
         self.trials = count_words(fewest, before + more.greatest)
         self.waiting = list(event.trials)[event.finished :]
-        if not before and not self.console.is_terminal:
-            self.console.print(f"{self.trials} trials, {self._left()}")
 
     def _finished(self, result: Result, so_far: str) -> None:
         self.trial = None
