@@ -80,6 +80,18 @@ class Experience:
         """Return how many trials of this very workload it knows."""
         return sum(one.workload == workload for one in self._seen)
 
+    def basis(self, workload: WorkloadSpec) -> str:
+        """Return what an estimate for a workload rests on, as an object: "trials of this workload …"."""
+        near = self._nearest(workload)
+        if not near:
+            return "assumptions, as no trial has run on this machine yet"
+        seen = near[0].workload
+        if seen == workload:
+            return "trials of this workload on this machine"
+        if seen.kind == workload.kind:
+            return f"trials of workload {seen.kind} with other parameters on this machine"
+        return f"trials of another workload, {seen.kind}, on this machine"
+
     def overhead(
         self, workload: WorkloadSpec, treatment: Treatment, *, is_checked: bool = True
     ) -> Span:

@@ -51,6 +51,14 @@ def test_what_depends_on_the_size_of_another_dataset_is_scaled_and_the_rest_is_n
     assert 6 + 1.9 * 6 < large < 6 + 2.1 * 6
 
 
+def test_it_is_told_what_an_estimate_rests_on() -> None:
+    experience = Experience.of([seen()])
+    assert experience.basis(TPCC) == "trials of this workload on this machine"
+    assert experience.basis(LARGER).startswith("trials of workload tpcc with other parameters")
+    assert experience.basis(PGBENCH) == "trials of another workload, tpcc, on this machine"
+    assert Experience().basis(TPCC).startswith("assumptions")
+
+
 def test_loading_the_dataset_is_no_part_of_what_the_next_trial_takes() -> None:
     first = seen(prepare=100, restore=2)
     assert took_s(first) == 5 + 60 + 102 + 1

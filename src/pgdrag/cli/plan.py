@@ -58,10 +58,7 @@ def summary(plan: Plan) -> Iterator[str]:
     done = f" more ({plan.trials_done} done)" if plan.trials_done else ""
     trials = count_words(plan.trials_least, plan.trials_most)
     yield f"{trials}{done} trials: {time_words(plan)}"
-    known = "from assumptions: nothing like it was run on this machine yet"
-    if plan.trials_known:
-        known = "from trials of this workload on this machine"
-    yield f"Estimated {known}."
+    yield f"Estimated from {plan.basis}."
     yield (
         f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "
         f"{format_bytes(plan.free_bytes)} free."

@@ -46,7 +46,8 @@ class Plan:
         trials_least, trials_most: still to come, as the design foretells them.
         seconds_least, seconds_most: how long these take, loading the dataset included, as far as experience goes.
         seconds_extended: the most if few commits extend every window.
-        trials_known: trials of this workload on this machine that the estimate rests on, at most.
+        trials_known: newest trials of this workload on this machine, that are known of.
+        basis: what the estimate rests on.
         loading_s: how long loading the dataset takes of that; 0 where it is there.
         budget_s: when the run ends at the latest; None: no limit.
         spent_s: what a run that is to be resumed has spent of that.
@@ -66,6 +67,7 @@ class Plan:
     seconds_most: float
     seconds_extended: float
     trials_known: int
+    basis: str
     loading_s: float
     budget_s: float | None
     spent_s: float
@@ -111,6 +113,7 @@ def plan_of(
         seconds_most=round(loading_s + most_s, 1),
         seconds_extended=round(loading_s + experience.extended(study, left), 1),
         trials_known=experience.trials_like(study.workload),
+        basis=experience.basis(study.workload),
         loading_s=round(loading_s, 1),
         budget_s=study.budget_s,
         spent_s=round(spent_s, 1),
