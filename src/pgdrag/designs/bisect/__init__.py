@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from pgdrag.designs import DesignParameters
 from pgdrag.designs._subsets import Changes, SubsetDesign
-from pgdrag.designs.bisect.findings import NOT_TESTED, BisectFinding, GuiltyChange, SetTested
+from pgdrag.designs.bisect.findings import (
+    NOT_TESTED,
+    BisectFinding,
+    GuiltyChange,
+    Reverted,
+    SetTested,
+)
 from pgdrag.designs.bisect.history import USUAL_NOISE, LogValue, SetVerdict
 from pgdrag.designs.bisect.procedure import BisectParameters, Ending, Procedure
 from pgdrag.designs.bisect.section import answer, warnings
@@ -101,13 +107,14 @@ class Bisect(SubsetDesign):
             guilty=guilty,
             share_wanted=self.parameters.share,
             share=share,
-            share_left=share
-            and replace(share, low=1 - share.high, center=1 - share.center, high=1 - share.low),
+            share_left=share and _one_less(share),
             slowdown=self._slowdown(run, history.all),
             held=self._slowdown(run, procedure.found) if has_set else None,
             is_censored=bool(at_target) and all(one.is_bound for one in at_target),
             is_confirmed=is_found
             or bool(has_set and history.readings(procedure.found, is_brief=False)),
+            reverted=tuple(self._reverted(run, rest) for rest in procedure.reverted),
+            also=tuple(map(self.names, procedure.also)),
             is_minimal=bool(guilty) and (len(guilty) == 1 or all(is_needed)),
             tests=tuple(map(self._tested, history.tests)),
             trials=len(history.results),
@@ -115,6 +122,16 @@ class Bisect(SubsetDesign):
             trials_most=self.parameters.max_trials,
         )
         return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
+
+    def _reverted(self, run: RunRecord, rest: Changes) -> Reverted:
+        procedure = self.procedure
+        left = self._kept(rest)
+        return Reverted(
+            changes=self.names(procedure.history.all - procedure.inert - rest),
+            slowdown=self._slowdown(run, rest),
+            restored=left and _one_less(left),
+            is_enough=procedure.is_restored(rest),
+        )
 
     def _guilty(self, at: int) -> GuiltyChange:
         change, rest = self.changes[at], self.procedure.found - {at}
@@ -185,6 +202,10 @@ def _effective(change: Change, results: Sequence[Result], others: Sequence[Resul
     if applied:
         return applied[0].effective
     return there[0].default if there else None
+
+
+def _one_less(share: Interval) -> Interval:
+    return replace(share, low=1 - share.high, center=1 - share.center, high=1 - share.low)
 
 
 def _interval(share: LogValue) -> Interval:

@@ -57,6 +57,24 @@ class SetTested:
 
 
 @dataclass(frozen=True)
+class Reverted:
+    """The target without some of its changes.
+
+    Attributes:
+        changes: names of those that were reverted.
+        slowdown: how many times slower than the reference the rest still is; None without a number.
+        restored: share of the log slowdown that reverting them restores; None: no number.
+        is_enough: it restores at least the share that the set had to keep, as far as the trials tell; where an
+            outcome was bisected, it is gone.
+    """
+
+    changes: tuple[str, ...]
+    slowdown: Interval | None
+    restored: Interval | None
+    is_enough: bool
+
+
+@dataclass(frozen=True)
 class BisectFinding(DesignFinding):
     """What a bisection found.
 
@@ -76,6 +94,8 @@ class BisectFinding(DesignFinding):
         held: the same of the set.
         is_censored: nothing committed on the target: its slowdown, and the shares, are bounds.
         is_confirmed: the set had its full trials.
+        reverted: what reverting the set restores, and then reverting what does the same, too.
+        also: sets of changes that do the same as the one found: reverting that alone is not enough.
         is_minimal: without any one of its members the set loses.
         tests: every set tried, in order.
         trials: run so far.
@@ -97,6 +117,8 @@ class BisectFinding(DesignFinding):
     held: Interval | None
     is_censored: bool
     is_confirmed: bool
+    reverted: tuple[Reverted, ...]
+    also: tuple[tuple[str, ...], ...]
     is_minimal: bool
     tests: tuple[SetTested, ...]
     trials: int

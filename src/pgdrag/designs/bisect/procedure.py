@@ -8,7 +8,7 @@ numbered changes, not treatments.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
@@ -45,6 +45,8 @@ _SURE = (
 )
 # Standard errors by which the share may miss the goal, if all that is left out is small.
 _BACKED = 1.645
+_REVERT_TRIALS = 1  # of the target without the set
+_ALSO_MOST = 4  # changes of a set that does the same: more are no set, but many small effects
 _SMALL = 0.1  # of what may be lost: a member that carries less may be left out of a slow set
 _BROKEN = (Outcome.DID_NOT_START, Outcome.CRASHED)
 
@@ -90,6 +92,8 @@ class Procedure:
         request: the trials to run next; None: it is over.
         inert: changes that read the same at both ends; left out after the first results.
         found: the set that the search has come to.
+        reverted: what was tried with the set reverted, in order: the changes that remained in the target.
+        also: sets that do the same as the one found, each found where what was reverted before it was not enough.
         outcome: what is bisected where the target has no throughput; None: its throughput is.
     """
 
@@ -100,7 +104,10 @@ class Procedure:
         self.found: Changes = self.history.all
         self.ending = Ending.UNDER_WAY
         self.outcome: Outcome | None = None
+        self.reverted: list[Changes] = []
+        self.also: list[Changes] = []
         self._names = names
+        self._remaining: Changes = frozenset()
         self._steps = self._run()
         self.request = next(self._steps, None)
 
@@ -129,17 +136,18 @@ class Procedure:
             yield from self._bisect_throughput()
         else:
             yield from self._bisect_outcome()
+        history.reserved = 0
+        if self.ending is Ending.FOUND:
+            yield from self._revert()
 
     # --- an outcome such as "did not start" ----------------------------------------------------
 
     def _bisect_outcome(self) -> Steps[None]:
         """Find a set with the target's outcome of which no single change can be left out.
 
-        The members are lined up, those of a group side by side. The shortest prefix that keeps the outcome
-        ends with a change that is needed; the same is done with what stands before it, until the changes
-        found keep the outcome by themselves: about log2(changes) tests for each. Where the tests contradict
-        each other, nothing was found so: then groups are left out of the target, and members next. An
-        unresolved set counts as one that loses: nothing is left out unless it was shown not to be needed.
+        The members are lined up, those of a group side by side. Where the tests contradict each other, no
+        prefix is found: then groups are left out of the target, and members next. An unresolved set counts as
+        one that loses: nothing is left out unless it was shown not to be needed.
         """
         history = self.history
         outcomes = {one.outcome for one in history.of(history.all)}
@@ -150,15 +158,7 @@ class Procedure:
         history.stage = "parts"
         groups = [part for node in self._units for part in node.parts or (node,)]
         line = [one for node in groups for one in sorted(node.members)]
-        found, rest, is_enough = history.none, line, False
-        while rest and not is_enough:
-            low, high = 0, len(rest)
-            while high - low > 1:
-                middle = (low + high) // 2
-                is_kept = yield from self._keeps_outcome(found | {*rest[:middle]})
-                low, high = (low, middle) if is_kept else (middle, high)
-            found, rest = found | {rest[high - 1]}, rest[: high - 1]
-            is_enough = yield from self._keeps_outcome(found)
+        found, is_enough = yield from self._shortest(line, self._keeps_outcome)
         parts = [frozenset([one]) for one in line]
         if not is_enough:
             found, parts = frozenset(line), [*(node.members for node in groups), *parts]
@@ -189,7 +189,7 @@ class Procedure:
                 return False
             yield Request((subset,), is_brief=True)
         is_kept = self._outcome_verdict(subset) is SetVerdict.KEEPS
-        if is_kept:
+        if is_kept and self.ending is Ending.UNDER_WAY:
             self.found = subset
         return is_kept
 
@@ -216,12 +216,12 @@ class Procedure:
         if history.threshold.whole <= _DIFFERS * history.threshold.whole_se:
             self.ending = Ending.NO_DIFFERENCE
             return
-        history.reserved = goal.confirm_trials + 1  # of the set, and of the reference
+        history.reserved = goal.confirm_trials + 1 + _REVERT_TRIALS  # of the set and the reference
         search = Search(history, self._units, goal.share + _AIM * (1 - goal.share))
         yield from self._following_drift(search.run())
         self.found = search.candidate or history.all
         yield from self._leave_out_one_by_one(search)
-        history.reserved = 0
+        history.reserved = _REVERT_TRIALS
         yield from self._confirm(search)
 
     def _following_drift(self, steps: Steps[None]) -> Steps[None]:
@@ -301,13 +301,83 @@ class Procedure:
             before = self.found
             if history.left >= goal.confirm_trials:
                 search.candidate = self.found
-                history.reserved = goal.confirm_trials
+                history.reserved = goal.confirm_trials + _REVERT_TRIALS
                 yield from search.add_next()
-                history.reserved = 0
+                history.reserved = _REVERT_TRIALS
                 self.found = search.candidate
             if self.found == before:
                 self.ending = Ending.OUT_OF_TRIALS
                 return
+
+    # --- the target without the set ------------------------------------------------------------
+
+    def _revert(self) -> Steps[None]:
+        """Try the target without the set; as long as that is not enough, find what else does the same."""
+        history = self.history
+        rest = history.all - self.inert - self.found
+        while rest and history.left > 0:
+            history.stage = "reverted"
+            if not history.of(rest):
+                yield Request((rest,), is_brief=not history.has_slow_target)
+            self.reverted.append(rest)
+            if self.is_restored(rest):
+                return
+            history.stage = "something else"
+            self._remaining = rest
+            line = sorted(rest, key=lambda one: (-self._gain(one), one))
+            keeps = self._closes if self.outcome is None else self._keeps_outcome
+            also, is_enough = yield from self._shortest(line, keeps)
+            if not is_enough or len(also) > _ALSO_MOST:
+                return
+            self.also.append(also)
+            rest -= also
+
+    def is_restored(self, rest: Changes) -> bool:
+        """Tell whether what is left of the target may keep no more than the set was allowed to lose."""
+        if self.outcome is not None:
+            return self._outcome_verdict(rest) is not SetVerdict.KEEPS
+        effect, threshold = self.history.effect(rest), self.history.threshold
+        if effect is None:
+            return True
+        return effect.log - _BACKED * effect.se <= (1 - threshold.share) * threshold.whole
+
+    def _closes(self, subset: Changes) -> Steps[bool]:
+        """Tell whether a set comes nearer to what is left of the target than to the reference."""
+        history = self.history
+        if not history.of(subset):
+            if history.left <= 0:
+                return False
+            yield Request((subset,), is_brief=not history.has_slow_target)
+        effect, whole = history.effect(subset), history.effect(self._remaining)
+        return effect is not None and whole is not None and effect.log > whole.log / 2
+
+    def _gain(self, change: int) -> float:
+        """Return the largest effect of a set tried with this change and without the one found."""
+        history = self.history
+        tried = [one for one in history.tests if change in one and not one & self.found]
+        if history.known_threshold is None:
+            return 0.0
+        effects = (history.effect(one) for one in tried if one <= self._remaining)
+        return max((one.log for one in effects if one is not None), default=0.0)
+
+    def _shortest(
+        self, line: Sequence[int], keeps: Callable[[Changes], Steps[bool]]
+    ) -> Steps[tuple[Changes, bool]]:
+        """Find few changes of a line that keep what all of them keep, and tell whether these do.
+
+        The shortest prefix that keeps it ends with a change that is needed; the same is done with what stands
+        before it, until the changes found keep it by themselves: about log2(changes) tests for each.
+        """
+        found, rest, is_enough = self.history.none, list(line), False
+        while rest and not is_enough:
+            low, high = 0, len(rest)
+            while high - low > 1:
+                middle = (low + high) // 2
+                is_kept = yield from keeps(found | {*rest[:middle]})
+                low, high = (low, middle) if is_kept else (middle, high)
+            found, rest = found | {rest[high - 1]}, rest[: high - 1]
+            is_enough = yield from keeps(found)
+        return found, is_enough
 
     def share_held(self) -> LogValue | None:
         """Return the share of the log slowdown that the set keeps by its full trials; None without them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdrag.designs.bisect.findings import BisectFinding, SetTested
+from pgdrag.designs.bisect.findings import BisectFinding, Reverted, SetTested
 from pgdrag.designs.bisect.history import SetVerdict
 from pgdrag.designs.bisect.procedure import Ending
 from pgdrag.english import counted, listed, percent_words
@@ -103,6 +103,17 @@ def warnings(found: BisectFinding) -> Iterator[str]:
             f"nothing committed on {found.target}: its slowdown is a lower bound, and shares are relative to "
             "that bound; a longer budget may show its rate"
         )
+    if (
+        found.ending == Ending.FOUND
+        and not found.reverted
+        and len(found.guilty) < len(found.changes)
+    ):
+        yield "no trial was left to see what reverting the set restores; allow more trials"
+    elif found.reverted and not found.reverted[-1].is_enough:
+        yield (
+            "even with all that was found reverted the rest is slow; allow more trials, or use "
+            '"pgdrag ablate"'
+        )
     if len(found.guilty) < 2 or found.ending == Ending.UNDER_WAY:
         return
     needless = [x.name for x in found.guilty if x.verdict == SetVerdict.KEEPS]
@@ -127,9 +138,10 @@ def _set_words(found: BisectFinding) -> str:
     if len(names) == 1:
         them, are, come, keep = "it", "is", "comes closest", "keeps"
     if found.outcome:
-        return (
+        text = (
             f"{count} {are} enough for {found.target}'s outcome ({found.outcome}): {listed(shown)}."
         )
+        return f"{text} {_reverted(found, them)}".strip()
     if found.share is None:
         return f"{count} may be enough, but were not measured together yet: {listed(shown)}."
     what = "slowdown" if found.slowdown is None or found.slowdown.center >= 1 else "speedup"
@@ -140,7 +152,32 @@ def _set_words(found: BisectFinding) -> str:
             f" With {them} alone, {found.reference} is {slowdown_words(found.held)}; "
             f"with all changes, {slowdown_words(found.slowdown)}."
         )
+    text = f"{text} {_reverted(found, them)}".strip()
     return text if found.ending != Ending.UNDER_WAY else f"So far: {text}"
+
+
+def _reverted(found: BisectFinding, them: str) -> str:
+    """Say what reverting the set restores, and what else does the same."""
+    if not found.reverted:
+        return ""
+    first, last = found.reverted[0], found.reverted[-1]
+    if first.is_enough:
+        return f"Reverting {them} {_restored(first)}."
+    others = listed([" with ".join(names) for names in found.also], "and")
+    start = f"Reverting {them} is not enough: it {_restored(first)}"
+    if not others:
+        return f"{start}, and what else does it was not found."
+    does = "does" if len(found.also) == 1 else "do"
+    every = "both" if len(last.changes) == 2 else f"all {len(last.changes)}"
+    end = f" Reverting {every} {_restored(last)}." if len(found.reverted) > 1 else ""
+    return f"{start}; {others} {does} the same.{end}"
+
+
+def _restored(one: Reverted) -> str:
+    if one.restored is None:
+        return "restores throughput" if one.is_enough else "changes nothing"
+    left = "" if one.slowdown is None else f", and leaves it {slowdown_words(one.slowdown)}"
+    return f"restores {_share_words(one.restored)} of it{left}"
 
 
 def _share_words(share: Interval) -> str:
@@ -158,9 +195,7 @@ def _reading(found: BisectFinding) -> str:
     parts = []
     if found.share is not None and found.share_left is not None:
         kind = "by full trials" if found.is_confirmed else "by short trials, not confirmed yet"
-        rest = counted(len(found.changes) - len(found.guilty), "other change")
         parts.append(f"The set keeps {_share_words(found.share)} of the log ratio, {kind}.")
-        parts.append(f"{rest} add {_share_words(found.share_left)}.")
     if found.slowdown is not None:
         parts.append(f"All changes: {slowdown_words(found.slowdown)}.")
     parts.append(
