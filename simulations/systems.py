@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdrag.designs._subsets import Changes
+from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading
 
 CHANGES = 32
@@ -127,14 +128,14 @@ class Quantities:
     marks: tuple[tuple[Effect, npt.NDArray[np.float64]], ...]
     movers: dict[int, npt.NDArray[np.float64]]
 
-    def seen(self, changes: Changes, rng: np.random.Generator) -> dict[str, float]:
-        """Return the logarithms that one trial measures."""
+    def seen(self, changes: Changes, rng: np.random.Generator) -> dict[str, Quantity]:
+        """Return what one trial measures."""
         logs = rng.standard_normal(len(QUANTITIES)) * QUANTITIES
         for effect, moves in self.marks:
             logs += moves * bool(effect.lost(changes))
         for change in changes & self.movers.keys():
             logs += self.movers[change]
-        return {f"quantity {at}": float(log) for at, log in enumerate(logs)}
+        return {f"quantity {at}": Quantity(float(log)) for at, log in enumerate(logs)}
 
 
 def file_of_45(

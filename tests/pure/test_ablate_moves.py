@@ -11,6 +11,7 @@ from pgdrag.designs._subsets import Observed
 from pgdrag.designs.ablate import Procedure
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.parameters import AblateParameters
+from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 
@@ -29,7 +30,8 @@ def play(moves, loss, *, changes=29, noise=0.1, seed=1):
             for name, size in moves[change].items():
                 logs[name] += size
         reading = Reading(7 - loss(some) + rng.normal(0, noise), noise / 10, False, 1, is_brief)
-        return Observed(some, is_brief, reading, Outcome.MEASURED, logs)
+        seen = {name: Quantity(log) for name, log in logs.items()}
+        return Observed(some, is_brief, reading, Outcome.MEASURED, seen)
 
     while (wanted := ablation.request) is not None:
         ablation.tell([trial(one, wanted.is_brief) for one in wanted.sets])

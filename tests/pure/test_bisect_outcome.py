@@ -12,7 +12,13 @@ STARTS, FAILS, UNKNOWN = Outcome.MEASURED, Outcome.DID_NOT_START, Outcome.INVALI
 
 
 def run(count, outcome, *, size=1):
-    """Return what a bisection of groups of a size comes to, and the sets it tried beside the ends."""
+    """Return the set that a bisection of groups of a size comes to, and the sets it tried beside the ends."""
+    bisection, asked = played(count, outcome, size)
+    return bisection.found, asked
+
+
+def played(count, outcome, size=1):
+    """Return a bisection at its end, and the sets it tried beside the ends with their outcomes."""
     groups = {f"s{at:02}": f"F / {at // size}" for at in range(count)} if size > 1 else {}
     bisection = Procedure(
         [f"s{at:02}" for at in range(count)], BisectParameters(groups=groups, max_trials=1000)
@@ -29,7 +35,7 @@ def run(count, outcome, *, size=1):
                 asked[one] = end
         bisection.tell(results)
     assert bisection.ending is Ending.FOUND
-    return bisection.found, asked
+    return bisection, asked
 
 
 def needing(*guilty):
@@ -52,6 +58,12 @@ def test_halving_takes_about_as_many_tests_for_each_guilty_change_as_the_line_ca
 def test_a_pair_of_which_either_is_enough_gives_one_of_them():
     found, _ = run(16, lambda subset: FAILS if subset & {3, 12} else STARTS)
     assert found in ({3}, {12})
+
+
+def test_what_else_has_the_outcome_is_found_and_reverted_too():
+    bisection, _ = played(16, lambda subset: FAILS if subset & {3, 12} else STARTS)
+    assert {bisection.found, *bisection.also} == {frozenset({3}), frozenset({12})}
+    assert [bisection.is_restored(rest) for rest in bisection.reverted] == [False, True]
 
 
 def test_what_stays_unresolved_is_not_left_out():

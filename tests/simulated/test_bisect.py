@@ -56,6 +56,46 @@ def test_the_guilty_are_found_and_confirmed():
     assert "2 of 32 changes are enough: s03 and s10 keep" in found.answer
 
 
+def test_it_ends_with_what_reverting_the_set_restores():
+    found = bisected(PLAIN)
+    (reverted,) = found.reverted
+    assert set(reverted.changes) == guilty(found)
+    assert reverted.is_enough
+    assert reverted.restored.low < 0.98 < reverted.restored.high
+    assert "Reverting them restores 9" in found.answer
+    assert found.also == ()
+
+
+def test_of_two_that_do_the_same_the_second_is_named_as_well():
+    # Whoever reverts only the one that is named stays slow.
+    either = Truth(
+        base_tps=1000,
+        slowdowns={"s08": 50.0, "s23": 50.0},
+        interactions={frozenset({"s08", "s23"}): 1 / 50},
+        noise=0.04,
+    )
+    found = bisected(either)
+    (also,) = found.also
+    assert {*guilty(found), *also} == {"s08", "s23"}
+    first, both = found.reverted
+    assert not first.is_enough
+    assert first.slowdown.center == pytest.approx(50, rel=0.2)
+    assert both.is_enough
+    assert f"{also[0]} does the same. Reverting both restores" in found.answer
+
+
+def test_a_pair_that_does_the_same_is_named_as_well():
+    pair = frozenset({"s12", "s30"})
+    truth = Truth(
+        base_tps=1000,
+        slowdowns={"s08": 50.0},
+        interactions={pair: 50.0, pair | {"s08"}: 1 / 50},
+        noise=0.03,
+    )
+    found = bisected(truth, max_trials=60)
+    assert {frozenset(guilty(found)), *map(frozenset, found.also)} == {frozenset({"s08"}), pair}
+
+
 def test_of_a_redundant_pair_one_is_found():
     either = Truth(
         base_tps=1000,

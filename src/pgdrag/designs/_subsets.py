@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.findings.quantities import quantities
+from pgdrag.findings.quantities import Quantity, quantities
 from pgdrag.findings.readings import Reading, reading
 from pgdrag.model import Block, Outcome, Result, Rung, Treatment
 from pgdrag.model.changes import changes_between, subset_treatment
@@ -37,7 +37,7 @@ class Observed:
     is_brief: bool
     reading: Reading | None
     outcome: Outcome
-    quantities: Mapping[str, float] = field(default_factory=dict)
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
 
 
 class Searching(Protocol):

@@ -8,8 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdrag.model import Observation, Result
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One trial's amount per transaction.
+
+    Attributes:
+        log: its natural logarithm; what is under the observation's resolution counts as that.
+        counting_variance: of that, by chance in counting what it is made of.
+    """
+
+    log: float
+    counting_variance: float = 0.0
 
 
 def is_quantity(seen: Observation) -> bool:
@@ -17,13 +31,12 @@ def is_quantity(seen: Observation) -> bool:
     return seen.unit.endswith("/transaction") and not seen.is_of_machine
 
 
-def quantities(result: Result) -> Mapping[str, float]:
-    """Return the natural logarithm of each amount per transaction, by the observation's name.
-
-    What is under its resolution counts as that.
-    """
+def quantities(result: Result) -> Mapping[str, Quantity]:
+    """Return each amount per transaction that a trial measured, by the observation's name."""
     return {
-        one.name: math.log(max(one.value, one.resolution))
+        one.name: Quantity(
+            math.log(max(one.value, one.resolution)), 1 / max(one.value / one.resolution, 1.0)
+        )
         for one in result.evidence
         if is_quantity(one) and one.value is not None and math.isfinite(one.value)
     }

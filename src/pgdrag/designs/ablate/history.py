@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.designs._subsets import Changes, Observed, Request
+from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
@@ -66,7 +67,7 @@ class SetTrials:
     def __init__(self) -> None:
         self._readings: dict[Changes, list[Reading]] = {}
         self._failures: dict[Changes, list[Outcome]] = {}
-        self._quantities: dict[Changes, list[Mapping[str, float]]] = {}
+        self._quantities: dict[Changes, list[Mapping[str, Quantity]]] = {}
         self._noise: TrialNoise | None = None
         self._values: dict[Changes, Value] = {}
 
@@ -85,7 +86,7 @@ class SetTrials:
         """All sets of which a trial has a number."""
         return tuple(self._readings)
 
-    def quantities(self, changes: Changes) -> Sequence[Mapping[str, float]]:
+    def quantities(self, changes: Changes) -> Sequence[Mapping[str, Quantity]]:
         """Return what else was measured in each trial of a set that has a number."""
         return self._quantities.get(changes, ())
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from pgdrag.designs._subsets import Changes
 from pgdrag.designs.ablate.history import SetTrials
 from pgdrag.designs.ablate.labels import Effect, effect_of
+from pgdrag.findings.quantities import Quantity
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
@@ -45,12 +46,15 @@ class Quantities:
     """What was measured in the trials of one length, beside throughput."""
 
     def __init__(self, trials: SetTrials) -> None:
-        self._logs: dict[str, dict[Changes, list[float]]] = {}
+        self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
         for changes in trials.measured:
             for trial in trials.quantities(changes):
-                for name, log in trial.items():
-                    self._logs.setdefault(name, {}).setdefault(changes, []).append(log)
-        pooled = {name: pooled_noise(logs.values()) for name, logs in self._logs.items()}
+                for name, one in trial.items():
+                    self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
+        pooled = {
+            name: pooled_noise([x.log for x in trials] for trials in seen.values())
+            for name, seen in self._seen.items()
+        }
         self._noise = {
             name: Noise(max(one.log_sd, _SD_LEAST), one.dof) for name, one in pooled.items() if one
         }
@@ -89,11 +93,17 @@ class Quantities:
         }
 
     def _effect(self, name: str, before: Changes, after: Changes) -> Effect | None:
-        logs, noise = self._logs[name], self._noise[name]
-        if before not in logs or after not in logs:
+        noise, sides = self._noise[name], [self._seen[name].get(x) for x in (before, after)]
+        if sides[0] is None or sides[1] is None:
             return None
-        se = noise.log_sd * math.sqrt(1 / len(logs[before]) + 1 / len(logs[after]))
-        return effect_of(fmean(logs[after]) - fmean(logs[before]), se, noise.dof)
+        then, now = (fmean(one.log for one in side) for side in sides if side)
+        # Of few events chance in counting is what matters, and it differs from set to set.
+        variance = sum(
+            (noise.log_sd**2 + fmean(x.counting_variance for x in side)) / len(side)
+            for side in sides
+            if side
+        )
+        return effect_of(now - then, math.sqrt(variance), noise.dof)
 
 
 def _ranked(moves: Iterable[Move]) -> tuple[Move, ...]:

@@ -382,7 +382,8 @@ def _moves(found: AblateFinding) -> list[Block]:
     sentences = []
     for name, moves in rows:
         words = [
-            f"{one.label} {format_interval(one.ratio.low, one.ratio.center, one.ratio.high)}"
+            f"{one.label.replace(' per transaction', '')} "
+            f"{format_interval(one.ratio.low, one.ratio.center, one.ratio.high)}"
             for one in moves[:_MOVES_MAX]
         ]
         more = [f"{len(moves) - _MOVES_MAX} more"] if len(moves) > _MOVES_MAX else []
