@@ -288,8 +288,12 @@ class Journal:
                     (run_id, trial.number),
                 ).fetchone()
                 # As values: an older pgdrag may have written it with other keys.
-                is_same = _read(Trial, kept) == _read(Trial, text)
-                assert is_same, f"trial {trial.number} of {run_id} is not the one planned"
+                if _read(Trial, kept) != _read(Trial, text):
+                    raise JournalError(
+                        f"run {run_id} cannot be resumed: this version of pgdrag plans trial {trial.number} "
+                        "differently",
+                        hint=f'Its report remains: "pgdrag show {run_id}". Begin a new run to have it complete.',
+                    )
 
     def begin_attempt(self, run_id: str, number: int) -> int:
         """Record that a trial begins and return which attempt at it this is, from 1."""
