@@ -5,11 +5,13 @@ Every interval of a slowdown says how many times slower: below 1 it is faster.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
-from pgdrag.findings.values import DesignFinding, Interval
+from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.stats.interval import verdict_of
 
 
 @dataclass(frozen=True)
@@ -176,3 +178,9 @@ class AblateFinding(DesignFinding):
     full_trials: int
     max_trials: int
     is_budget_spent: bool
+
+    def comparison(self, rung: str) -> Comparison | None:
+        """Return the slowdown of the whole for the target; nothing of other rungs."""
+        if rung != self.target or self.whole is None:
+            return None
+        return Comparison(verdict_of(self.whole, None), self.whole, math.inf)

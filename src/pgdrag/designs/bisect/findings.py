@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from pgdrag.findings.values import DesignFinding, Interval
+from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.stats.interval import verdict_of
 
 NOT_TESTED = "not tested"
 
@@ -124,3 +126,9 @@ class BisectFinding(DesignFinding):
     trials: int
     full_trials: int
     trials_most: int
+
+    def comparison(self, rung: str) -> Comparison | None:
+        """Return the slowdown of the target; nothing of other rungs."""
+        if rung != self.target or self.slowdown is None:
+            return None
+        return Comparison(verdict_of(self.slowdown, None), self.slowdown, math.inf)

@@ -108,7 +108,7 @@ def warnings(found: BisectFinding) -> Iterator[str]:
         and not found.reverted
         and len(found.guilty) < len(found.changes)
     ):
-        yield "no trial was left to see what reverting the set restores; allow more trials"
+        yield "what reverting the set restores was not tried; allow more trials"
     elif found.reverted and not found.reverted[-1].is_enough:
         yield (
             "even with all that was found reverted the rest is slow; allow more trials, or use "
