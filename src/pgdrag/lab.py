@@ -170,7 +170,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
             if result is None:
                 fitted = budget.fitted(trial, clock.since_s)
                 if fitted is None:
-                    listen(BudgetSpent(budget.spent_s, trial))
+                    listen(BudgetSpent(budget.spent_s + clock.since_s, trial))
                     return
                 result = _run_and_record(fitted, run, bench, journal, untestable, clock, listen)
             budget.spend(result)

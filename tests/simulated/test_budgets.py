@@ -118,3 +118,15 @@ def test_the_second_run_is_foretold_as_long_as_it_takes(tmp_path: Path) -> None:
     first = next(event for event in events if isinstance(event, TimeLeft))
     assert first.least_s == first.most_s
     assert first.least_s == pytest.approx(took - 30, rel=0.02)
+
+
+def test_loading_that_takes_the_whole_budget_is_said_and_done_once(tmp_path: Path) -> None:
+    record, took, events = run(tmp_path, 40.0, Truth(loading_s=30.0))
+    assert (record.results, took) == ((), 30)
+    (spent,) = [event for event in events if isinstance(event, BudgetSpent)]
+    assert (spent.spent_s, spent.trial.number) == (30, 1)
+    assert find(record).warnings[0].startswith("the time budget of 40 s ended the run after 0 of 8")
+    # The dataset is there when it is resumed.
+    bench = SimulatedTrialRunner(Truth())
+    journal = Journal(tmp_path / "journal.sqlite")
+    assert len(run_experiment(record.run_id, bench, journal).results) == 1

@@ -179,7 +179,7 @@ class _View:
 def _budget_words(spent_s: float, trial: Trial) -> str:
     spent = format_duration(round(spent_s))
     return (
-        f"The time budget is used up ({spent}); trial {trial.number} is not run. To double it: "
+        f"Trial {trial.number} would not end within the time budget, of which {spent} are used. To go on: "
         f"pgdrag resume last --budget {math.ceil(2 * spent_s / 60)}min"
     )
 
