@@ -33,6 +33,8 @@ WORDS = (
         ("wal_level", "Minimal", Loss.ARCHIVE),
         ("wal_level", "replica", None),
         ("work_mem", "off", None),
+        ("options", "noatime, nobarrier", Loss.CORRUPTED),
+        ("options", "noatime", None),
     ],
 )
 def test_what_may_be_lost_depends_on_the_value(name: str, value: str, loss: Loss | None) -> None:

@@ -40,6 +40,8 @@ _RISKS: Mapping[str, tuple[bool | str, Loss]] = {
     "wal_level": ("minimal", Loss.ARCHIVE),
     "unlogged": (True, Loss.EMPTIED),  # of a workload's tables
 }
+# Options of a file system, of which one level names several.
+_RISKY_OPTIONS = frozenset({"nobarrier", "barrier=0"})
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class DurabilityFinding:
 
 def loss_of(name: str, value: str) -> Loss | None:
     """Return what may be lost with a level; None where nothing may."""
+    if not _RISKY_OPTIONS.isdisjoint(value.replace(" ", "").split(",")):
+        return Loss.CORRUPTED
     risky, loss = _RISKS.get(name.lower(), (None, None))
     word = value.strip().strip("'").lower()
     is_risky = parse_bool(word) is risky if isinstance(risky, bool) else word == risky
