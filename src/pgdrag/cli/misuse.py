@@ -86,8 +86,8 @@ def _named(parameter: Any) -> str:
 def _usage(context: Any) -> str | None:
     if context is None:
         return None
-    usage = " ".join(context.get_usage().replace("{", "").replace("}", "").split())
-    return f'{usage}\nRun "{context.command_path} --help" for what each of them means.'
+    usage = " ".join(context.get_usage().replace("{", "").replace("}", "").split()[1:])
+    return f'Write: {usage}; "{context.command_path} --help" says more.'
 
 
 def _options(context: Any) -> list[str]:

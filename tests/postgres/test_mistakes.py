@@ -1,0 +1,296 @@
+"""The mistakes that people make most, and what is said: the table tests/golden/mistakes.txt.
+
+Each command runs as a person types it, in a directory with a few files, while another pgdrag measures on
+this machine: nothing has to wait for that which would fail anyway. Each must end with 2 and print nothing
+on standard output; what it says on standard error must say what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis_runs import result, run_of, rung
+from pgdrag.cli import run_command
+from pgdrag.cli.ending import status_of
+from pgdrag.cli.place import open_journal
+from pgdrag.host.machine_lock import measuring_alone
+from pgdrag.servers.binaries import Binaries, find_binaries
+from pgdrag.servers.scratch import Scratch
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes.txt"
+FILES = {
+    "old.conf": "work_mem = 4MB\nshared_buffers = 64MB\n",
+    "new.conf": "work_mem = 16MB\nshared_buffers = 128MB\n",
+    "typo.conf": "work_mem = 16MB\nshared_bufers = 1GB\n",
+    "broken.conf": "work_mem = '16MB\n",
+    "empty.conf": "# nothing yet\n",
+    "notes.txt": "Dear all, the database is slow again.\n",
+    "photo.png": "\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "mine.toml": 'pgdrag = 1\nname = "mine"\n[workload]\nkind = "pgbench"\n[[rungs]]\nname = "M1"\n'
+    'setting = { work_mem = "1MB" }\n[scales.small]\n',
+    "key.toml": 'pgdrag = 1\nname = "key"\n[workload]\nkind = "tpcc"\nterminals = 10\n[scales.s]\n',
+    "syntax.toml": "pgdrag = 1\nname = mine\n",
+    "confs/a.conf": "work_mem = 8MB\n",
+    "bad.sql": "\\set n random(1, 10\nSELECT :n;\n",
+}
+# By subject, as they are in the golden.
+MISTAKES = {
+    "Commands and options": """
+        pgdrag rum slow-42k
+        pgdrag comapre old.conf new.conf
+        pgdrag help
+        pgdrag -v
+        pgdrag tpcc lod --warehouses 10
+        pgdrag horizon kill
+        pgdrag run
+        pgdrag compare old.conf
+        pgdrag bisect
+        pgdrag compare old.conf new.conf third.conf
+        pgdrag compare old.conf new.conf -T 60
+        pgdrag compare old.conf new.conf --duration 60
+        pgdrag compare old.conf new.conf --clients 8
+        pgdrag compare old.conf new.conf -s 10
+        pgdrag compare old.conf new.conf -h db1
+        pgdrag compare old.conf new.conf --runs 5
+        pgdrag compare old.conf new.conf --warmup 5
+        pgdrag compare old.conf new.conf --workload
+        pgdrag compare old.conf new.conf --json=yes
+        pgdrag compare old.conf new.conf --warehouses ten
+        pgdrag compare old.conf new.conf --warehouses 0
+        pgdrag compare old.conf new.conf --connections -8
+        pgdrag compare old.conf new.conf --measure 30s
+        pgdrag compare old.conf new.conf --confidence 95
+        pgdrag run slow-42k --seed abc
+        pgdrag run slow-42k --replicates 0
+        pgdrag report last --format pdf
+        pgdrag bench -M prepard shop
+        pgdrag list experiments
+        pgdrag completions tcsh
+    """,
+    "Arms": """
+        pgdrag compare old.conf nwe.conf
+        pgdrag compare old.conf confs/b.conf
+        pgdrag compare old.conf ~/no-such-directory/new.conf
+        pgdrag compare old.conf confs
+        pgdrag compare old.conf ''
+        pgdrag compare old.conf notes.txt
+        pgdrag compare old.conf photo.png
+        pgdrag compare old.conf empty.conf
+        pgdrag compare old.conf broken.conf
+        pgdrag compare old.conf typo.conf
+        pgdrag compare old.conf old.conf
+        pgdrag compare default default
+        pgdrag compare default work_mem=4MB
+        pgdrag compare default work_mem = 64MB
+        pgdrag compare default work_mem
+        pgdrag compare default work_mem:64MB
+        pgdrag compare default wrok_mem=64MB
+        pgdrag compare default work_mem=64MG
+        pgdrag compare default work_mem=64mb
+        pgdrag compare default work_mem=64%
+        pgdrag compare default shared_buffers=64kB
+        pgdrag compare default shared_buffers=100TB
+        pgdrag compare default random_page_cost=low
+        pgdrag compare default jit=maybe
+        pgdrag compare default wal_level=logicl
+        pgdrag compare default server_version=17
+        pgdrag compare default 12
+        pgdrag compare default 99
+        pgdrag compare 18 slow-42k:A9
+        pgdrag compare default slow-42
+        pgdrag compare default missing.toml
+        pgdrag ablate default
+        pgdrag ablate nwe.conf
+        pgdrag bisect old.conf old.conf
+        pgdrag boundary shared_bufers
+        pgdrag boundary fsync
+        pgdrag boundary shared_buffers --min 1GB --max 1MB
+        pgdrag boundary shared_buffers --max lots
+        pgdrag boundary work_mem --ratio 1
+        pgdrag boundary shared_buffers=1GB
+    """,
+    "Workload, time and answer": """
+        pgdrag compare old.conf new.conf --workload tpch
+        pgdrag compare old.conf new.conf --workload pgbench --warehouses 10
+        pgdrag compare old.conf new.conf -b slect-only
+        pgdrag compare old.conf new.conf -f missing.sql
+        pgdrag compare old.conf new.conf --scale demo
+        pgdrag compare old.conf new.conf --experiment slow-42
+        pgdrag compare old.conf new.conf --experiment slow-42k --warehouses 10
+        pgdrag compare old.conf new.conf --budget soon
+        pgdrag compare old.conf new.conf --budget -5min
+        pgdrag compare old.conf new.conf --budget 0
+        pgdrag compare old.conf new.conf --budget 2x
+        pgdrag compare old.conf new.conf --measure 60 --window-budget 30
+        pgdrag compare old.conf new.conf --fail-if-slower %
+        pgdrag compare old.conf new.conf --fail-if-slower three
+        pgdrag compare old.conf new.conf --fail-if-slower 3
+        pgdrag compare old.conf new.conf --equivalence -2%
+        pgdrag compare old.conf new.conf --html confs
+        pgdrag compare old.conf new.conf --html old.conf/report.html
+        pgdrag compare old.conf new.conf --postgres 12
+        pgdrag compare old.conf new.conf --postgres latest
+        pgdrag compare old.conf new.conf --postgres confs
+        pgdrag compare old.conf new.conf
+    """,
+    "Experiments": """
+        pgdrag run slow42k
+        pgdrag run missing.toml
+        pgdrag run confs
+        pgdrag run new.conf
+        pgdrag run syntax.toml
+        pgdrag run key.toml
+        pgdrag run slow-42k --scale big
+        pgdrag run mine.toml --postgres 99
+        pgdrag check
+        pgdrag check nosuch
+    """,
+    "Runs": """
+        pgdrag show
+        pgdrag show yesterday
+        pgdrag show demo-2026
+        pgdrag resume yesterday
+        pgdrag explain last A9
+        pgdrag explain last 99
+        pgdrag report yesterday
+        pgdrag report last --output confs
+        pgdrag resume last --budget 1s
+    """,
+    "Servers": """
+        pgdrag bench
+        pgdrag bench -c 0 shop
+        pgdrag bench -c 2.5 shop
+        pgdrag bench -T -5 shop
+        pgdrag bench -i -c 4 shop
+        pgdrag bench -f missing.sql shop
+        pgdrag bench -f bad.sql shop
+        pgdrag bench -b slect-only shop
+        pgdrag bench -D n shop
+        pgdrag bench -t 100 -T 60 shop
+        pgdrag bench --sessions 5-9/1min shop
+        pgdrag bench --random-seed lucky shop
+        pgdrag bench -d shop store
+        pgdrag bench -p 99999 shop
+        pgdrag bench --throw-away shop
+        pgdrag bench --throw-away --postgres 99
+        pgdrag bench hots=db1
+        pgdrag bench postgresql://me:hush%zz@db1/shop
+        pgdrag bench host=/nowhere
+        pgdrag bench 'host=127.0.0.1 port=1'
+        pgdrag bench 'host=/nowhere sslmode=require'
+        pgdrag tpcc load shop
+        pgdrag tpcc load --warehouses 10
+        pgdrag tpcc load --warehouses 0 shop
+        pgdrag tpcc run --isolation serialisable shop
+        pgdrag tpcc check
+        pgdrag horizon show
+        pgdrag horizon hold --for ten shop
+        pgdrag horizon hold --for 2d shop
+        pgdrag horizon hold --kind slot shop
+        pgdrag capture horizon --for 1s --every 1s shop
+        pgdrag capture horizon --output confs shop
+        pgdrag capture horizon --output missing/holds.toml shop
+        pgdrag fetch
+        pgdrag fetch 12
+        pgdrag fetch latest
+        pgdrag restore --force
+    """,
+    "Places": """
+        PGDRAG_SCRATCH=old.conf pgdrag compare default work_mem=8MB
+        PGDRAG_HOME=old.conf pgdrag show last
+        PGDRAG_HOME=/proc/nowhere pgdrag runs
+        PGDRAG_DRIVER=old.conf pgdrag compare default work_mem=8MB
+    """,
+}
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, scratch: Scratch, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A directory with a few files, a journal with a run, and another pgdrag that measures."""
+    for name in os.environ:
+        if name.startswith("PG") and not name.startswith("PGDRAG_"):
+            monkeypatch.delenv(name)
+    places = {"PGDRAG_SCRATCH": scratch.root, "PGDRAG_HOME": tmp_path / "home"}
+    machine = {"PGDRAG_MACHINE": f"mistakes-{os.getpid()}", "COLUMNS": "100", "HOME": tmp_path}
+    for name, value in (places | machine).items():
+        monkeypatch.setenv(name, str(value))
+    embedded = find_binaries(None)
+    monkeypatch.setattr("pgdrag.servers.binaries.available_binaries", lambda: [embedded])
+    desk = tmp_path / "desk"
+    for name, text in FILES.items():
+        path = desk / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="latin-1")
+    monkeypatch.chdir(desk)
+    _record_runs()
+    with measuring_alone():
+        yield desk
+
+
+def _record_runs() -> None:
+    """Put two runs into the journal, of which one has a trial."""
+    record = run_of([rung("A0", 1000), rung("A1", 100)], [])
+    journal = open_journal()
+    for _ in range(2):
+        run_id = journal.begin_run(
+            replace(record.study, name="demo"),
+            record.host,
+            server_wanted=None,
+            server_version="18.6",
+            pgdrag_version="0.1.0",
+            seed=1,
+        )
+    measured = result("A0", 60_000)
+    journal.plan_trials(run_id, [measured.trial])
+    journal.end_attempt(run_id, journal.begin_attempt(run_id, measured.trial.number), measured)
+    journal.set_status(run_id, "interrupted")
+
+
+def test_each_mistake_is_answered_as_in_the_table(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers, wrong = [], []
+    for subject, lines in MISTAKES.items():
+        answers.append(f"\n# {subject}\n")
+        for line in lines.split("\n"):
+            if not line.strip():
+                continue
+            words = shlex.split(line.strip())
+            with monkeypatch.context() as changed:
+                while "=" in words[0]:
+                    changed.setenv(*words.pop(0).split("=", 1))
+                changed.setattr(sys, "argv", [os.path.expanduser(x) for x in words])  # noqa: PTH111
+                status = status_of(run_command)
+            out, err = capsys.readouterr()
+            if (status, out) != (2, "") or not err.startswith("error: ") or "hush" in err:
+                wrong.append(f"{line.strip()}: {status}, {out!r}, {err!r}")
+            answers.append(f"\n$ {line.strip()}\n{_anywhere(err, desk)}")
+    found = "".join(answers).lstrip()
+    if os.environ.get("PGDRAG_UPDATE_GOLDENS"):
+        GOLDEN.write_text(found, encoding="utf-8")
+    assert wrong == []
+    assert found == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_there_are_a_hundred_of_them() -> None:
+    assert sum(line.strip() != "" for x in MISTAKES.values() for line in x.split("\n")) >= 100
+
+
+def _anywhere(text: str, desk: Path) -> str:
+    """Return what was said without what differs from machine to machine."""
+    embedded = find_binaries(None)
+    text = text.replace(str(desk), "/desk").replace(str(desk.parent), "/home/me")
+    text = text.replace(str(embedded.bin_dir), "/embedded/bin").replace(embedded.version, "18.6")
+    text = re.sub(r"demo-\d{8}-\d{6}(-\d+)?", "demo-20260101-120000", text)
+    text = re.sub(r"/var/tmp/pgdrag-test-[^/]*/session", "/scratch", text)
+    return re.sub(r"\(process \d+\)|user \d+", lambda x: re.sub(r"\d+", "1000", x[0]), text)
