@@ -206,7 +206,7 @@ def test_a_scratch_directory_of_somebody_else_is_refused(open_directory: Path) -
     foreign = open_directory / "foreign"
     foreign.mkdir()
     os.chown(foreign, 65534, 65534)
-    with pytest.raises(StorageError, match="is not a directory of user 0"):
+    with pytest.raises(StorageError, match="belongs to user 65534, not 0"):
         Scratch.open(foreign)
 
 

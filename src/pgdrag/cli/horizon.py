@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Consent, Dsn, Json, command_group
+from pgdrag.cli.options import Consent, Dsn, Json, command_group, duration_of
 from pgdrag.cli.plain_output import print_document
 from pgdrag.english import counted
 from pgdrag.errors import (
@@ -91,7 +90,6 @@ def hold(
     """
     from pgdrag.cli.place import restore_leftovers, stderr
     from pgdrag.cli.server_argument import (
-        duration_of,
         live_line,
         named_server,
         require_consent,
@@ -243,8 +241,8 @@ def capture(
     Exit status: 0 captured, 1 the server was unreachable at the end, 2 misuse or nothing captured, 130
     interrupted; what was captured is still written.
     """
-    from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import LINE_EVERY_S, duration_of, live_line, named_server
+    from pgdrag.cli.place import refuse_unwritable, stderr
+    from pgdrag.cli.server_argument import LINE_EVERY_S, live_line, named_server
     from pgdrag.findings.holds.distribution import distribution_json
     from pgdrag.horizon.capture import HorizonCapture
     from pgdrag.horizon.distribution_file import distribution_text
@@ -255,7 +253,7 @@ def capture(
         raise UsageError(
             f"--every {every} is too long for --for {for_}: at least two samples are needed"
         )
-    _refuse_place(output)
+    refuse_unwritable(output, needs_directory=True)
     server = named_server(dsn, "pgdrag capture horizon postgresql://me@db1/shop --for 1h")
     talk = stderr()
     sampling = HorizonCapture(server, every_s=every_s, with_applications=applications)
@@ -295,18 +293,6 @@ def capture(
     elif output is None:
         print_document(distribution_text(found))
     return EXIT_FAILED_CHECK if sampling.notes and status == EXIT_DONE else status
-
-
-def _refuse_place(output: Path | None) -> None:
-    """Refuse a file that cannot be written, before an hour is spent on its content."""
-    if output is None:
-        return
-    if output.is_dir():
-        raise UsageError(f'cannot write to "{output}", which is a directory')
-    parent = output.absolute().parent
-    if not os.access(output if output.exists() else parent, os.W_OK):
-        reason = "permission denied" if parent.is_dir() else "there is no such directory"
-        raise UsageError(f'cannot write to "{output}": {reason}')
 
 
 def _write(found: HoldDistribution, output: Path) -> None:

@@ -6,12 +6,14 @@ as in an experiment file, with what was meant where that can be guessed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any
 
 from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
+from pgdrag.units import parse_seconds
 
 # What other tools call an option, most of all pgbench, and what it may be here; the first that a command has.
 _OTHER_TOOLS = {
@@ -38,6 +40,8 @@ _OTHER_TOOLS = {
     "--pg": ("--postgres",),
     "--force": ("--yes", "--replace", "--overwrite"),
     "-f": ("--file",),
+    "-v": ("--version",),
+    "-V": ("--version",),
     "-h": ("--help",),
     "-?": ("--help",),
 }
@@ -66,7 +70,7 @@ def usage_error(error: Any) -> UsageError:
     if kind == "MissingParameter":
         return UsageError(f"missing {_named(error.param)}", hint=_usage(context))
     if kind == "BadParameter":
-        return UsageError(f"{_named(error.param)}{_wanted(error)}", hint=_choices(error))
+        return UsageError(f"{_named(error.param)}{_wanted(error)}", hint=_hint(error))
     if kind == "BadOptionUsage":
         return _bad_option(error)
     if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.S):
@@ -86,7 +90,9 @@ def _named(parameter: Any) -> str:
 def _usage(context: Any) -> str | None:
     if context is None:
         return None
-    usage = " ".join(context.get_usage().replace("{", "").replace("}", "").split()[1:])
+    usage = " ".join(context.get_usage().replace("{", "").replace("}", "").split()[1:]).replace(
+        "......", "..."
+    )
     return f'Write: {usage}; "{context.command_path} --help" says more.'
 
 
@@ -116,7 +122,10 @@ def _wanted(error: Any) -> str:
     return re.sub(r'not "(-?[\d.]+)"$', r"not \1", wanted(details).rstrip(".").replace("'", '"'))
 
 
-def _choices(error: Any) -> str | None:
+def _hint(error: Any) -> str | None:
+    if error.param.metavar == "SECONDS" and (typed := re.search(r'"(.+?)"', _wanted(error))):
+        with contextlib.suppress(UsageError):
+            return f"Write the number of seconds alone: {parse_seconds(typed[1]):g}."
     choices = re.findall(r"'([^']+)'", error.message)
     return did_you_mean(choices[0], choices[1:]) or None if len(choices) > 2 else None
 

@@ -16,13 +16,15 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from pgdrag.errors import UsageError
+from pgdrag.units import format_duration, parse_seconds
+
 WAIT, LONGEST_WAIT_S = "1h", 604_800.0  # what a --wait without a time means
 LARGEST_SEED = 2**62
+LONGEST_BUDGET_S = 366 * 86_400.0
 
 
 def _waiting_s(text: str) -> float:
-    from pgdrag.cli.server_argument import duration_of
-
     return duration_of(text, "--wait", least_s=0.0, most_s=LONGEST_WAIT_S)
 
 
@@ -80,6 +82,25 @@ class Command(TyperCommand):
             is_bare = arg == "--wait" and not re.fullmatch(r"[\d.]+\s*[a-z]+", after)
             given.append(f"--wait={WAIT}" if is_bare else arg)
         return super().parse_args(ctx, given)
+
+
+def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> float:
+    """Return the seconds that an option gives; "10m" is ten minutes, as in other tools.
+
+    Raises:
+        UsageError: it is not a duration, or out of range.
+    """
+    minutes = re.fullmatch(r"\s*([\d.]+)\s*m\s*", text)
+    try:
+        seconds = parse_seconds(f"{minutes[1]}min" if minutes else text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error.message}", hint=error.hint) from None
+    if not least_s <= seconds <= most_s:
+        raise UsageError(
+            f'{option} "{text}" is out of range',
+            hint=f"The range is {format_duration(least_s)} to {format_duration(most_s)}.",
+        )
+    return seconds
 
 
 def command_group(help_: str) -> typer.Typer:

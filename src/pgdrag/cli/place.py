@@ -12,6 +12,7 @@ from typing import Literal
 from rich.console import Console, OverflowMethod
 from rich.table import Table
 
+from pgdrag.errors import UsageError
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch, release_all
@@ -113,6 +114,31 @@ def restore_leftovers() -> list[str]:
 def open_journal() -> Journal:
     """Return the user's journal."""
     return Journal(home_directory() / "journal.sqlite")
+
+
+def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> None:
+    """Refuse a file that cannot be written, before any time is spent on its content.
+
+    Args:
+        needs_directory: its directory must exist; else it is made.
+
+    Raises:
+        UsageError: it is a directory, or its place cannot be written to.
+    """
+    if file is None:
+        return
+    if file.is_dir():
+        raise UsageError(
+            f'cannot write to "{file}", which is a directory', hint="Name a file in it."
+        )
+    place = file if file.exists() else file.absolute().parent
+    if needs_directory and not place.exists():
+        raise UsageError(f'cannot write to "{file}": there is no such directory')
+    place = next(each for each in (place, *place.parents) if each.exists())
+    if place != file and not place.is_dir():
+        raise UsageError(f'cannot write to "{file}": "{place}" is not a directory')
+    if not os.access(place, os.W_OK):
+        raise UsageError(f'cannot write to "{file}": permission denied')
 
 
 def report_path(run_id: str) -> Path:

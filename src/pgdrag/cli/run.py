@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import (
+    LONGEST_BUDGET_S,
     AllowChange,
     DryRun,
     ExperimentName,
@@ -19,6 +20,7 @@ from pgdrag.cli.options import (
     Scale,
     Seed,
     Wait,
+    duration_of,
 )
 from pgdrag.errors import EXIT_DONE, UsageError
 
@@ -47,12 +49,12 @@ def run(
     json: Json = False,
 ) -> int:
     """Run an experiment and report the result."""
-    from pgdrag.cli.place import stderr
+    from pgdrag.cli.place import refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan, summary
-    from pgdrag.cli.running import begin_and_report, open_runner, planned, refuse_directory
+    from pgdrag.cli.running import begin_and_report, open_runner, planned
     from pgdrag.experiment import load_experiment
 
-    refuse_directory(html)
+    refuse_unwritable(html)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
     if replicates is not None:
@@ -84,26 +86,29 @@ def resume(
 
     Finished trials are kept. The interrupted one and invalid ones run again.
     """
-    from pgdrag.cli.place import open_journal, stderr
+    from pgdrag.cli.place import open_journal, refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan
     from pgdrag.cli.running import (
         open_runner,
         planned,
-        refuse_directory,
         report_run,
         resume_and_report,
     )
     from pgdrag.duration import took_s
     from pgdrag.findings.find import trials_left
     from pgdrag.model import Outcome
-    from pgdrag.units import format_duration, parse_seconds
+    from pgdrag.units import format_duration
 
-    refuse_directory(html)
+    refuse_unwritable(html)
     journal = open_journal()
     run_id = journal.find(run)
     record = journal.run(run_id)
     kept = [result for result in record.results if result.outcome is not Outcome.INVALID]
-    budget_s = None if budget is None else parse_seconds(budget)
+    budget_s = (
+        None
+        if budget is None
+        else duration_of(budget, "--budget", least_s=1, most_s=LONGEST_BUDGET_S)
+    )
     if budget_s is not None:
         spent_s = sum(took_s(result) for result in kept)
         if budget_s <= spent_s:

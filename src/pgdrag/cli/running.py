@@ -14,7 +14,7 @@ from pgdrag.cli.findings import findings_of, print_findings, write_report
 from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, UsageError
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
 from pgdrag.experiment.preflight import disk_bytes
@@ -166,12 +166,3 @@ def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
     stderr().print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
     stderr().print(f"Details: pgdrag show {record.run_id}", soft_wrap=True)
     return _STATUS[findings.found.decision if findings.found else None]
-
-
-def refuse_directory(html: Path | None) -> None:
-    """Refuse a directory as the report's file before any time is spent on measuring."""
-    if html is not None and html.is_dir():
-        raise UsageError(
-            f'cannot write the report to "{html}", which is a directory',
-            hint="Give --html the name of a file.",
-        )

@@ -98,7 +98,7 @@ def report(
 ) -> None:
     """Write the report of a run again, in any format."""
     from pgdrag.cli.findings import write_report
-    from pgdrag.cli.place import report_path
+    from pgdrag.cli.place import refuse_unwritable, report_path
     from pgdrag.report.html import render_html
     from pgdrag.report.json import render_json
     from pgdrag.report.markdown import render_markdown
@@ -108,6 +108,8 @@ def report(
     if schema:
         print_document(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
         return
+    to_stdout = output is None or str(output) == "-"
+    refuse_unwritable(None if to_stdout else output)
     findings = _findings(run)
     render = {
         "html": render_html,

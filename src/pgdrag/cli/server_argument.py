@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from rich.text import Text
 from pgdrag.cli.place import stderr
 from pgdrag.driver.connection_string import Server, names_a_server, reach
 from pgdrag.errors import UsageError
-from pgdrag.units import format_duration, parse_seconds
+from pgdrag.units import format_duration
 
 LINE_EVERY_S = 10.0
 
@@ -72,25 +71,6 @@ def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
     stderr().print(f"Others seem to use {server.name}: {why}.", style="yellow")
     if not typer.confirm(f"{purpose[0].upper()}{purpose[1:]} anyway?", err=True):
         raise UsageError("cancelled; nothing was done")
-
-
-def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> float:
-    """Return the seconds that an option gives; "10m" is ten minutes, as in other tools.
-
-    Raises:
-        UsageError: it is not a duration, or out of range.
-    """
-    minutes = re.fullmatch(r"\s*([\d.]+)\s*m\s*", text)
-    try:
-        seconds = parse_seconds(f"{minutes[1]}min" if minutes else text)
-    except UsageError as error:
-        raise UsageError(f"{option}: {error.message}", hint=error.hint) from None
-    if not least_s <= seconds <= most_s:
-        raise UsageError(
-            f'{option} "{text}" is out of range',
-            hint=f"The range is {format_duration(least_s)} to {format_duration(most_s)}.",
-        )
-    return seconds
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from typing import Self
 import typer
 from pydantic import ValidationError
 
-from pgdrag.cli.options import StudyOptions
-from pgdrag.cli.place import stderr
+from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
+from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan
 from pgdrag.cli.progress import count_words
-from pgdrag.cli.running import begin_and_report, open_runner, planned, refuse_directory
+from pgdrag.cli.running import begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -28,9 +28,8 @@ from pgdrag.model import Study
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
-from pgdrag.units import parse_seconds
 from pgdrag.workloads import all_workloads
-from pgdrag.workloads.scripts import file_script
+from pgdrag.workloads.scripts import builtin_script, file_script
 
 # A run at least this long asks first.
 LONG_S = 3600.0
@@ -50,7 +49,7 @@ class StudyCommand:
     @classmethod
     def open(cls, options: StudyOptions) -> Self:
         """Open the place where a study runs; nothing is locked before the study is complete."""
-        refuse_directory(options.html)
+        refuse_unwritable(options.html)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         return cls(options, open_runner(options.postgres, options.allow_change), seed)
 
@@ -73,7 +72,7 @@ class StudyCommand:
             arm.refuse_mistakes(problems)
             for problem in problems:
                 if is_of(Phase.SERVER, problem.level.kind):
-                    raise UsageError(problem.message, detail=problem.hint)
+                    raise UsageError(problem.message, hint=problem.hint)
             found.update(dict.fromkeys(problems))
             for problem in problems:
                 talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
@@ -159,7 +158,9 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
     return replace(
         under,
         is_checked=under.is_checked and options.check,
-        budget_s=None if options.budget is None else parse_seconds(options.budget),
+        budget_s=None
+        if options.budget is None
+        else duration_of(options.budget, "--budget", least_s=1, most_s=LONGEST_BUDGET_S),
         instrument=under.instrument.also("profile") if options.profile else under.instrument,
     )
 
@@ -194,6 +195,8 @@ def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
         parameters |= {} if value is None else {size.parameter: value}
     tables = [file_script(name, Path()).model_dump() for name in options.file or ()]
     if options.builtin or tables:
+        for name in options.builtin or ():
+            builtin_script(name)  # refuses an unknown one
         parameters["scripts"] = [*(options.builtin or ()), *tables]
     return kind, parameters
 

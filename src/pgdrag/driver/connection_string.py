@@ -24,6 +24,7 @@ _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 # libpq's modes that refuse a connection without TLS.
 _TLS_ONLY = frozenset({"require", "verify-ca", "verify-full"})
 
+_NOT_ENCODED = "invalid percent-encoding (write %25 for a % in a password)"
 _SECRETS = frozenset({"password", "sslpassword"})
 
 AskPassword = Callable[[str], str]
@@ -159,7 +160,7 @@ def _read(dsn: str | None) -> dict[str, str | int]:
     except psycopg.ProgrammingError as error:
         # A token that is not properly encoded may be the password.
         reason = str(error).strip().splitlines()[0]
-        reason = "percent-encoding" if "percent-encoded" in reason else reason
+        reason = _NOT_ENCODED if "percent-encoded" in reason else reason
         raise UsageError(
             f"cannot read the connection string: {reason}",
             hint='Write "host=db1 dbname=bench user=me" or "postgresql://me@db1/bench".',
@@ -183,6 +184,8 @@ def _connect(
             )
         return _connect(conninfo, None, ask_password("Password: "))
     hint = "Name the server by a connection string or by PGHOST, PGPORT, PGDATABASE and PGUSER."
+    if "No such file or directory" in reason or "Connection refused" in reason:
+        hint = f"Is a server running there? {hint}"
     if "no encryption" in reason or "SSL off" in reason:
         hint = 'The load driver does not speak TLS: the server needs a line "host" in pg_hba.conf.'
     raise ServerLost(f"could not connect: {reason}", hint=hint)

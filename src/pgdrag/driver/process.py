@@ -109,7 +109,10 @@ def find_driver() -> Path:
         if candidate and Path(candidate).is_file() and os.access(candidate, os.X_OK):
             return Path(candidate)
         if candidate and candidate == named:
-            raise DriverError(f'load driver "{named}", named by PGDRAG_DRIVER, cannot be executed')
+            raise DriverError(
+                f'load driver "{named}", named by PGDRAG_DRIVER, cannot be executed',
+                hint="Unset PGDRAG_DRIVER to use the one that was installed with pgdrag.",
+            )
     raise DriverError(
         "load driver is not installed",
         detail=f"There is no pgdrag-driver in {beside.parent} nor on the PATH.",

@@ -21,6 +21,7 @@ from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.pasted import Mend
 from pgdrag.experiment.reader import read_document
+from pgdrag.host.nearest_file import nearest_file
 from pgdrag.model import Level, Study
 from pgdrag.toml_lines import KeyLines
 
@@ -84,10 +85,15 @@ def load_experiment(name_or_path: str) -> Experiment:
     Raises:
         ExperimentError: there is no such experiment, or its file is wrong.
     """
-    path = Path(name_or_path)
+    path, shipped = Path(name_or_path), _shipped_paths()
+    if path.is_dir() and name_or_path not in shipped:
+        files = ", ".join(sorted(each.name for each in path.glob("*.toml")))
+        raise ExperimentError(
+            f'"{name_or_path}" is a directory, not an experiment file',
+            hint=f"Files in it: {files}." if files else "There is no experiment file in it.",
+        )
     if "/" in name_or_path or path.suffix == ".toml" or path.is_file():
         return _read(path)
-    shipped = _shipped_paths()
     if name_or_path in shipped:
         return _read(shipped[name_or_path])
     nearest = did_you_mean(name_or_path, shipped)
@@ -143,9 +149,10 @@ def _read(path: Path) -> Experiment:
             raise ExperimentError("larger than any experiment file, 1 MB", path=path)
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        hint = 'Run "pgdrag list" to see the experiments that are shipped.'
+        hint = nearest_file(path) or 'Run "pgdrag list" to see the experiments that are shipped.'
+        reason = (error.strerror or str(error)).lower()
         raise ExperimentError(
-            f'could not read experiment file "{path}": {error.strerror}', hint=hint
+            f'could not read experiment file "{path}": {reason}', hint=hint
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -166,5 +173,7 @@ def _syntax_error(error: Exception, path: Path) -> ExperimentError:
         path=path,
         line=line,
         detail=column,
-        hint='Strings need quotes, and a table begins with a line like "[workload]".',
+        hint=f"To measure the settings of this file, run: pgdrag compare default {path}"
+        if path.suffix != ".toml"
+        else 'Strings need quotes, and a table begins with a line like "[workload]".',
     )

@@ -16,11 +16,13 @@ from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.experiment.applicable import applicable, skipped_words
 from pgdrag.experiment.formats import Given, Place, Skipped, read_configuration
+from pgdrag.experiment.missing import HOW_TO_WRITE, unknown_arm
 from pgdrag.experiment.mistakes import error_of_places
 from pgdrag.experiment.pasted import ConfLine, effective
 from pgdrag.factors import Phase, Problem, is_of, kind_of
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.model.changes import Change
+from pgdrag.servers.binaries import is_server_directory
 from pgdrag.servers.conf import fold, is_name
 from pgdrag.servers.settings import SettingsCatalog
 
@@ -29,10 +31,6 @@ LONGEST_LABEL = 40  # more would not fit into the names of treatments made of it
 
 _VERSION = re.compile(r"\d+(\.\d+)?")
 _PAIR = re.compile(r"(?:^|,)\s*(?=[A-Za-z_][A-Za-z0-9_.$]*\s*=)")
-HOW_TO_WRITE = (
-    "Give a file of settings, name=value pairs with commas between them, EXPERIMENT:RUNG, "
-    'a server version such as 17, or "default".'
-)
 
 
 @dataclass(frozen=True)
@@ -108,13 +106,13 @@ def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) 
         return Arm(DEFAULT, ())
     if path.is_file() and path.suffix != ".toml":
         return _file_arm(path, settings)
-    if _VERSION.fullmatch(text) or path.is_dir():
+    if text.strip() and (_VERSION.fullmatch(text) or is_server_directory(path)):
         return Arm(
             f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
         )
     if "=" in text and not path.is_file():
         return _pairs_arm(text, settings)
-    return _experiment_arm(text, scale)
+    return _experiment_arm(text, settings, scale)
 
 
 def server_level(wanted: str) -> Level:
@@ -168,7 +166,7 @@ def _file_arm(path: Path, settings: SettingsCatalog) -> Arm:
             "no line sets anything that a throw-away server can have",
             path=path,
             detail="\n".join(skipped_words(skipped)) or None,
-            hint=f'Or write "{DEFAULT}".',
+            hint=f'For a server with default settings, write "{DEFAULT}".',
         )
     return Arm(
         label=path.name,
@@ -203,16 +201,14 @@ def _refuse_repeated(lines: Sequence[ConfLine]) -> None:
             )
 
 
-def _experiment_arm(text: str, scale: str | None) -> Arm:
+def _experiment_arm(text: str, settings: SettingsCatalog, scale: str | None) -> Arm:
     name, _, rung_name = text.partition(":")
     try:
         experiment = load_experiment(name)
     except ExperimentError as error:
         if Path(name).suffix == ".toml" or name in shipped_experiments():
             raise
-        raise UsageError(
-            f'"{text}" is none of the things that can be compared', hint=HOW_TO_WRITE
-        ) from error
+        raise unknown_arm(text, settings, list(shipped_experiments())) from error
     rung = _rung(experiment.study(scale or experiment.default_scale), rung_name)
     return Arm(rung.name, rung.treatment.levels, experiment=experiment)
 

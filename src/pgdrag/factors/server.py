@@ -43,5 +43,6 @@ def _problem(level: Level) -> Problem | None:
         find_binaries(level.value)
     except ServerError as error:
         is_mistake = not level.value.replace(".", "").isdecimal()
-        return Problem(level, is_mistake, error.message, error.detail or "")
+        words = " ".join(x for x in (error.detail, error.hint) if x)
+        return Problem(level, is_mistake, error.message, words)
     return None

@@ -6,6 +6,7 @@ go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -22,6 +23,7 @@ from typing import Any, Literal, TypeVar
 import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
+from pgdrag.english import capital
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._older import of_today
@@ -487,7 +489,9 @@ class Journal:
                 hint='Run "pgdrag runs" to see them all; "last" names the newest.',
             )
         raise JournalError(
-            f'"{text}" names {len(found)} runs', detail=f"They are {', '.join(found[:5])}."
+            f'"{text}" names {len(found)} runs',
+            detail=f"They are {', '.join(found[:5])}.",
+            hint="Write more of the one that you mean.",
         )
 
     def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
@@ -510,19 +514,27 @@ class Journal:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Raise an error of the file as one of pgdrag's, with what to do."""
-        room = "Make room there, or name another directory in PGDRAG_HOME."
+        other = "name another directory in PGDRAG_HOME."
         try:
             yield
         except sqlite3.IntegrityError:
             raise  # a defect of pgdrag, not of the file
         except OSError as error:
-            where = error.filename or self.path
-            raise StorageError(f"could not write {where}: {error.strerror}", hint=room) from error
+            where, reason = error.filename or self.path, (error.strerror or str(error)).lower()
+            if isinstance(error, FileExistsError | NotADirectoryError):
+                reason = "it is not a directory"
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise StorageError(
+                f'could not make the journal\'s directory "{where}": {reason}',
+                hint=f"Make room there, or {other}" if is_full else capital(other),
+            ) from error
         except sqlite3.DatabaseError as error:
             text = str(error)
             if any(x in text for x in ("full", "readonly", "unable to open", "disk I/O")):
+                is_full = "full" in text
                 raise StorageError(
-                    f"could not write journal {self.path}: {text}", hint=room
+                    f"could not write journal {self.path}: {text}",
+                    hint=f"Make room there, or {other}" if is_full else capital(other),
                 ) from error
             if "locked" in text:
                 raise JournalError(

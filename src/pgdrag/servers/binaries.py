@@ -84,15 +84,41 @@ def find_binaries(wanted: str | None = None) -> Binaries:
         for found in available_binaries():
             if wanted in (str(found.major), found.version):
                 return _supported(found)
-        raise _not_found(
-            f"PostgreSQL {wanted} is not installed here",
-            hint=f'Run "pgdrag fetch {wanted}", or give the directory that holds the postgres program.',
-        )
-    directory = Path(wanted).expanduser()
-    for candidate in (directory, directory / "bin", directory.parent):
+        refuse_too_old(wanted)
+        raise _not_found(f"PostgreSQL {wanted} is not installed here", hint=_fetch_hint(wanted))
+    for candidate in _bin_dirs(Path(wanted)):
         if _is_server_bin_dir(candidate):
             return _supported(_describe(candidate.resolve()))
     raise _not_found(f'there is no PostgreSQL server in "{wanted}"')
+
+
+def is_server_directory(directory: Path) -> bool:
+    """Whether a directory, or one near it as of an installation, holds a server's programs."""
+    return directory.is_dir() and any(map(_is_server_bin_dir, _bin_dirs(directory)))
+
+
+def refuse_too_old(version: str) -> None:
+    """Refuse a version that pgdrag cannot measure, whether it is there or not.
+
+    Raises:
+        ServerError: it is too old.
+    """
+    if int(version.split(".")[0]) < OLDEST_MAJOR:
+        raise ServerError(
+            f"PostgreSQL {version} is too old for pgdrag", hint=f"Use {OLDEST_MAJOR} or newer."
+        )
+
+
+def _bin_dirs(named: Path) -> tuple[Path, ...]:
+    directory = named.expanduser()
+    return directory, directory / "bin", directory.parent
+
+
+def _fetch_hint(version: str) -> str:
+    embedded = embedded_bin_dir()
+    newest = _describe(embedded, "embedded").major if embedded else OLDEST_MAJOR
+    way = "" if int(version.split(".")[0]) > newest else f'Run "pgdrag fetch {version}", or '
+    return f"{way}{'g' if way else 'G'}ive the directory that holds its program postgres."
 
 
 def available_binaries() -> list[Binaries]:

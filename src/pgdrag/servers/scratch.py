@@ -296,10 +296,14 @@ class Scratch:
     def _check_owner(self) -> None:
         # The default lies in a directory where anybody may have made it first.
         found = self.root.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        if not stat.S_ISDIR(found.st_mode):
             raise StorageError(
-                f'scratch directory "{self.root}" is not a directory of user {os.geteuid()}',
-                detail=f"It belongs to user {found.st_uid}.",
+                f'scratch directory "{self.root}" is not a directory',
+                hint=f"Set {SCRATCH_VARIABLE} to a directory of your own.",
+            )
+        if found.st_uid != os.geteuid():
+            raise StorageError(
+                f'scratch directory "{self.root}" belongs to user {found.st_uid}, not {os.geteuid()}',
                 hint=f"Set {SCRATCH_VARIABLE} to a directory of your own.",
             )
         if found.st_mode & 0o022:

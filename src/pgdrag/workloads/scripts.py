@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
+from pgdrag.host.nearest_file import nearest_file
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 LARGEST_WEIGHT = 2**31 - 1
@@ -126,7 +127,9 @@ def file_script(option: str, directory: Path = Path()) -> Script:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f'could not read script file "{path}": {reason}') from None
+        raise UsageError(
+            f'could not read script file "{path}": {reason}', hint=nearest_file(path) or None
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: the text is not UTF-8") from None
