@@ -29,6 +29,7 @@ from pgdrag.units import format_interval, format_number, format_ratio
 
 _LARGE_PART = 0.05  # a share below this is not in the answer
 _NAMED_MAX = 4  # shares that the answer names
+_LISTED_MAX = 8  # changes listed beside a label
 _MOVES_MAX = 4  # quantities named of each change
 _TONES = {
     Label.INERT: Tone.MUTED,
@@ -75,10 +76,12 @@ class AblateSection(Section):
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, the labels and the pairs."""
         found = found_of(findings, AblateFinding)
-        labels = [
-            f"{label.value}: {', '.join(one.name for one in found.changes if one.label is label)}"
-            for label in _labels(found)
-        ]
+        labels = []
+        for label in _labels(found):
+            names = [one.name for one in found.changes if one.label is label]
+            if len(names) > _LISTED_MAX:
+                names = [*names[:_LISTED_MAX], f"{len(names) - _LISTED_MAX} more"]
+            labels.append(f"{label.value}: {listed(names)}")
         heading = Heading("Labels", "alone and with the others")
         return (
             *_picture(found),
@@ -107,13 +110,14 @@ def answer(found: AblateFinding) -> str:
         sentences += [_shares(found), _unseen(found)]
     elif found.others is not None:
         is_clear = found.whole is not None and not _is_within_noise(found.whole)
-        sentences += [_unresolved(found) if is_clear else "", _unseen(found)]
+        alone = "No single change has a share of its own." if is_clear else ""
+        sentences += [alone, _unseen(found)]
     else:
         labelled = sum(one.label is not Label.UNDECIDED for one in found.changes)
         verb = "has" if labelled == 1 else "have"
         count = counted(len(found.changes), "change")
         sentences.append(f"No shares yet: {labelled} of {count} {verb} a label.{_alone(found)}")
-    return " ".join(filter(None, sentences))
+    return " ".join(filter(None, [*sentences, _movers(found)]))
 
 
 def _whole(found: AblateFinding) -> str:
@@ -170,21 +174,31 @@ def _has_zero(share: ShareFinding) -> bool:
     )
 
 
-def _unresolved(found: AblateFinding) -> str:
-    """Say what is known where the whole differs and no single change has a share."""
-    movers = [f"{one.name} {_moves_words(one.moves[:2])}" for one in found.changes if one.moves]
-    start = "No single change has a share of its own."
+def _movers(found: AblateFinding) -> str:
+    """Name the changes that move what the whole moves, and whose effect on throughput is not resolved."""
+    movers = [
+        f"{one.name} {_moves_words(one.moves[:2])}"
+        for one in found.changes
+        if one.moves and one.label in (Label.UNDECIDED, Label.INERT)
+    ]
     if not movers:
-        return start
+        return ""
     verb = "moves" if len(movers) == 1 else "move"
     more = [f"{len(movers) - _NAMED_MAX} more"] if len(movers) > _NAMED_MAX else []
-    named = listed([*movers[:_NAMED_MAX], *more])
-    return f"{start} {counted(len(movers), 'change')} {verb} what the whole moves: {named}."
+    return (
+        f"Without a resolved effect on throughput, {listed([*movers[:_NAMED_MAX], *more])} {verb} what the "
+        "whole moves."
+    )
 
 
 def _moves_words(moves: Sequence[MoveFinding]) -> str:
     """Return `(WAL per transaction 0.29×, blocks read per transaction 1.4×)`."""
-    return f"({', '.join(f'{x.label} {format_ratio(x.ratio.center)}' for x in moves)})"
+    words = (f"{_amount(one)} {format_ratio(one.ratio.center)}" for one in moves)
+    return f"({', '.join(words)})"
+
+
+def _amount(one: MoveFinding) -> str:
+    return one.label.replace(" per transaction", "")
 
 
 def _unseen(found: AblateFinding) -> str:
@@ -382,8 +396,7 @@ def _moves(found: AblateFinding) -> list[Block]:
     sentences = []
     for name, moves in rows:
         words = [
-            f"{one.label.replace(' per transaction', '')} "
-            f"{format_interval(one.ratio.low, one.ratio.center, one.ratio.high)}"
+            f"{_amount(one)} {format_interval(one.ratio.low, one.ratio.center, one.ratio.high)}"
             for one in moves[:_MOVES_MAX]
         ]
         more = [f"{len(moves) - _MOVES_MAX} more"] if len(moves) > _MOVES_MAX else []
