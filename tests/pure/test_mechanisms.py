@@ -498,10 +498,8 @@ SYNCED = Commit(0.8, 0.8, {"IO:WalSync": 2e-3, "LWLock:WALWrite": 3e-3, "Lock:tr
         ),
         (
             SYNCED,
-            Commit(
-                0.3, 0.3, {"Timeout:CommitDelay": 4e-3, "IO:WalSync": 1e-3, "LWLock:WALWrite": 9e-3}
-            ),
-            "commit delays",
+            Commit(0.3, 0.3, {"IO:WalSync": 1e-3, "LWLock:WALWrite": 9e-3}),
+            "group commit",
             0.95,
         ),
         (

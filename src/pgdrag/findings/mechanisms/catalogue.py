@@ -40,12 +40,12 @@ LWLOCK_WAIT = "other_lwlock_wait_s_per_transaction"
 PARALLEL_WAIT = "parallel_wait_s_per_transaction"
 BUFFER_WAIT = "buffer_wait_s_per_transaction"
 COMMIT_WAIT = "wal_wait_s_per_transaction"
-COMMIT_DELAY = "commit_delay_s_per_transaction"
+SYNC_SHARE = "own_wal_sync_share"
 STANDBY_WAIT = "standby_wait_s_per_transaction"
 OF_LEDGER = frozenset(
     (
         *(READ_WAIT, WAL_WAIT, LWLOCK_WAIT, PARALLEL_WAIT, BUFFER_WAIT),
-        *(COMMIT_WAIT, COMMIT_DELAY, STANDBY_WAIT),
+        *(COMMIT_WAIT, SYNC_SHARE, STANDBY_WAIT),
     )
 )
 
@@ -120,6 +120,8 @@ _CROWDED = _up("cpu_pressure_share")
 _VACUUMS = _up("vacuums_per_s")
 _LEAST_READ_BYTES = 8192  # one block
 # Else they sync the WAL for that, too.
+_LEAST_SYNCS = 0.01  # per transaction; below, none waits for them, or writes sync by themselves
+_MORE_SWITCHES = _up("context_switches_per_transaction")
 _SESSIONS_WRITE_NO_BLOCKS = Sign(WRITTEN, "is", below=0.5)
 
 
@@ -253,20 +255,25 @@ CATALOGUE = (
             # Without fsync the WAL is written as often. And where hardly any commit waits, how long
             # such a wait takes is not known well enough to compare it.
             Claim("wal", rank=1, given=_SESSIONS_WRITE_NO_BLOCKS),
+            # Whoever slept in a commit takes time to sleep and to wake up, and waits for a processor again.
+            Claim(CPU, rank=4, given=_MORE_SWITCHES),
+            Claim(QUEUE, rank=4, given=_MORE_SWITCHES),
+            Claim(QUEUE, BY_OTHERS, rank=4, given=_MORE_SWITCHES),
+            Claim(CLIENT, BY_OTHERS, rank=4, given=_MORE_SWITCHES),
         ),
-    ),
-    Mechanism(
-        "commit delays",
-        "Commits are delayed so that others can share their sync of the WAL.",
-        (_up(COMMIT_DELAY),),
-        # The others wait for the one that sleeps.
-        (Claim("delay"), Claim("wal")),
     ),
     Mechanism(
         "WAL sync",
         "Commits wait longer until their WAL is on storage.",
         (_up(WAL_WAIT),),
         (Claim("wal", rank=2), Claim("wal", WAL_WRITES, rank=2)),
+    ),
+    Mechanism(
+        "group commit",
+        "Commits wait for others that share their sync of the WAL.",
+        # Where storage is slower, commits share syncs, too, but those that sync take longer as well.
+        (_up(WAL_WAIT), Sign(WAL_SYNCS, "down", least=_LEAST_SYNCS), _down(SYNC_SHARE)),
+        (Claim("wal", rank=1),),
     ),
     Mechanism(
         "synchronous replication",

@@ -23,6 +23,7 @@ _OF_OTHERS = (BUFFER, HELD)
 # Sessions, and clients on the same machine, wait for processors as long as others are on them.
 CPU, QUEUE, CLIENT = "cpu", "queue", "client"
 _CROWDED = (QUEUE, CLIENT)
+_MORE = 0.01  # of all processors: who takes less than that more of them keeps nobody waiting
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ _RUNNERS = (BY_SESSIONS, BY_AUTOVACUUM, BY_BACKGROUND)
 WAL_BYTES = "wal_bytes_per_transaction"
 WAL_WRITES = "wal_writes_per_transaction"
 
+# With some of wal_sync_method a write syncs by itself.
+SYNCING = ("IO:WalSync", "IO:WALSync", "IO:WalWrite", "IO:WALWrite")
+
 COMPONENTS = (
     Component(
         "read",
@@ -67,10 +71,9 @@ COMPONENTS = (
     Component(
         "wal",
         "writing WAL",
-        ("IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*"),
+        (*SYNCING, "IO:Wal*", "IO:WAL*", "LWLock:WAL*", "LWLock:Wal*", "Timeout:CommitDelay"),
         (WAL_BYTES, WAL_WRITES),
     ),
-    Component("delay", "in commit delays", ("Timeout:CommitDelay",)),
     Component("standby", "waiting for standbys to confirm commits", ("IPC:SyncRep",)),
     Component(
         "status",
@@ -111,12 +114,14 @@ class Ledger:
         counts: the observations that factors are made of, and the shares of all processors that kinds of
             processes had; those that were not seen are not there.
         least_s: the smallest time that can be resolved.
+        syncing_s: of the WAL's component, the sessions' own writes and syncs; the rest waits for those of others.
     """
 
     seconds: Mapping[str, float]
     counts: Mapping[str, float]
     least_s: float
     committed: int
+    syncing_s: float = 0.0
 
     @property
     def whole_s(self) -> float:
@@ -179,7 +184,8 @@ def ledger(
     # One look that saw one session, where that is known; else the shortest time seen.
     look = seen.get("on_cpu_s_per_transaction")
     least_s = look.resolution if look else min(one.time_s for one in mine) / committed
-    return Ledger(seconds, counts, least_s, committed)
+    syncing_s = sum(one.time_s for one in mine if one.wait in SYNCING) / committed
+    return Ledger(seconds, counts, least_s, committed, syncing_s)
 
 
 def component_of(wait: str) -> str:
@@ -248,7 +254,7 @@ def _crowded(parts: Sequence[Part], name: str, before: Ledger, after: Ledger) ->
         if runner in before.counts and runner in after.counts
     }
     whole = sum(more.values())
-    if not whole:
+    if whole < _MORE:
         return [Part(name, BY_OTHERS, grown_s)]
     added_s = {runner: grown_s * share / whole for runner, share in more.items() if share}
     working = [part for part in parts if part.component == CPU]

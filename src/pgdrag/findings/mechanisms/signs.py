@@ -18,12 +18,12 @@ from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Treatments
 from pgdrag.findings.mechanisms.catalogue import (
     BUFFER_WAIT,
-    COMMIT_DELAY,
     COMMIT_WAIT,
     LWLOCK_WAIT,
     PARALLEL_WAIT,
     READ_WAIT,
     STANDBY_WAIT,
+    SYNC_SHARE,
     WAL_WAIT,
     Direction,
     Sign,
@@ -167,19 +167,26 @@ def _made_of(book: Ledger | None) -> Iterator[Observation]:
     if book is None:
         return
     writes = book.counts.get(WAL_WRITES) or book.counts.get(WAL_BYTES)
-    for name, label, component, count in (
-        (READ_WAIT, "mean wait for a block that is read", "read", book.counts.get(READ)),
-        (WAL_WAIT, "mean wait for a write of the WAL", "wal", writes),
+    seconds = book.seconds
+    for name, label, time_s, count in (
+        (READ_WAIT, "mean wait for a block that is read", seconds["read"], book.counts.get(READ)),
+        (WAL_WAIT, "mean wait of sessions for a write of the WAL", seconds["wal"], writes),
     ):
         if count:
-            value_s, least_s = book.seconds[component] / count, book.least_s / count
-            yield Observation(name, label, value_s, "s", least_s)
+            yield Observation(name, label, time_s / count, "s", book.least_s / count)
+    if wal_s := seconds["wal"]:
+        share, label = (
+            book.syncing_s / wal_s,
+            "sessions that write and sync, of those waiting for WAL",
+        )
+        yield Observation(
+            SYNC_SHARE, label, min(share, 1.0), "ratio", min(book.least_s / wal_s, 1.0)
+        )
     for name, label, component in (
         (LWLOCK_WAIT, "sessions' wait for other locks of the server per transaction", "lwlock"),
         (PARALLEL_WAIT, "sessions' wait for parallel workers per transaction", "parallel"),
         (BUFFER_WAIT, "sessions' wait for blocks that others change per transaction", BUFFER),
         (COMMIT_WAIT, "sessions' wait for WAL per transaction", "wal"),
-        (COMMIT_DELAY, "sessions' time in commit delays per transaction", "delay"),
         (STANDBY_WAIT, "sessions' wait for standbys per transaction", "standby"),
     ):
         yield Observation(name, label, book.seconds[component], "s/transaction", book.least_s)
