@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from commands import TIMEOUT_S, heard, outcome, start
 
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
+
 EXPERIMENT = """
 pgdrag = 1
 name = "tiny"
@@ -307,23 +309,29 @@ def test_misuse_is_reported_in_a_few_lines(shell: Shell, arguments: list[str], w
     assert len(err.splitlines()) < 12
 
 
-def test_a_second_measurement_is_refused_or_waits_until_ctrl_c(
-    shell: Shell, experiment: Path
-) -> None:
+def test_two_measurements_at_once_are_refused(shell: Shell, experiment: Path) -> None:
     process = shell.start("run", experiment)
     try:
         second_trial_runs(shell)
         status, _, err = shell.run("run", experiment)
         assert status == 2
         assert "another pgdrag is measuring on this machine" in err
-        waiting = shell.start("run", experiment, "--wait")
-        heard(waiting, f"Waiting up to 1 h for process {process.pid}, pgdrag run")
-        waiting.send_signal(signal.SIGINT)
-        assert outcome(waiting)[0] == 130
-        assert len(shell.query("SELECT * FROM run")) == 1
     finally:
         process.terminate()
         outcome(process)
+
+
+def test_who_waits_for_another_measurement_says_for_whom_until_ctrl_c(
+    shell: Shell, experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MACHINE_VARIABLE, f"tests-{os.getpid()}")  # as `start` sets it
+    with measuring_alone():
+        waiting = shell.start("run", experiment, "--wait")
+        heard(waiting, f"Waiting up to 1 h for process {os.getpid()}")
+        waiting.send_signal(signal.SIGINT)
+        assert outcome(waiting)[0] == 130
+    assert shell.query("SELECT * FROM run") == []
+    assert shell.leftovers() == []
 
 
 @pytest.fixture
@@ -353,7 +361,7 @@ def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
     assert status == 2
     assert "error: " in err
     assert "PGDRAG_SCRATCH" in err
-    assert shell.query("SELECT status FROM run") == [("failed",)]
+    assert shell.query("SELECT status FROM run") == []
 
 
 def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_again(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.findings.values import Verdict
+from pgdrag.findings.values import Interval, Verdict
+from pgdrag.findings.wording import so_far_words
 from pgdrag.stats.counts import Tally, count_ratio
 from pgdrag.stats.noise import Noise
 from pgdrag.stats.rates import TrialRate, repeat_noise
@@ -194,3 +195,17 @@ def test_noise_between_repeats_that_exceeds_the_chance_in_counting_is_not_forgot
     noisy = slowdown(trials_of(60_000), extended(30, 60.0), noise=Noise(log_sd=0.5, dof=3)).slowdown
     assert noisy.high / noisy.low > 2 * quiet.high / quiet.low
     assert "noise of 4 repeats" in noisy.method
+
+
+@pytest.mark.parametrize(
+    ("low", "center", "high", "words"),
+    [
+        (1.1, 1.2, 1.3, "1.2× slower (1.1× to 1.3×)"),
+        (0.0, 1.2, math.inf, "1.2× slower"),
+        (1e-9, 0.5, 1e9, "2× faster"),
+        (40.0, math.inf, math.inf, "at least 40× slower"),
+        (0.0, 0.0, 0.02, "at least 50× faster"),
+    ],
+)
+def test_bounds_that_say_nothing_yet_are_left_out(low, center, high, words):
+    assert so_far_words(Interval(low, center, high, 0.95, "t")) == words

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pgdrag.designs import DesignParameters, OneBlock
 from pgdrag.findings.readings import rate_if_numbered, rates_of
-from pgdrag.findings.wording import slowdown_words
+from pgdrag.findings.wording import so_far_words
 from pgdrag.model import Block, Result, Treatment
 from pgdrag.stats.rates import repeat_noise
 from pgdrag.stats.ratios import slowdown
@@ -53,7 +53,7 @@ def against_baseline(results: Sequence[Result], baseline: Treatment) -> str:
     if not any(rate.committed for rate in (*before, *after)):
         return ""
     found = slowdown(before, after, noise=repeat_noise([before])).slowdown
-    return f"{slowdown_words(found)} than {baseline.name} so far"
+    return f"{so_far_words(found)} than {baseline.name} so far"
 
 
 class OneAtATimeParameters(RungsParameters):

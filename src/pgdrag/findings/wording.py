@@ -16,6 +16,8 @@ from pgdrag.units import (
     format_ratio,
 )
 
+_SAYS_NOTHING = 1000.0  # a bound divided by the other one
+
 
 def slowdown_words(found: Interval) -> str:
     """Return `2× slower (1.9× to 2.1×)`, `1.2× faster (…)` or `at least 2,000× slower`.
@@ -36,6 +38,13 @@ def slowdown_words(found: Interval) -> str:
         return f"{format_ratio(center)} {way} ({bounds})"
     number, _, interval = format_interval(low, center, high).partition(" ")
     return f"{number} {way} {interval}"
+
+
+def so_far_words(found: Interval) -> str:
+    """Return the same of an interval that may be of very few trials; bounds a thousandfold apart are left out."""
+    words = slowdown_words(found)
+    is_known = found.low > 0 and found.high / found.low < _SAYS_NOTHING
+    return words if is_known or words.startswith("at least") else words.partition(" (")[0]
 
 
 def published_words(ratio: float) -> str:

@@ -35,7 +35,7 @@ from pgdrag.designs.compare.rules import (
 )
 from pgdrag.designs.compare.section import answer, warnings
 from pgdrag.findings.values import Gate, Verdict
-from pgdrag.findings.wording import slowdown_words
+from pgdrag.findings.wording import so_far_words
 from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import f_beyond
 from pgdrag.stats.paired import (
@@ -93,7 +93,7 @@ class Compare(Design):
         trials = self._pairing((*self._results, *results))
         if len(trials.pairs) < FIRST_INTERIM or not trials.committed:
             return ""
-        return f"B is {slowdown_words(analyse(trials, self.parameters).shown)} so far"
+        return f"B is {so_far_words(analyse(trials, self.parameters).shown)} so far"
 
     def forecast(self) -> Forecast:
         """Return the trials until the first analysis that may end it, and until the last pair."""
