@@ -30,6 +30,7 @@ from pgdrag.units import format_interval, format_number, format_ratio
 _LARGE_PART = 0.05  # a share below this is not in the answer
 _NAMED_MAX = 4  # shares that the answer names
 _LISTED_MAX = 8  # changes listed beside a label
+_RATIO_MAX = 10_000  # a quantity that grows more was next to nothing before
 _MOVES_MAX = 4  # quantities named of each change
 _TONES = {
     Label.INERT: Tone.MUTED,
@@ -193,12 +194,19 @@ def _movers(found: AblateFinding) -> str:
 
 def _moves_words(moves: Sequence[MoveFinding]) -> str:
     """Return `(WAL per transaction 0.29×, blocks read per transaction 1.4×)`."""
-    words = (f"{_amount(one)} {format_ratio(one.ratio.center)}" for one in moves)
-    return f"({', '.join(words)})"
+    return f"({', '.join(_move_words(one) for one in moves)})"
 
 
-def _amount(one: MoveFinding) -> str:
-    return one.label.replace(" per transaction", "")
+def _move_words(one: MoveFinding, *, with_interval: bool = False) -> str:
+    """Return `WAL 0.287×`; of what was next to nothing before there is no ratio to speak of."""
+    amount, ratio = one.label.replace(" per transaction", ""), one.ratio
+    if ratio.center > _RATIO_MAX:
+        return f"{amount} over {_RATIO_MAX:,}×"
+    if ratio.center < 1 / _RATIO_MAX:
+        return f"{amount} under 1/{_RATIO_MAX:,}"
+    if with_interval:
+        return f"{amount} {format_interval(ratio.low, ratio.center, ratio.high)}"
+    return f"{amount} {format_ratio(ratio.center)}"
 
 
 def _unseen(found: AblateFinding) -> str:
@@ -395,10 +403,7 @@ def _moves(found: AblateFinding) -> list[Block]:
     rows = [("all together", found.moves), *movers]
     sentences = []
     for name, moves in rows:
-        words = [
-            f"{_amount(one)} {format_interval(one.ratio.low, one.ratio.center, one.ratio.high)}"
-            for one in moves[:_MOVES_MAX]
-        ]
+        words = [_move_words(one, with_interval=True) for one in moves[:_MOVES_MAX]]
         more = [f"{len(moves) - _MOVES_MAX} more"] if len(moves) > _MOVES_MAX else []
         sentences.append(f"{name}: {listed([*words, *more])}")
     return [Heading("What moves", "per transaction, times as much"), Items(tuple(sentences))]
