@@ -103,7 +103,7 @@ class Procedure:
         if not is_brief:
             return Forecast(screening + rest, left)
         # Repeats and group searches take from the budget of the shares: both maxima exclude each other.
-        return Forecast(rest, left - screening, screening, left - rest)
+        return Forecast(rest, left - screening, screening, left - rest, most_in_all=left)
 
     def _run(self) -> Iterator[Request]:
         screening = self.screening

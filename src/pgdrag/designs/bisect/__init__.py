@@ -64,8 +64,8 @@ class Bisect(SubsetDesign):
         full = min(left, max(2 * self.parameters.confirm_trials + 4, 0 if is_brief else now))
         if is_brief:
             full = min(full, left - now)
-            return Forecast(min(_LEAST_AHEAD, full), full, now, left - full)
-        return Forecast(now, full, 0, left - full)
+            return Forecast(min(_LEAST_AHEAD, full), full, now, left - full, most_in_all=left)
+        return Forecast(now, full, 0, left - full, most_in_all=left)
 
     def _inert(self, results: Sequence[Result]) -> Changes:
         """Return the changes that read the same at both ends; none of them, where all do."""
