@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -195,6 +196,23 @@ def tpcc_warehouses(server: Server) -> int:
     return warehouses
 
 
+def free_bytes(server: Server) -> int | None:
+    """Return how much room there is for new tables; None if it cannot be seen from here.
+
+    That is where the default tablespace of the database is, on this machine.
+    """
+    if not server.is_local:
+        return None
+    with _asking(server) as connection:
+        ((place,),) = connection.execute(_PLACE_OF_TABLES).fetchall()
+    if not place:
+        return None
+    try:
+        return shutil.disk_usage(place).free
+    except OSError:  # a directory of another machine or container, or nobody's business
+        return None
+
+
 def drop_tables(server: Server, names: Sequence[str]) -> None:
     """Drop tables all at once; what else depends on them is a reason to refuse.
 
@@ -214,6 +232,17 @@ def existing_tables(server: Server, names: tuple[str, ...]) -> list[str]:
             (list(names),),
         ).fetchall()
     return [name for (name,) in rows]
+
+
+# Whoever may not see data_directory is told nothing.
+_PLACE_OF_TABLES = """
+SELECT coalesce(
+    nullif(pg_tablespace_location(coalesce(named.oid, own.dattablespace)), ''),
+    (SELECT setting FROM pg_settings WHERE name = 'data_directory'), '')
+FROM pg_database AS own
+LEFT JOIN pg_tablespace AS named ON named.spcname = current_setting('default_tablespace')
+WHERE own.datname = current_database()
+"""
 
 
 def _rows_of(server: Server, table: str) -> int | None:

@@ -225,7 +225,7 @@ def test_one_on_a_server_that_is_gone_stays_noted_with_the_statement(
 def test_what_is_prepared_is_noted_first_or_not_prepared(server: Cluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     undo = {UNDO_VARIABLE: str(tmp_path / "file" / "undo")}
-    status, _, err = pgdrag("horizon", "hold", dsn(server), "--kind", "prepared", **undo)
+    status, _, err = pgdrag("horizon", "hold", dsn(server), "--kind", "prepared", "--yes", **undo)
     assert status == 2
     assert "undo journal" in err
     assert asked(server, PREPARED) == 0

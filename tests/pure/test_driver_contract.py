@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pgdrag.driver.contract import Line
+from pgdrag.driver.conversation import Conversation
 from pgdrag.driver.process import Driver, Target
 from pgdrag.errors import DriverError
 from pgdrag.model.load import LoadProfile, Open, Step
@@ -290,3 +291,22 @@ def test_who_leaves_before_the_window_ends_the_driver(tmp_path: Path) -> None:
     with driver.driving(TARGET, {"kind": "tpcc"}, LOAD, seed=1) as driving:
         driving.warm_up()
     assert (tmp_path / "said").read_text().count("\n") == 1
+
+
+def test_an_interrupted_load_gives_its_driver_a_moment_to_cancel_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_s: list[float] = []
+    monkeypatch.setattr(Conversation, "drain", lambda self, timeout_s: waited_s.append(timeout_s))
+    monkeypatch.setattr("pgdrag.driver.conversation._CANCELLED_S", 3600.0)
+    phase = {"type": "phase", "name": "populate", "t_s": 1.0}
+    hang = "import signal; signal.signal(15, signal.SIG_IGN); time.sleep(3600)"
+    driver = driver_that(tmp_path, before=[HELLO, phase], end=hang)
+
+    def interrupt(line: Line) -> None:
+        if line.type == "phase":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # within the test's patience: the driver was killed
+        driver.load(TARGET, {}, seed=1, parallelism=1, timeout_s=60, listen=interrupt)
+    assert waited_s == [1.0]

@@ -7,7 +7,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from pgdrag.cli.driving import showing_run
 from pgdrag.cli.server_argument import live_line, time_words
+from pgdrag.driver.contract import PhaseLine
+from pgdrag.errors import Interrupted
+from pgdrag.model.load import LoadProfile
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,16 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_every_ten_seconds_and_when_si
 def test_what_is_left_is_never_less_than_nothing() -> None:
     assert time_words(300.0, 3600.0) == "5 min of 1 h, 55 min left"
     assert time_words(3601.0, 3600.0) == "1 h of 1 h, 0 s left"
+
+
+@pytest.mark.parametrize(("phase", "doing"), [("warm_up", "warming up"), ("run", "measuring")])
+def test_an_interrupted_load_says_what_it_was_doing_and_that_there_is_no_result(
+    phase: str, doing: str
+) -> None:
+    load = LoadProfile(connections=1, warm_up_s=5, measure_s=20, budget_s=20)
+    with pytest.raises(Interrupted) as found, showing_run(load, every_s=None) as listen:
+        listen(PhaseLine(type="phase", name=phase, t_s=1.0))
+        raise KeyboardInterrupt
+    assert found.value.message == f"interrupted while {doing}"
+    assert found.value.detail == "A window that is cut short has no result."
+    assert found.value.exit_status == 130

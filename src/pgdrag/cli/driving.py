@@ -15,7 +15,7 @@ from pgdrag.driver.connection_string import Server
 from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, ProgressLine, WarmingLine
 from pgdrag.driver.conversation import Listener
 from pgdrag.driver.process import Driver, Load, find_driver
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, Interrupted
 from pgdrag.findings.values import Findings
 from pgdrag.model.load import LoadProfile
 from pgdrag.report.html import render_html
@@ -101,7 +101,15 @@ def showing_run(load: LoadProfile, *, every_s: float | None) -> Iterator[Listene
             errors = f" · {failed:,} failed" if failed else ""
             show(f"{name} {line.t_s - began_s:.0f} s{of}{rate}{errors}", line.t_s, None)
 
-        yield listen
+        try:
+            yield listen
+        except KeyboardInterrupt:
+            name = {"warm_up": "warming up", "run": "measuring"}.get(phase, "connecting")
+            raise Interrupted(
+                f"interrupted while {name}",
+                detail="A window that is cut short has no result.",
+                hint="Give a shorter --time.",
+            ) from None
 
 
 def progress_words(lines: Sequence[IntervalLine], window_s: float) -> str:

@@ -37,6 +37,8 @@ LEAST_EVERY_S = 0.05
 # At most this much is lost if a capture is killed.
 _KEEP_EVERY_S = 60.0
 
+_HOLD_RISK = "While its horizon is held, vacuum removes no row version that dies in"
+
 app = command_group("Show who holds back a server's xmin horizon, or hold it.")
 capture_app = command_group("Capture from a live server what an experiment can replay.")
 
@@ -81,6 +83,8 @@ def hold(
 ) -> int:
     """Hold the horizon of a test system, as a forgotten transaction does.
 
+    pgdrag asks first, on any server; --yes skips the question, and is required without a terminal.
+
     Ctrl-C releases it at once. The session has a name in pg_stat_activity. If pgdrag is killed or hangs,
     the session ends with it, or the server ends it 2 s after its time. A prepared transaction outlives
     pgdrag: it is written to the undo journal first, and rolled back by the next pgdrag or by
@@ -108,7 +112,8 @@ def hold(
     for sentence in restore_leftovers():
         talk.print(sentence, soft_wrap=True)
     server = named_server(dsn, "pgdrag horizon hold postgresql://me@test1/shop --for 10min")
-    require_consent(server, f"hold its horizon for {format_duration(for_s)}", is_given=yes)
+    purpose = f"hold its horizon for {format_duration(for_s)}"
+    require_consent(server, purpose, is_given=yes, risk=f"{_HOLD_RISK} {server.name}")
     name = application_name(for_s)
     began_s, latest = time.monotonic(), HoldProgress(0.0)
     status, trouble = EXIT_DONE, ""

@@ -7,11 +7,12 @@ as in an experiment file, with what was meant where that can be guessed.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from pgdrag.english import did_you_mean
+from pgdrag.english import did_you_mean, listed
 from pgdrag.errors import UsageError
 from pgdrag.units import parse_seconds
 
@@ -147,7 +148,14 @@ def _unexpected(extra: str, context: Any) -> UsageError:
 def _unknown_command(name: str, context: Any, path: str) -> UsageError:
     other = _OTHER_COMMANDS.get(name)
     known = list(context.command.commands)
-    hint = f'Write "{path} {other}".' if other else did_you_mean(name, known)
+    near = [f'"{each}"' for each in difflib.get_close_matches(name, known, n=2)]
+    hint = (
+        f'Write "{path} {other}".'
+        if other
+        else f"Did you mean {listed(near, 'or')}?"
+        if near
+        else ""
+    )
     return UsageError(
         f'{path} has no command "{name}"',
         hint=hint or f'Run "{path} --help" for its commands.',

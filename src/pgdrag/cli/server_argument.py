@@ -15,6 +15,7 @@ from rich.text import Text
 
 from pgdrag.cli.place import stderr
 from pgdrag.driver.connection_string import Server, names_a_server, reach
+from pgdrag.english import capital
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration
 
@@ -50,25 +51,30 @@ def named_server(
     return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
 
 
-def require_consent(server: Server, purpose: str, *, is_given: bool) -> None:
-    """Ask before writing to a server that others seem to use.
+def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:
+    """Ask before writing to a server that others seem to use, or where that is a risk anyway.
 
     Args:
         purpose: what pgdrag is about to do: "run the load there".
         is_given: consent was given with --yes.
+        risk: what it may do to any server, as a sentence without its full stop; "": nothing.
 
     Raises:
         UsageError: there is no terminal to ask on, or the answer was no.
     """
-    if is_given or not server.production_signs:
+    signs = " and ".join(server.production_signs)
+    why = [f"others seem to use {server.name}: {signs}"] if signs else []
+    why += [risk] if risk else []
+    if is_given or not why:
         return
-    why = " and ".join(server.production_signs)
     if not sys.stdin.isatty():
         raise UsageError(
-            f"others seem to use {server.name}: {why}",
+            f"{why[0][:1].lower()}{why[0][1:]}",
+            detail=f"{capital(why[1])}." if len(why) > 1 else None,
             hint=f"Give --yes to {purpose} anyway.",
         )
-    stderr().print(f"Others seem to use {server.name}: {why}.", style="yellow")
+    for reason in why:
+        stderr().print(f"{capital(reason)}.", style="yellow", soft_wrap=True)
     if not typer.confirm(f"{purpose[0].upper()}{purpose[1:]} anyway?", err=True):
         raise UsageError("cancelled; nothing was done")
 

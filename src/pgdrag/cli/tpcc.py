@@ -24,6 +24,10 @@ from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from pgdrag.driver.connection_string import Server
+    from pgdrag.workloads.tpcc import Tpcc
+
+# Loaded without a question where it cannot be seen whether there is room.
+_UNASKED_BYTES = 10 * 1000**3
 
 app = command_group("Load, check and run TPC-C on an existing server.")
 
@@ -109,12 +113,13 @@ def load(
             f"{server.name} already has tables of these names: {', '.join(there)}",
             hint="Name another database, or give --replace to drop them with all their rows.",
         )
-    require_consent(server, "load TPC-C there", is_given=yes)
+    workload = Tpcc(warehouses=warehouses)
+    risk = _lack_of_room(server, workload)
+    require_consent(server, "load TPC-C there", is_given=yes, risk=risk)
     if there:
         drop_tables(server, there)
     talk = stderr()
-    job = Tpcc(warehouses=warehouses).job()
-    loaded = load_tables(server, job, seed=seed, parallelism=parallel, is_quiet=quiet)
+    loaded = load_tables(server, workload.job(), seed=seed, parallelism=parallel, is_quiet=quiet)
     per_min = 60 * warehouses / loaded.elapsed_s
     talk.print(
         f"Loaded {counted(warehouses, 'warehouse')} in {format_duration(loaded.elapsed_s)}: "
@@ -126,6 +131,25 @@ def load(
     )
     talk.print(f"Time by phase: {phases}.")
     return EXIT_DONE
+
+
+def _lack_of_room(server: Server, workload: Tpcc) -> str:
+    """Return why the tables may not fit there, or ""."""
+    from pgdrag.bench import free_bytes
+
+    wanted_bytes, free = workload.dataset_bytes(), free_bytes(server)
+    tables = f"{counted(workload.warehouses, 'warehouse')} take about {format_bytes(wanted_bytes)}"
+    if free is None:
+        return (
+            f"{tables}, and how much room there is on {server.name} cannot be seen from here"
+            if (wanted_bytes > _UNASKED_BYTES)
+            else ""
+        )
+    return (
+        f"{tables}, and {server.name} has room for {format_bytes(free)}"
+        if wanted_bytes > free
+        else ""
+    )
 
 
 @app.command()

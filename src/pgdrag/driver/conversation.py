@@ -45,8 +45,14 @@ def ignore(line: Line) -> None:
 
 
 @contextlib.contextmanager
-def conversation(binary: Path, job: Mapping[str, Any], listen: Listener) -> Iterator[Conversation]:
+def conversation(
+    binary: Path, job: Mapping[str, Any], listen: Listener, *, cancelled_s: float | None = None
+) -> Iterator[Conversation]:
     """Start the driver and tell it its job; whoever leaves the block in the middle of it ends it.
+
+    Args:
+        cancelled_s: how long it may take then to cancel what runs on the server; by default what it needs
+            to count what it had done.
 
     Raises:
         DriverError: the driver cannot be executed.
@@ -59,7 +65,9 @@ def conversation(binary: Path, job: Mapping[str, Any], listen: Listener) -> Iter
         except BaseException:
             # The driver cancels its statements, then ends.
             process.terminate()
-            talk.drain(_CANCELLED_S)
+            talk.drain(_CANCELLED_S if cancelled_s is None else cancelled_s)
+            if cancelled_s is not None:
+                process.kill()
             raise
 
 

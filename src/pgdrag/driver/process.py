@@ -50,6 +50,10 @@ WATCH_ENDS_WITHIN_S = 20.0
 SLACK_S = 30.0
 
 
+# Of half a dataset nothing is counted: as soon as the server has been asked to cancel, all is said.
+_LOAD_CANCELLED_S = 1.0
+
+
 @dataclass(frozen=True)
 class Target:
     """Where the driver connects to; `host` is a socket directory or a host name.
@@ -142,7 +146,7 @@ class Driver:
     ) -> Load:
         """Make and fill the workload's tables."""
         job = driver_job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
-        with conversation(self.binary, job, listen) as talk:
+        with conversation(self.binary, job, listen, cancelled_s=_LOAD_CANCELLED_S) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.rows is not None, "a load's done line has rows"
         assert done.bytes is not None, "a load's done line has bytes"
