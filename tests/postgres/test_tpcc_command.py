@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from commands import pgdrag
+from commands import heard, outcome, pgdrag, start
 
+from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -104,6 +105,31 @@ def test_replacing_drops_what_was_there(loaded: Cluster) -> None:
     status, _, err = tpcc("load", dsn(loaded), "-w", "1", "--replace", "--quiet")
     assert status == 0, err
     assert tpcc("check", dsn(loaded))[0] == 0
+
+
+def test_tables_that_cannot_fit_are_not_begun(server: Cluster) -> None:
+    status, out, err = tpcc("load", dsn(server, "postgres"), "--warehouses", "100000")
+    assert (status, out) == (2, "")
+    assert "error: 100,000 warehouses take about 10 TB, and database" in err
+    assert "has room for" in err
+    assert "hint: Give --yes to load TPC-C there anyway." in err
+
+
+def test_a_load_that_is_stopped_ends_and_leaves_no_session_behind(server: Cluster) -> None:
+    began = start("tpcc", "load", dsn(server, "template1"), "--warehouses", "50", "--replace")
+    heard(began, "populate")
+    began.terminate()
+    status, _, err = outcome(began)
+    assert (status, err.splitlines()[-1]) == (130, "pgdrag: interrupted")
+    with server.connect() as connection:
+        loading = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'template1'"
+        assert wait_until(lambda: connection.execute(loading).fetchone() == (0,), 30)
+
+
+def test_the_environment_names_the_server_as_it_does_to_psql(loaded: Cluster) -> None:
+    place = {"PGHOST": str(loaded.socket_directory), "PGPORT": str(loaded.port)}
+    status, out, err = pgdrag("tpcc", "check", **place, PGUSER="pgdrag", PGDATABASE="pgdrag")
+    assert (status, out.count("✓ ok")) == (0, 12), err
 
 
 def test_keying_and_think_times_do_not_go_with_a_rate() -> None:

@@ -37,9 +37,14 @@ def test_an_interrupted_load_says_what_it_was_doing_and_that_there_is_no_result(
     phase: str, doing: str
 ) -> None:
     load = LoadProfile(connections=1, warm_up_s=5, measure_s=20, budget_s=20)
-    with pytest.raises(Interrupted) as found, showing_run(load, every_s=None) as listen:
-        listen(PhaseLine(type="phase", name=phase, t_s=1.0))
-        raise KeyboardInterrupt
+
+    def run() -> None:
+        with showing_run(load, every_s=None) as listen:
+            listen(PhaseLine(type="phase", name=phase, t_s=1.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as found:
+        run()
     assert found.value.message == f"interrupted while {doing}"
     assert found.value.detail == "A window that is cut short has no result."
     assert found.value.exit_status == 130
