@@ -65,7 +65,7 @@ def report(place: Place) -> dict[str, Any]:
     return found
 
 
-def test_all_five_are_listed(place: Place) -> None:
+def test_all_are_listed(place: Place) -> None:
     status, out, err = pgdrag("list", "--json", **place.environment)
     assert status == 0, err
     listed = json.loads(out)
@@ -75,6 +75,7 @@ def test_all_five_are_listed(place: Place) -> None:
     assert "lookup" in listed["workloads"]
     assert "serializable" in listed["holders"]
     assert "sandwich" in listed["designs"]
+    assert "environment" in listed["formats"]
     assert SECTIONS.keys() <= listed["sections"].keys()
 
 

@@ -384,6 +384,7 @@ def test_the_list_has_a_summary_of_everything(run):
         listing["factors"],
         listing["collectors"],
         listing["sections"],
+        listing["formats"],
     ):
         assert kinds
         for name, summary in kinds.items():

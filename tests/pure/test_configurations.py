@@ -28,6 +28,7 @@ from pgdrag.experiment.formats import (
 )
 from pgdrag.servers.conf import write_conf
 from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.testing.conformance_formats import FormatConformance
 
 HERE = Path(__file__).parent / "configurations"
 
@@ -330,12 +331,12 @@ EXPECTED = {
             "max_connections": "859",
         },
         {
-            (144, "wal_compression"): NO_LZ4,
-            (72, "azure.extensions"): "specific to Azure",
-            (90, "pgbouncer.enabled"): "specific to Azure",
-            (108, "block_size"): REPORTS.format("block_size"),
-            (126, "data_directory"): PLACE,
-            (162, "require_secure_transport"): "specific to Azure",
+            (138, "wal_compression"): NO_LZ4,
+            (66, "azure.extensions"): "specific to Azure",
+            (84, "pgbouncer.enabled"): "specific to Azure",
+            (102, "block_size"): REPORTS.format("block_size"),
+            (120, "data_directory"): PLACE,
+            (156, "require_secure_transport"): "specific to Azure",
         },
     ),
     "services/cloud-sql-flags.json": Expected(
@@ -354,7 +355,7 @@ EXPECTED = {
             "log_min_duration_statement": "300",
         },
         {
-            (17, "cloudsql.iam_authentication"): "specific to Google Cloud SQL",
+            (16, "cloudsql.iam_authentication"): "specific to Google Cloud SQL",
         },
     ),
     "services/rds.json": Expected(
@@ -367,11 +368,11 @@ EXPECTED = {
             "track_io_timing": "1",
         },
         {
-            (33, "max_connections"): FORMULA,
-            (65, "shared_buffers"): FORMULA,
-            (109, "vacuum_cost_page_miss"): DEFAULT,
-            (14, "archive_command"): ARCHIVE,
-            (56, "rds.force_ssl"): "specific to Amazon RDS",
+            (34, "max_connections"): FORMULA,
+            (66, "shared_buffers"): FORMULA,
+            (110, "vacuum_cost_page_miss"): DEFAULT,
+            (13, "archive_command"): ARCHIVE,
+            (55, "rds.force_ssl"): "specific to Amazon RDS",
         },
     ),
     "sql/alter-system.sql": Expected(
@@ -429,6 +430,12 @@ def read(file: str) -> Expected:
 @pytest.mark.parametrize("file", EXPECTED)
 def test_a_file_is_read_as_its_people_mean_it(file):
     assert read(file) == EXPECTED[file]
+
+
+class TestEveryFormat(FormatConformance):
+    @pytest.fixture(params=list(all_formats().values()), ids=list(all_formats()))
+    def format_class(self, request):
+        return request.param
 
 
 def test_every_format_has_a_file():

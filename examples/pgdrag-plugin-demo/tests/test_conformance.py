@@ -8,17 +8,20 @@ import pytest
 
 from pgdrag.collectors import Collector
 from pgdrag.designs import Design
+from pgdrag.experiment.formats import Format
 from pgdrag.factors import Example
 from pgdrag.horizon.holders import Holder
 from pgdrag.report.sections import Section
 from pgdrag.testing.conformance_collectors import CollectorConformance
 from pgdrag.testing.conformance_designs import DesignConformance
 from pgdrag.testing.conformance_factors import FactorConformance
+from pgdrag.testing.conformance_formats import FormatConformance
 from pgdrag.testing.conformance_holders import HolderConformance
 from pgdrag.testing.conformance_sections import SectionConformance
 from pgdrag.testing.conformance_workloads import WorkloadConformance
 from pgdrag.workloads import Workload
 from pgdrag_demo.ballast import Ballast
+from pgdrag_demo.environment import EnvironmentFile
 from pgdrag_demo.free_space import FreeSpace, FreeSpaceCollector, FreeSpaceSection
 from pgdrag_demo.lookup import Lookup
 from pgdrag_demo.sandwich import Sandwich, SandwichSection
@@ -54,6 +57,12 @@ class TestSandwich(DesignConformance):
     @pytest.fixture
     def design_class(self) -> type[Design]:
         return Sandwich
+
+
+class TestEnvironmentFile(FormatConformance):
+    @pytest.fixture
+    def format_class(self) -> type[Format]:
+        return EnvironmentFile
 
 
 class TestSections(SectionConformance):

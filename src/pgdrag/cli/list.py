@@ -64,6 +64,7 @@ def list_(
         ("holders", "Holders of the horizon (horizon = { holder = … })"),
         ("collectors", "Collectors (evidence of each trial)"),
         ("sections", "Report sections"),
+        ("formats", "Files of settings, recognised by their content"),
     ):
         out.print(f"\n{heading}", style="bold")
         out.print(_summary_table(listing[kinds], indent=2))
@@ -74,6 +75,7 @@ def make_listing() -> dict[str, Any]:
     from pgdrag.collectors import all_collectors, all_observations
     from pgdrag.designs import all_designs
     from pgdrag.experiment import shipped_experiments
+    from pgdrag.experiment.formats import all_formats
     from pgdrag.factors import all_factors
     from pgdrag.findings.mechanisms.catalogue import CATALOGUE
     from pgdrag.horizon.holders import all_holders
@@ -87,6 +89,7 @@ def make_listing() -> dict[str, Any]:
         "designs": all_designs(),
         "collectors": all_collectors(),
         "sections": all_sections(),
+        "formats": all_formats(),
     }
     return {
         "experiments": [

@@ -37,7 +37,7 @@ _TYPOGRAPHY = re.compile(
 _LONGEST = 4_000  # bounds the time that a line of nothing but quotes takes
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*(?:\w+\s*)?|\s*(?:\.\.\.|…)\s*")
 _WHOLE_REMARK = re.compile(r"\s*(?:--|//|;)\s*(?P<text>.*)")
-_PROMPT = re.compile(r"\s*\w+=[#>]\s*(?=(?:ALTER|SELECT|SET)\s)", re.IGNORECASE)
+_PROMPT = re.compile(r"\s*\w+=[*!]?[#>]\s*(?=(?:ALTER|SELECT|SET)\s)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*+•‣▪·]|\d+[.)])\s+(?=\S)")
 _COMMAND = re.compile(
     r"\s*(?:(?P<alter>ALTER\s+SYSTEM)\s+SET|SET(?:\s+(?:SESSION|LOCAL))?)\s+", re.IGNORECASE
@@ -55,7 +55,7 @@ _NARROW = re.compile(
 )
 # Beside ALTER SYSTEM in a script, or what psql prints when it is run.
 _NO_SETTING = re.compile(
-    rf"\s*(?:(?:\w+=[#>]\s*)?SELECT\s+(?:pg_catalog\.)?pg_reload_conf\s*\(\s*\){_END}"
+    rf"\s*(?:(?:\w+=[*!]?[#>]\s*)?SELECT\s+(?:pg_catalog\.)?pg_reload_conf\s*\(\s*\){_END}"
     r"|ALTER (?:SYSTEM|ROLE|DATABASE)|SET|pg_reload_conf|-+|[tf]|\(\d+ rows?\))\s*",
     re.IGNORECASE,
 )
@@ -153,7 +153,8 @@ def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 
     Raises:
         ConfError: a line that stays ambiguous or senseless.
     """
-    lines: list[ConfLine | Include] = []
+    lines: dict[int, ConfLine | Include] = {}
+    altered: dict[str, list[int]] = {}  # lines by ALTER SYSTEM, by the setting's name
     asides, mends = [], []
     for number, source in enumerate(text.split("\n"), start=first_line):
         try:
@@ -161,17 +162,22 @@ def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 
         except LineError as error:
             raise _conf_error(error, source, number, path) from None
         mends += [Mend(number, f"line {number}: {note}") for note in notes]
-        if isinstance(parsed, _Reset):
-            kept = [x for x in lines if not _is_reset(x, parsed.name)]
-            if len(kept) == len(lines):
-                why = "no ALTER SYSTEM above sets it"
-                asides.append(Aside(f"ALTER SYSTEM RESET {parsed.name}", why, number))
-            lines = kept
-        elif isinstance(parsed, Aside):
+        if isinstance(parsed, Aside):
             asides.append(parsed)
+        elif isinstance(parsed, _Reset):
+            name = fold(parsed.name)
+            reset = list(altered) if name == "all" else [name] if name in altered else []
+            for each in reset:
+                for at in altered.pop(each):
+                    del lines[at]
+            if not reset:
+                statement = f"ALTER SYSTEM RESET {parsed.name}"
+                asides.append(Aside(statement, "no ALTER SYSTEM above sets it", number))
         elif parsed is not None:
-            lines.append(parsed)
-    return Pasted(tuple(lines), tuple(asides), tuple(mends))
+            lines[number] = parsed
+            if isinstance(parsed, ConfLine) and parsed.is_altered:
+                altered.setdefault(fold(parsed.name), []).append(number)
+    return Pasted(tuple(lines.values()), tuple(asides), tuple(mends))
 
 
 def parse_pasted(text: str) -> tuple[list[ConfLine], list[Mend]]:
@@ -199,12 +205,6 @@ def parse_pasted(text: str) -> tuple[list[ConfLine], list[Mend]]:
 def effective(lines: Iterable[ConfLine]) -> dict[str, ConfLine]:
     """Return the line that counts for each setting, the last, under its folded name."""
     return {fold(line.name): line for line in lines}
-
-
-def _is_reset(line: ConfLine | Include, name: str) -> bool:
-    if not isinstance(line, ConfLine) or not line.is_altered:
-        return False
-    return fold(name) in ("all", fold(line.name))
 
 
 def _conf_error(error: LineError, source: str, line: int, path: Path | str | None) -> ConfError:

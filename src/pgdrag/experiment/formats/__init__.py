@@ -120,11 +120,13 @@ class Format(ABC):
     Class attributes:
         name: unique.
         summary: how messages and the documentation call it.
+        example: a small text that sets work_mem to 64MB, for its conformance suite.
         is_fallback: what a text is taken for that no other format recognises.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    example: ClassVar[str]
     is_fallback: ClassVar[bool] = False
 
     @abstractmethod

@@ -90,19 +90,19 @@ def parameters(mapping: Entry | None) -> Iterator[Given | Skipped]:
         hint = "Write each setting as a line of its own: work_mem: 64MB."
         raise _error("the settings are no mapping from name to value", mapping, hint)
     for name, value in mapping.items().items():
-        yield parameter(name, value)
+        yield parameter(name, value, place_of(value))
 
 
-def parameter(name: str, value: Entry, unit: str = "") -> Given | Skipped:
+def parameter(name: str, value: Entry, place: Place, *, unit: str = "") -> Given | Skipped:
     """Return one setting, a number with the unit that it counts in; errors are those of `parameters`."""
     if not is_name(name):
         raise _error(f'"{name}" cannot be the name of a setting', value, "Correct the name.")
     if value.is_null:
-        return Skipped(name, "null, which stands for the default", place_of(value))
+        return Skipped(name, "null, which stands for the default", place)
     if value.text is None:
         hint = "Write a number, a word or a string. Is the indentation right?"
         raise _error(f'the value of "{name}" is no scalar', value, hint)
-    return Given(name, with_base_unit(value.text, unit), place_of(value))
+    return Given(name, with_base_unit(value.text, unit), place)
 
 
 def place_of(entry: Entry) -> Place:

@@ -48,6 +48,6 @@ class ServiceFormat(DocumentFormat):
             if name is None or name.text is None or value is None or value.is_null:
                 continue
             if why := self.why_not(element):
-                yield Skipped(name.text, why, place_of(element))
+                yield Skipped(name.text, why, place_of(name))
             else:
-                yield parameter(name.text, value, self.unit(element))
+                yield parameter(name.text, value, place_of(name), unit=self.unit(element))

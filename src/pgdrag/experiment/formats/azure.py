@@ -16,6 +16,16 @@ class Azure(ServiceFormat):
     summary = (
         "the parameters of Azure's flexible server (az postgres flexible-server parameter list)"
     )
+    example = """
+[
+  {
+    "name": "work_mem",
+    "type": "Microsoft.DBforPostgreSQL/flexibleServers/configurations",
+    "unit": "kB",
+    "value": "65536"
+  }
+]
+"""
 
     def elements(self, document: Entry) -> list[Entry]:
         """Return the configurations, or nothing where it is another list."""

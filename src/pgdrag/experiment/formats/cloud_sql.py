@@ -14,6 +14,13 @@ class CloudSql(ServiceFormat):
 
     name = "cloud-sql"
     summary = "the flags of Google Cloud SQL (gcloud sql instances describe)"
+    example = """
+databaseVersion: POSTGRES_16
+settings:
+  databaseFlags:
+  - name: work_mem
+    value: '65536'
+"""
 
     def elements(self, document: Entry) -> list[Entry]:
         """Return the flags, or nothing where it is no instance."""

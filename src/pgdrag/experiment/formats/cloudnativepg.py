@@ -14,6 +14,14 @@ class CloudNativePG(ResourceFormat):
 
     name = "cloudnativepg"
     summary = "a Cluster of CloudNativePG (spec.postgresql.parameters)"
+    example = """
+apiVersion: postgresql.cnpg.io/v1
+kind: Cluster
+spec:
+  postgresql:
+    parameters:
+      work_mem: "64MB"
+"""
     api = "postgresql.cnpg.io"
     kinds = ("cluster",)
     path = ("spec", "postgresql", "parameters")

@@ -18,6 +18,13 @@ class ConfigMap(DocumentFormat):
 
     name = "configmap"
     summary = "a ConfigMap with a postgresql.conf or another .conf"
+    example = """
+apiVersion: v1
+kind: ConfigMap
+data:
+  custom.conf: |
+    work_mem = 64MB
+"""
 
     def has_settings(self, document: Entry) -> bool:
         """Tell whether it is one with such a key."""

@@ -19,6 +19,16 @@ class Crunchy(DocumentFormat):
 
     name = "crunchy"
     summary = "a PostgresCluster of Crunchy or Percona (spec.patroni.dynamicConfiguration)"
+    example = """
+apiVersion: postgres-operator.crunchydata.com/v1beta1
+kind: PostgresCluster
+spec:
+  patroni:
+    dynamicConfiguration:
+      postgresql:
+        parameters:
+          work_mem: 64MB
+"""
 
     def has_settings(self, document: Entry) -> bool:
         """Tell whether it is such a cluster."""

@@ -32,6 +32,7 @@ class Patroni(DocumentFormat):
 
     name = "patroni"
     summary = "Patroni's YAML, or what patronictl show-config prints (postgresql.parameters)"
+    example = "ttl: 30\npostgresql:\n  parameters:\n    work_mem: 64MB\n"
 
     def has_settings(self, document: Entry) -> bool:
         """Tell whether it is Patroni's, the local file or the dynamic configuration."""

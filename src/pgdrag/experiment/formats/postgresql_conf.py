@@ -31,6 +31,7 @@ class PostgresqlConf(Format):
 
     name = "postgresql.conf"
     summary = "a postgresql.conf or ALTER SYSTEM commands"
+    example = "work_mem = 64MB  # min 64kB\n"
     is_fallback = True
 
     def recognises(self, source: Source) -> bool:

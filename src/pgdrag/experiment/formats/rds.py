@@ -16,6 +16,11 @@ class Rds(ServiceFormat):
 
     name = "rds"
     summary = "a parameter group of Amazon RDS (aws rds describe-db-parameters)"
+    example = """
+{"Parameters": [
+  {"ParameterName": "work_mem", "ParameterValue": "65536", "Description": "(kB) Sets the memory."}
+]}
+"""
     keys = ("ParameterName", "ParameterValue")
 
     def elements(self, document: Entry) -> list[Entry]:

@@ -54,6 +54,7 @@ class SettingsTable(Format):
 
     name = "pg_settings"
     summary = "rows of pg_settings, SHOW ALL or \\dconfig (CSV or psql's output)"
+    example = "name,setting,unit\nwork_mem,65536,kB\n"
 
     def recognises(self, source: Source) -> bool:
         """Tell whether a head names both columns, or records begin."""

@@ -10,6 +10,15 @@ class Zalando(ResourceFormat):
 
     name = "zalando"
     summary = "a postgresql of Zalando's operator (spec.postgresql.parameters)"
+    example = """
+apiVersion: acid.zalan.do/v1
+kind: postgresql
+spec:
+  postgresql:
+    version: "16"
+    parameters:
+      work_mem: "64MB"
+"""
     api = "acid.zalan.do"
     kinds = ("postgresql",)
     path = ("spec", "postgresql", "parameters")
