@@ -119,7 +119,7 @@ def resume(
         record = replace(record, study=replace(record.study, budget_s=budget_s))
     if record.status == "done" and len(kept) == record.planned_trials:
         stderr().print(f"Run {run_id} is complete: nothing is left to run.")
-        return report_run(record, html=html, json=json)
+        return EXIT_DONE if dry_run else report_run(record, html=html, json=json)
     allowed, wanted = record.study.allowed, journal.server_wanted(run_id)
     runner = open_runner(wanted, allowed)
     _refuse_another_place(record, runner)
