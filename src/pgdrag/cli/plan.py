@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 from pgdrag.cli.place import plain_table, stdout
 from pgdrag.cli.plain_output import print_document
 from pgdrag.cli.progress import count_words
-from pgdrag.experiment.differences import left_out_words
-from pgdrag.experiment.plan import PlannedTreatment, time_words
+from pgdrag.experiment.differences import Difference, left_out_words
+from pgdrag.experiment.plan import Plan, PlannedTreatment, time_words
 from pgdrag.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from pgdrag.experiment.differences import Difference, left_out_words
-from pgdrag.experiment.plan import Plan
 
 _MOST_NAMED = 8  # differences, before a run
 
