@@ -104,11 +104,12 @@ class Experience:
         guess_s = size / _ASSUMED_RATE
         near = self._nearest(workload)
         parts = [one.other_s + one.by_size_s * one.scaled(size) for one in near[:NEWEST]]
-        span = _span(parts) if parts else _guess(_ASSUMED_S + guess_s)
+        assumed_s = _ASSUMED_S + guess_s
+        span = _span(parts) if parts else Span(assumed_s, _UNKNOWN * assumed_s)
         if not is_checked:
             return span
         checks = [x.check_s * x.scaled(size) for x in near if x.check_s is not None][:NEWEST]
-        check = _span(checks) if checks else _guess(guess_s)
+        check = _span(checks) if checks else Span(guess_s, 2 * guess_s)
         return Span(span.expected_s + check.expected_s, span.longest_s + check.longest_s)
 
     def window_s(self, workload: WorkloadSpec, load: LoadProfile) -> float:
@@ -254,7 +255,3 @@ def _window_s(one: _Seen, load: LoadProfile) -> float:
 def _span(seconds: Sequence[float]) -> Span:
     # The fewer were seen, the more the next one may exceed them.
     return Span(fmean(seconds), max(seconds) * (1 + 1 / len(seconds)))
-
-
-def _guess(seconds: float) -> Span:
-    return Span(seconds, _UNKNOWN * seconds)
