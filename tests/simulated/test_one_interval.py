@@ -114,3 +114,17 @@ def test_a_rung_that_its_design_never_asks_for_is_not_run_once_the_run_is_over(
     assert found.rungs[1].state == "not run"
     assert "not run" not in terminal_text(found).lower()
     assert "yet" not in render_markdown(found)
+
+
+def test_a_design_with_numbers_of_its_own_warns_of_no_single_trial(tmp_path: Path) -> None:
+    truth = Truth(slowdowns={"a": 1.5, "b": 3.0}, noise=0.02)
+    for design in ("compare", "boundary", "screen"):
+        (directory := tmp_path / design).mkdir()
+        text = terminal_text(findings(directory, design, truth, "a", "b", replicates=1), width=200)
+        assert "replicates" not in text
+        assert "how unsteady" not in text
+
+
+def test_what_a_window_is_warned_about_stands_there_once(tmp_path: Path) -> None:
+    found = findings(tmp_path, "window", Truth(base_tps=0.2), "a", replicates=1)
+    assert terminal_text(found, width=200).count("a longer budget would narrow the interval") == 1

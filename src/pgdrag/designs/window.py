@@ -86,7 +86,7 @@ class Window(OneBlock):
             warnings.append("the run ended before each client had run its transactions")
         return WindowFinding(
             _answer(rate, drift, measured),
-            tuple(warnings),
+            (*warnings, *rate.warnings),
             rate,
             counts_from,
             measured.connecting,

@@ -241,7 +241,7 @@ def _sample_warnings(trial: TrialRate, *, is_seen: bool) -> tuple[str, ...]:
         )
     if not is_seen:
         return (
-            f"{count} samples are too few to see how unsteady the rate was; "
+            f"{counted(count, 'sample')} {'is' if count == 1 else 'are'} too few to see how unsteady the rate was; "
             f"measure for {_SAMPLES_GOOD} s or more",
         )
     if parts > 1 and count < _STEP_SAMPLES_GOOD * parts:

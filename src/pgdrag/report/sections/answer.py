@@ -10,7 +10,7 @@ from pgdrag.english import as_sentence, counted, listed
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import share_words
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
-from pgdrag.findings.values import Answer, Findings
+from pgdrag.findings.values import Answer, Findings, Interval, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Items, Note, Paragraph, Tone, table_of
@@ -194,8 +194,9 @@ def _of_rungs(findings: Findings) -> list[str]:
     """Return one line for warnings that differ in numbers alone; the line gives their range."""
     similar: dict[str, dict[str, list[str]]] = {}
     for rung in findings.rungs:
-        intervals = [x.slowdown for x in (rung.to_baseline, rung.to_previous) if x is not None]
-        intervals += [rung.tps] if rung.tps is not None else []
+        intervals = (
+            _intervals(rung) if findings.has_rungs else []
+        )  # else the design warns of its own
         for text in dict.fromkeys(
             (*rung.warnings, *(x for one in intervals for x in one.warnings))
         ):
@@ -206,6 +207,11 @@ def _of_rungs(findings: Findings) -> list[str]:
         texts = [text for of_one in by_rung.values() for text in of_one]
         lines.append(f"{listed(list(by_rung))}: {_merged(texts)}.")
     return lines
+
+
+def _intervals(rung: TreatmentFinding) -> list[Interval]:
+    found = [x.slowdown for x in (rung.to_baseline, rung.to_previous) if x is not None]
+    return found if rung.tps is None else [*found, rung.tps]
 
 
 def _merged(texts: Sequence[str]) -> str:
