@@ -16,6 +16,8 @@ EACH = (
     "rhel/postgresql.conf",
     "patroni/patroni.yml",
     "psql/pg_settings.csv",
+    "psql/json_agg.json",
+    "operators/cut-out.yaml",
     "operators/cloudnativepg.yaml",
     "operators/zalando.yaml",
     "operators/crunchy.yaml",

@@ -258,6 +258,14 @@ EXPECTED = {
             (8, "server_version"): REPORTS.format("server_version"),
         },
     ),
+    "psql/json_agg.json": Expected(
+        "pg_settings-json",
+        {"shared_buffers": "1048576kB", "jit": "off"},
+        {(1, "application_name"): SESSION},
+    ),
+    "operators/cut-out.yaml": Expected(
+        "mapping", {"max_connections": "250", "work_mem": "12MB", "jit": "off"}
+    ),
     "psql/pgadmin.csv": Expected(
         "pg_settings",
         {
@@ -493,6 +501,27 @@ def test_libraries_are_left_as_they_are_where_it_is_not_known_which_there_are(tm
     assert (one.value, skipped) == ("timescaledb, $libdir/auto_explain.so", ())
 
 
+LINES = str.maketrans("|-+", "│─┼")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| name | setting | unit |\n|---|---|---|\n| work_mem | 4096 | kB |\n",
+        "name|setting|unit\nwork_mem|4096|kB\n(1 row)\n",
+        "name\tsetting\tunit\nwork_mem\t4096\tkB\n",
+        "+----------+---------+\n| name     | setting |\n+----------+---------+\n| work_mem | 4096kB  |\n+----------+---------+\n",
+        " name     | setting \n----------+---------\n work_mem | 4096kB  \n".translate(LINES),
+        "-[ RECORD 1 ]-----\nname    | work_mem\nsetting | 4096kB\n".translate(LINES),
+        "+-[ RECORD 1 ]-------+\n| name    | work_mem |\n| setting | 4096kB   |\n+---------+----------+\n",
+        " Parameter | Value  \n-----------+--------\n work_mem  | 4096kB \n Parameter | Value  \n-----------+--------\n work_mem  | 4096kB \n",
+    ],
+)
+def test_a_table_is_read_however_it_is_drawn(text):
+    (one,) = read_source(Source(Path("x"), text)).given
+    assert (one.name, one.value) == ("work_mem", "4096kB")
+
+
 # --- what is wrong, where, and what to do --------------------------------------------------
 
 CLUSTER = (
@@ -532,6 +561,7 @@ BOMB = "apiVersion: x\na: &a [x]\n" + "".join(
         (f"# mine\n{CLUSTER}", 2, "no setting is given"),
         ("apiVersion: v1\nkind: Service\nspec:\n  ports: []\n", 1, "in a place that pgdrag knows"),
         ("{}", 1, "in a place that pgdrag knows"),
+        ('{"work_mem": "4MB",\n"a": ["x"]}', 1, "in a place that pgdrag knows"),
         (BOMB, 14, "aliases"),
         ("[" * 100_000, 1, "more than 60 levels"),
         ('{"Parameters": [\n{"ParameterName": "work_mem",', 2, "did not find expected"),
@@ -735,7 +765,8 @@ def as_rds(settings: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "written", [as_csv, as_aligned, as_expanded, as_patroni, as_cluster, as_config_map, as_rds]
+    "written",
+    [as_csv, as_aligned, as_expanded, as_patroni, as_cluster, as_config_map, as_rds, json.dumps],
 )
 @settings(max_examples=40)
 @given(settings_written=SETTINGS)

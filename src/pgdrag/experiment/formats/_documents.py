@@ -57,6 +57,11 @@ class Entry:
         return bool(self.node.tag == _NULL)
 
     @property
+    def is_collection(self) -> bool:
+        """Whether it is a mapping or a list."""
+        return bool(self.node.id != "scalar")
+
+    @property
     def is_mapping(self) -> bool:
         """Whether it has keys."""
         return bool(self.node.id == "mapping")

@@ -9,11 +9,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pgdrag.errors import ConfError
 from pgdrag.experiment.formats import Configuration, Format, Given, Place, Skipped, Source
+from pgdrag.experiment.formats._rows import why_not_set
 from pgdrag.servers.conf import is_name
 from pgdrag.units import with_base_unit
 
@@ -23,15 +24,8 @@ _LOOKED_AT = 40  # lines above the head of a table: a command, a title
 _RECORD = re.compile(r"\+?-+\[ RECORD \d+ \][-+]*")
 _RULE = re.compile(r"[-+|:=\s]*-[-+|:=\s]*")
 _FOOTER = re.compile(r"\(\d+ rows?\)|Time: .*|\w*=[#>].*")
-_NOT_SET = {
-    "default": "at the default there",
-    "client": "part of the session that asked",
-    "session": "part of the session that asked",
-    "override": "set by that server itself",
-    "database": "for one database only",
-    "user": "for one role only",
-    "database user": "for one role in one database only",
-}
+# What psql draws with \pset linestyle unicode, as it draws by default.
+_UNICODE_LINES = str.maketrans("│║─═┼╪╫╬├┤┬┴┌┐└┘╔╗╚╝╟╢╤╧╠╣╦╩", "||--" + "+" * 24)
 Row = tuple[int, Mapping[str, str]]
 
 
@@ -58,10 +52,12 @@ class SettingsTable(Format):
 
     def recognises(self, source: Source) -> bool:
         """Tell whether a head names both columns, or records begin."""
-        return _first_record(source.text) is not None or _head(source.text) is not None
+        text = _plain(source).text
+        return _first_record(text) is not None or _head(text) is not None
 
     def read(self, source: Source) -> Configuration:
         """Return what the rows say."""
+        source = _plain(source)
         head, record = _head(source.text), _first_record(source.text)
         if head is not None and (record is None or head.at < record):
             rows = _rows(source, head)
@@ -74,6 +70,10 @@ class SettingsTable(Format):
         return Configuration.of(self, found, is_exported=True)
 
 
+def _plain(source: Source) -> Source:
+    return replace(source, text=source.text.translate(_UNICODE_LINES))
+
+
 def _setting(row: Mapping[str, str], place: Place) -> Given | Skipped:
     name = next(row[x] for x in _NAMES if x in row)
     if not is_name(name):
@@ -81,7 +81,7 @@ def _setting(row: Mapping[str, str], place: Place) -> Given | Skipped:
         raise ConfError(
             f'"{name}" is no name of a setting', path=place.file, line=place.line, hint=hint
         )
-    if why := _NOT_SET.get(row.get("source", "").lower()):
+    if why := why_not_set(row.get("source", "")):
         return Skipped(name, why, place)
     value = next(row[x] for x in _VALUES if x in row)
     return Given(name, with_base_unit(value, row.get("unit")), place)
@@ -132,7 +132,7 @@ def _row(source: Source, head: _Head, number: int, cells: Sequence[str]) -> Iter
             hint="Copy the whole row, or remove it.",
         )
     row = dict(zip(head.columns, cells, strict=True))
-    if any(x != column for column, x in row.items()):
+    if any(x.strip().lower() != column for column, x in row.items()):
         yield number, row
 
 

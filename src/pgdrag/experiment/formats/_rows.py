@@ -1,0 +1,18 @@
+"""Which rows of pg_settings did somebody set for the whole server?"""
+
+from __future__ import annotations
+
+_NOT_SET = {
+    "default": "at the default there",
+    "client": "part of the session that asked",
+    "session": "part of the session that asked",
+    "override": "set by that server itself",
+    "database": "for one database only",
+    "user": "for one role only",
+    "database user": "for one role in one database only",
+}
+
+
+def why_not_set(source: str) -> str:
+    """Return why a row counts for nobody else, by its column `source`; "" where it does."""
+    return _NOT_SET.get(source.lower(), "")
