@@ -49,7 +49,8 @@ def failure(
 def test_a_full_disk_is_told_as_one(tmp_path: Path, message: str, log: str) -> None:
     error = failure(tmp_path, message, sqlstate=None, log=log, is_running=not log)
     assert isinstance(error, StorageError)
-    assert error.message.startswith("could not load the dataset of tpcc: the file system of ")
+    assert error.message.startswith("could not load the dataset of tpcc: ")
+    assert f'the file system of "{tmp_path}"' in error.message
 
 
 def test_shared_memory_that_is_used_up_is_no_full_disk(tmp_path: Path) -> None:

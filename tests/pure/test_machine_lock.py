@@ -117,7 +117,7 @@ def test_a_time_that_is_too_long_is_refused() -> None:
     ("group", "name"),
     [
         *(("", x) for x in ("run", "resume", "compare", "calibrate", "ablate", "bisect")),
-        *(("", x) for x in ("screen", "boundary", "bench")),
+        *(("", x) for x in ("screen", "boundary", "bench", "clean")),
         ("tpcc", "run"),
     ],
 )

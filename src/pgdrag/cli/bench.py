@@ -71,8 +71,7 @@ def bench(
         vacuum_pgbench_tables,
     )
     from pgdrag.cli.driving import report_window, showing_run
-    from pgdrag.cli.place import open_scratch, stderr
-    from pgdrag.cli.running import measuring
+    from pgdrag.cli.place import measuring, open_scratch, stderr
     from pgdrag.model import WorkloadSpec
     from pgdrag.servers.binaries import find_binaries
     from pgdrag.workloads.pgbench import pgbench_job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Json
+from pgdrag.cli.options import Json, Wait
 from pgdrag.cli.plain_output import print_document
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
 
@@ -24,19 +24,19 @@ def clean(
             help="Also remove the dataset snapshots; they are loaded again when needed",
         ),
     ] = False,
+    wait: Wait = None,
 ) -> None:
     """Remove what dead pgdrag processes left behind.
 
     Also list the dataset snapshots, or remove them.
     """
-    from pgdrag.cli.place import clear_up
-    from pgdrag.host.machine_lock import measuring_alone
+    from pgdrag.cli.place import clear_up, measuring
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.snapshot import SnapshotStore
     from pgdrag.units import format_bytes
 
     scratch = Scratch.open()
-    with measuring_alone():
+    with measuring(wait):
         for sentence in clear_up(scratch):
             print(sentence)
         store = SnapshotStore(scratch)

@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +15,7 @@ from rich.console import Console, OverflowMethod
 from rich.table import Table
 
 from pgdrag.errors import UsageError
+from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch, release_all
@@ -109,6 +112,17 @@ def restore_leftovers() -> list[str]:
     sentences += journal.unreadable()
     journal.release()
     return sentences
+
+
+@contextmanager
+def measuring(wait_s: float | None) -> Iterator[None]:
+    """Let no other pgdrag measure on this machine meanwhile; wait for one that does, if asked to.
+
+    Raises:
+        UsageError: another one is measuring, and still after waiting.
+    """
+    with measuring_alone(wait_s or 0.0, partial(stderr().print, soft_wrap=True)):
+        yield
 
 
 def open_journal() -> Journal:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
-from pgdrag.cli.place import open_journal, open_scratch, report_path, stderr, stdout
+from pgdrag.cli.place import (
+    measuring,
+    open_journal,
+    open_scratch,
+    report_path,
+    stderr,
+    stdout,
+)
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE
@@ -19,7 +24,6 @@ from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
 from pgdrag.experiment.preflight import disk_bytes
 from pgdrag.findings.values import Gate
-from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.lab import run_experiment
 from pgdrag.model import Forecast, Result, RunRecord, Study
 from pgdrag.report.html import render_html
@@ -33,17 +37,6 @@ _STATUS = {
     Gate.FAIL: EXIT_FAILED_CHECK,
     Gate.INCONCLUSIVE: EXIT_INCONCLUSIVE,
 }
-
-
-@contextmanager
-def measuring(wait_s: float | None) -> Iterator[None]:
-    """Let no other pgdrag measure on this machine meanwhile; wait for one that does, if asked to.
-
-    Raises:
-        UsageError: another one is measuring, and still after waiting.
-    """
-    with measuring_alone(wait_s or 0.0, partial(stderr().print, soft_wrap=True)):
-        yield
 
 
 def open_runner(postgres: str | None, allowed: Sequence[str] | None) -> ServerTrialRunner:

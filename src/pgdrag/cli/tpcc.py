@@ -229,8 +229,7 @@ def run(
     """Run TPC-C's transactions on loaded tables and report throughput."""
     from pgdrag.bench import run_load, tpcc_warehouses
     from pgdrag.cli.driving import report_window, showing_run
-    from pgdrag.cli.place import stderr
-    from pgdrag.cli.running import measuring
+    from pgdrag.cli.place import measuring, stderr
     from pgdrag.cli.server_argument import named_server, require_consent
     from pgdrag.model import WorkloadSpec
     from pgdrag.workloads.tpcc import Tpcc

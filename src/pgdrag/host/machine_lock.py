@@ -53,7 +53,7 @@ def measuring_alone(
                 raise UsageError(
                     f"another pgdrag is measuring on this machine{after} ({_process_words(pid)})",
                     detail="Concurrent measurements would disturb each other.",
-                    hint="Give --wait to start when it has ended, or stop it.",
+                    hint=f"Give --wait {'a longer time' if wait_s else 'to start when it has ended'}, or stop it.",
                 )
             if pid not in (None, told):
                 told = pid
