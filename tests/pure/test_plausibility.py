@@ -12,7 +12,8 @@ from analysis_runs import observation, result, run_of, rung
 from pgdrag.collectors import all_observations
 from pgdrag.findings.find import find
 from pgdrag.findings.movement import Movements
-from pgdrag.findings.plausibility import BOUNDS, implausible, plausible
+from pgdrag.findings.plausibility import BOUNDS, implausible, implausible_in, without
+from pgdrag.findings.quantities import quantities
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.rung_words import change_sentence
 
@@ -54,10 +55,23 @@ def test_what_is_itself_implausible_bounds_nothing():
 
 
 def test_its_value_is_left_out_and_the_reason_stays():
-    found = {one.name: one for one in plausible(written(1.01e6))}
+    seen = written(1.01e6)
+    found = {one.name: one for one in without(seen, implausible(seen))}
     assert found[DIRTIED].value is None
     assert "large folio" in found[DIRTIED].missing
     assert found["written_bytes_per_transaction"].value == 12_500.0
+
+
+def test_what_cannot_be_true_in_one_trial_is_left_out_of_all():
+    assert list(implausible_in([written(20e3), written(1.01e6), written(20e3)])) == [DIRTIED]
+    found = found_by_comparing(odd=20e3)
+    (move,) = [x for x in found.rungs[1].get(Movements).moves if x.name == DIRTIED]
+    assert move.implausible
+
+
+def test_an_ablation_knows_no_change_by_what_cannot_be_true():
+    assert DIRTIED not in quantities(result("A0", 60_000, evidence=written(1.01e6)))
+    assert DIRTIED in quantities(result("A0", 60_000, evidence=written(20e3)))
 
 
 def test_bounds_are_of_observations_that_exist_and_of_one_kind():
@@ -75,11 +89,15 @@ def test_what_is_below_its_bound_is_plausible(values):
     assert (DIRTIED in implausible(seen)) == (dirtied > 1.25 * (by_calls + 8192 * calls) + 81.94)
 
 
-def found_by_comparing():
-    """Return findings of three trials each: dirtied bytes seem to quadruple, while calls stay."""
+def found_by_comparing(odd=263e3):
+    """Return findings of three trials each: dirtied bytes seem to quadruple, while calls stay.
+
+    Args:
+        odd: the reference's, where they are not a quarter of the treatment's.
+    """
     results = []
     for number, jitter in enumerate((0.99, 1.0, 1.01), start=1):
-        sides = (("A0", 60_000, written(263e3 * jitter)), ("A1", 30_000, written(1.01e6 * jitter)))
+        sides = (("A0", 60_000, written(odd * jitter)), ("A1", 30_000, written(1.01e6 * jitter)))
         for at, (name, committed, seen) in enumerate(sides):
             results.append(result(name, committed, evidence=seen, number=2 * number - 1 + at))
     return find(run_of([rung("A0"), replace(rung("A1"), expects={DIRTIED: "up"})], results))

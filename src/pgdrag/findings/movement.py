@@ -138,7 +138,17 @@ def _movements(one: Compared, treatments: Treatments) -> Movements | None:
         if known:
             chances[move.name] = min(2 * min(known), 1.0)
     rates = adjusted(chances)
-    return Movements(tuple(replace(move, chance=rates.get(move.name)) for move in moves))
+    wrong = trials.implausible
+    return Movements(
+        tuple(
+            replace(
+                move,
+                chance=rates.get(move.name),
+                implausible=move.implausible or wrong.get(move.name, ""),
+            )
+            for move in moves
+        )
+    )
 
 
 MOVEMENTS = TreatmentAnalysis("movements", Movements, _movements)

@@ -7,7 +7,7 @@ come to. What breaks such a bound is not compared, and never explains anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.english import in_sentence, listed
@@ -83,10 +83,22 @@ def implausible(evidence: Sequence[Observation]) -> dict[str, str]:
     return found
 
 
-def plausible(evidence: Sequence[Observation]) -> tuple[Observation, ...]:
-    """Return the observations; those that cannot be true without their value, and with the reason."""
-    wrong = implausible(evidence)
+def implausible_in(trials: Iterable[Sequence[Observation]]) -> dict[str, str]:
+    """Return why observations cannot be true in one of several trials.
+
+    They are left out of all: the others would be those in which they are less wrong.
+    """
+    found: dict[str, str] = {}
+    for evidence in trials:
+        found = implausible(evidence) | found
+    return found
+
+
+def without(evidence: Sequence[Observation], wrong: Mapping[str, str]) -> tuple[Observation, ...]:
+    """Return the observations, those that cannot be true without their value, and with the reason."""
     return tuple(
-        replace(one, value=None, missing=wrong[one.name]) if one.name in wrong else one
+        replace(one, value=None, missing=wrong[one.name])
+        if one.name in wrong and one.value is not None
+        else one
         for one in evidence
     )

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pgdrag.findings.plausibility import implausible, without
 from pgdrag.model import Observation, Result
 
 
@@ -37,6 +38,6 @@ def quantities(result: Result) -> Mapping[str, Quantity]:
         one.name: Quantity(
             math.log(max(one.value, one.resolution)), 1 / max(one.value / one.resolution, 1.0)
         )
-        for one in result.evidence
+        for one in without(result.evidence, implausible(result.evidence))
         if is_quantity(one) and one.value is not None and math.isfinite(one.value)
     }

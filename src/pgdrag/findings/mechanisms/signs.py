@@ -29,7 +29,7 @@ from pgdrag.findings.mechanisms.catalogue import (
     Sign,
 )
 from pgdrag.findings.mechanisms.ledger import BUFFER, READ, WAL_BYTES, WAL_WRITES, Ledger, ledger
-from pgdrag.findings.plausibility import plausible
+from pgdrag.findings.plausibility import implausible_in, without
 from pgdrag.model import Observation
 from pgdrag.model.recordings import WaitTime
 from pgdrag.stats.distributions import binomial_from, student_beyond
@@ -84,12 +84,18 @@ UNSEEN = Test(None, -math.inf)  # a side has no value
 
 
 class Trials:
-    """What all trials of a run showed, and tests of it from one rung to another."""
+    """What all trials of a run showed, and tests of it from one rung to another.
+
+    Attributes:
+        implausible: why observations cannot be true, by name; they are tested nowhere.
+    """
 
     def __init__(self, rungs: Sequence[RungTrials]) -> None:
         self._seen: dict[str, list[Mapping[str, Observation]]] = {}
         self._committed: dict[str, list[int]] = {}
         self._ledgers: dict[str, list[Ledger]] = {}
+        results = [result for rung in rungs for result, _ in rung.numbered]
+        self.implausible = implausible_in([result.evidence for result in results])
         for rung in rungs:
             name = rung.rung.name
             commits = [measured.total.committed for _, measured in rung.numbered]
@@ -100,7 +106,10 @@ class Trials:
             self._committed[name] = commits
             self._ledgers[name] = [book for book in books if book is not None]
             self._seen[name] = [
-                {one.name: one for one in (*plausible(result.evidence), *_made_of(book))}
+                {
+                    one.name: one
+                    for one in (*without(result.evidence, self.implausible), *_made_of(book))
+                }
                 for (result, _), book in zip(rung.numbered, books, strict=True)
             ]
         self._spread = cache(self._spread_of)
