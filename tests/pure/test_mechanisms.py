@@ -106,6 +106,13 @@ def test_waiting_for_a_processor_that_nobody_of_the_server_took_is_charged_to_ot
     assert (part.component, part.factor) == ("client", BY_OTHERS)
 
 
+def test_waiting_for_a_processor_is_not_charged_to_those_that_take_hardly_more_of_them():
+    shares = {BY_SESSIONS: 0.5, BY_AUTOVACUUM: 0.0016, BY_BACKGROUND: 0.003}
+    more = {BY_SESSIONS: 0.4, BY_AUTOVACUUM: 0.0017, BY_BACKGROUND: 0.002}
+    (part,) = added(book(shares, queue=0.0005), book(more, queue=0.001))
+    assert (part.component, part.factor) == ("queue", BY_OTHERS)
+
+
 def test_waiting_for_others_who_take_no_longer_is_its_own():
     parts = added(book(cpu=0.01, **{HELD: 0.001}), book(cpu=0.01, **{HELD: 0.5}))
     assert [part.component for part in parts] == [HELD]
