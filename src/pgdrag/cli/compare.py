@@ -23,7 +23,7 @@ _SAME_HINT = (
 )
 
 ARM_HELP = (
-    "A postgresql.conf, comma-separated name=value pairs, EXPERIMENT:RUNG, a server version, "
+    "A postgresql.conf or another file of settings, comma-separated name=value pairs, EXPERIMENT:RUNG, a server version, "
     'or "default"'
 )
 

@@ -42,10 +42,10 @@ _BULLET = re.compile(r"\s*(?:[-*+•‣▪·]|\d+[.)])\s+(?=\S)")
 _COMMAND = re.compile(
     r"\s*(?:(?P<alter>ALTER\s+SYSTEM)\s+SET|SET(?:\s+(?:SESSION|LOCAL))?)\s+", re.IGNORECASE
 )
-_END = r"\s*;?\s*(?:--.*)?"
+_END = r"(?:\s*;)?(?:\s*--.*)?\s*"
 _RESET = re.compile(
     rf"\s*ALTER\s+SYSTEM\s+(?:RESET\s+(?P<reset>{IDENTIFIER}(?:\.{IDENTIFIER})?)"
-    rf"|SET\s+(?P<set>{IDENTIFIER}(?:\.{IDENTIFIER})?)\s*(?:=|\s+TO\b)\s*DEFAULT){_END}",
+    rf"|SET\s+(?P<set>{IDENTIFIER}(?:\.{IDENTIFIER})?)(?:\s*=\s*|\s+TO\s+)DEFAULT){_END}",
     re.IGNORECASE,
 )
 _NARROW = re.compile(
@@ -215,7 +215,7 @@ def _conf_error(error: LineError, source: str, line: int, path: Path | str | Non
 
 def _parse_line(source: str, number: int) -> tuple[_Parsed, list[str]]:
     """Return what a line says, if anything, and a clause for each liberty taken."""
-    if _NO_SETTING.fullmatch(source):
+    if len(source) <= _LONGEST and _NO_SETTING.fullmatch(source):
         return None, []
     try:
         setting = parse_line(source)

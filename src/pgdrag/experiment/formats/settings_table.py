@@ -22,7 +22,6 @@ _NAMES = ("name", "parameter")
 _VALUES = ("setting", "value", "current_setting")
 _LOOKED_AT = 40  # lines above the head of a table: a command, a title
 _RECORD = re.compile(r"\+?-+\[ RECORD \d+ \][-+]*")
-_RULE = re.compile(r"[-+|:=\s]*-[-+|:=\s]*")
 _FOOTER = re.compile(r"\(\d+ rows?\)|Time: .*|\w*=[#>].*")
 # What psql draws with \pset linestyle unicode, as it draws by default.
 _UNICODE_LINES = str.maketrans("│║─═┼╪╫╬├┤┬┴┌┐└┘╔╗╚╝╟╢╤╧╠╣╦╩", "||--" + "+" * 24)
@@ -118,8 +117,12 @@ def _rows(source: Source, head: _Head) -> Iterator[Row]:
         return
     ends = _ends_of_columns(body[0]) if body else []
     for number, line in enumerate(body, start=head.at + 2):
-        if line.strip() and not _RULE.fullmatch(line) and not _FOOTER.fullmatch(line.strip()):
+        if line.strip() and not _is_rule(line) and not _FOOTER.fullmatch(line.strip()):
             yield from _row(source, head, number, _split(line, head, ends))
+
+
+def _is_rule(line: str) -> bool:
+    return "-" in line and not set(line) - set("-+|:= \t")
 
 
 def _row(source: Source, head: _Head, number: int, cells: Sequence[str]) -> Iterator[Row]:
@@ -138,7 +141,7 @@ def _row(source: Source, head: _Head, number: int, cells: Sequence[str]) -> Iter
 
 def _ends_of_columns(rule: str) -> list[int]:
     """Return where the lines between columns stand: below the head psql draws them as plus signs."""
-    if not _RULE.fullmatch(rule):
+    if not _is_rule(rule):
         return []
     return [at for at, x in enumerate(rule) if x == "+" and 0 < at < len(rule.rstrip()) - 1]
 
@@ -185,7 +188,7 @@ def _records(source: Source, first: int) -> Iterator[Row]:
             if row:
                 yield began, _whole(source, began, row)
             began, row = number, {}
-        elif not _RULE.fullmatch(line):
+        elif not _is_rule(line):
             column, _, value = _unframed(line).partition("|")
             row[column.strip().lower()] = value.strip()
 
