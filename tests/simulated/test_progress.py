@@ -29,12 +29,14 @@ class Run:
         self.run_id = self.journal.begin_run(study, HOST, server_wanted=None, seed=1, **versions)
         self.truth = truth
 
-    def go(self, **faults: BaseException) -> tuple[RunRecord, list[str]]:
+    def go(
+        self, *, is_terminal: bool = False, **faults: BaseException
+    ) -> tuple[RunRecord, list[str]]:
         """Run what is left, and return the lines of the trials."""
         out = io.StringIO()
         by_trial = {int(name.removeprefix("trial_")): x for name, x in faults.items()}
         bench = SimulatedTrialRunner(self.truth, seed=2, faults=by_trial)
-        with showing_progress(Console(file=out, width=80, force_terminal=False)) as listen:
+        with showing_progress(Console(file=out, width=80, force_terminal=is_terminal)) as listen:
             record = run_experiment(self.run_id, bench, self.journal, listen)
         self.printed = out.getvalue()
         return record, [x for x in self.printed.splitlines() if re.match(r" *\d+/\d", x)]
@@ -48,8 +50,8 @@ class Run:
         ("one-at-a-time", r"R2 +[\d,]+/s  [\d.]+× slower \(.*\) than R0 so far"),
         ("grid", r"R2 +[\d,]+/s  [\d.]+× slower \(.*\) than R0 so far"),
         ("boundary", r"b = on +[\d,]+/s  works from on up so far$"),
-        ("ablate", r"R\d.* +[\d,]+/s  (shares|pairs|checking), suspects so far: a, b"),
-        ("bisect", r"\S.* +[\d,]+/s  [a-z ]+, suspects? so far: [ab]"),
+        ("ablate", r"R\d.* +[\d,]+/s  (shares|pairs|checking), 2 suspects so far: a, b"),
+        ("bisect", r"\S.* +[\d,]+/s  [a-z ]+, [12] suspects? so far: [ab]"),
     ],
 )
 def test_a_line_a_trial_says_which_arm_how_fast_and_what_is_known_so_far(
@@ -82,3 +84,16 @@ def test_after_a_restart_the_pairs_of_before_count(tmp_path: Path) -> None:
     _, lines = run.go()
     assert lines[0].lstrip().startswith("4/")
     assert "so far" in lines[0]
+
+
+def test_on_a_terminal_no_line_of_a_trial_is_wider_than_it_but_a_reason_is_whole(
+    tmp_path: Path,
+) -> None:
+    run = Run(tmp_path, "ablate", Truth(slowdowns={"a": 3.0}, outcomes={"b": Outcome.CRASHED}))
+    run.go(is_terminal=True)
+    printed = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", run.printed)
+    lines = [x for x in re.split(r"[\r\n]+", printed) if re.match(r" *\d+/\d+\S*  ", x)]
+    measured = [line for line in lines if "/s " in line]
+    assert measured
+    assert max(map(len, measured)) <= 80
+    assert any("crashed" in line and not line.endswith("…") for line in lines)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group
+from rich.console import Console, Group, OverflowMethod
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -33,7 +33,7 @@ from pgdrag.model.events import (
 )
 from pgdrag.units import format_duration, format_rate
 
-_MOST_LABEL = 28  # characters of a treatment's name on a line of progress
+_MOST_LABEL = 24  # characters of a treatment's name on a line of progress
 
 
 @contextmanager
@@ -142,7 +142,10 @@ class _View:
                 *filter(None, words),
             )
         )
-        self.console.print(line, soft_wrap=True)
+        # A rate and what is known by it has its line; why there is none is told whole.
+        is_cut = self.console.is_terminal and result.outcome is Outcome.MEASURED
+        overflow: OverflowMethod = "ellipsis" if is_cut else "ignore"
+        self.console.print(line, no_wrap=True, overflow=overflow, crop=False)
 
     def _label(self, trial: Trial) -> str:
         rung = self.rungs.get(trial.treatment.name)

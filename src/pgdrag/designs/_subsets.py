@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgdrag.designs import Design, DesignParameters
+from pgdrag.english import counted
 from pgdrag.findings.quantities import Quantity, quantities
 from pgdrag.findings.readings import Reading, reading
 from pgdrag.model import Block, Outcome, Result, Rung, Treatment
@@ -87,14 +88,13 @@ class SubsetDesign(Design):
         return tuple(self.changes[at].name for at in sorted(changes))
 
     def suspects_so_far(self, stage: str, changes: Iterable[int]) -> str:
-        """Return `screening, suspects so far: jit, work_mem and 3 more`, for a line of progress."""
+        """Return `screening, 5 suspects so far: jit, work_mem …`, for a line of progress."""
         names = self.names(changes)
         if not names:
             return f"{stage}, no suspect so far"
-        rest = len(names) - _MOST_NAMED
-        more = f" and {rest} more" if rest > 0 else ""
-        noun = "suspect" if len(names) == 1 else "suspects"
-        return f"{stage}, {noun} so far: {', '.join(names[:_MOST_NAMED])}{more}"
+        more = " …" if len(names) > _MOST_NAMED else ""
+        shown = ", ".join(names[:_MOST_NAMED])
+        return f"{stage}, {counted(len(names), 'suspect')} so far: {shown}{more}"
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:
         """Return results by the sets of changes that their treatments are."""

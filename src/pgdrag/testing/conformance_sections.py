@@ -85,6 +85,9 @@ class SectionConformance:
                 assert list(section.blocks(findings))
                 assert list(section.blocks(findings)) == list(section_class().blocks(findings))
                 assert list(section.brief(findings)) == list(section_class().brief(findings))
+                ending = list(section.ending(findings))
+                assert ending == list(section_class().ending(findings))
+                assert len(ending) <= 2, "a line or two"
 
     def test_it_applies_to_a_run_that_went_well(self, section_class: type[Section]) -> None:
         assert any(section_class().applies(findings) for findings in went_well(self.recordings))
