@@ -797,6 +797,11 @@ def test_a_file_that_is_damaged_raises_nothing_else(damage, file, at):
         read_source(Source(Path("/nowhere/x"), text[:at] + damage + text[at:]))
 
 
+def test_what_was_mended_in_a_config_map_is_told_with_the_files_line():
+    found = read_configuration(HERE / "operators/configmap.yaml")
+    assert found.mends == ("configmap.yaml, line 20: read 50 ms as 50ms",)
+
+
 def test_documents_are_not_executed():
     text = (
         "postgresql:\n  parameters:\n    a: !!python/object/apply:os.system ['false']\n    b: 1\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgdrag.collectors import all_collectors
 from pgdrag.designs import all_designs
+from pgdrag.experiment.formats import all_formats
 from pgdrag.factors import all_factors
 from pgdrag.horizon.holders import all_holders
 from pgdrag.report.sections import all_sections
@@ -16,7 +17,7 @@ from pgdrag.workloads import all_workloads
 SOURCE = Path(__file__).parents[2] / "src" / "pgdrag"
 # Where plug-ins live. The simulated laboratory plants effects of factors that it names; what the horizon's
 # census finds is of a kind that PostgreSQL has, which the holder of that kind is named after.
-PLUGIN_FOLDERS = ("factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
+PLUGIN_FOLDERS = ("experiment/formats", "factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
 # The same word for another thing: a mistake that pydantic reports, a type of file system, the state of a
 # server, how collectors observe.
 OTHER_THINGS = {
@@ -42,7 +43,15 @@ def compared_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_nothing_outside_of_a_plugins_folder_is_compared_with_its_name() -> None:
-    kinds = (all_collectors, all_designs, all_factors, all_holders, all_sections, all_workloads)
+    kinds = (
+        all_collectors,
+        all_designs,
+        all_factors,
+        all_formats,
+        all_holders,
+        all_sections,
+        all_workloads,
+    )
     names = {name for kind in kinds for name in kind()}
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
@@ -67,7 +76,15 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
 
 def test_the_core_imports_no_module_of_a_plugin() -> None:
     """The commands do: `pgdrag tpcc`, for one, is about one workload."""
-    kinds = (all_collectors, all_designs, all_factors, all_holders, all_sections, all_workloads)
+    kinds = (
+        all_collectors,
+        all_designs,
+        all_factors,
+        all_formats,
+        all_holders,
+        all_sections,
+        all_workloads,
+    )
     modules = {one.__module__ for kind in kinds for one in kind().values()}
     found = []
     for path in sorted(SOURCE.rglob("*.py")):

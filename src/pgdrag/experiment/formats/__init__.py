@@ -61,13 +61,23 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Mended:
+    """One liberty that was taken with pasted text: a sentence without a full stop."""
+
+    what: str
+
+
+Said = Given | Skipped | Mended
+
+
+@dataclass(frozen=True)
 class Configuration:
     """What a file comes to.
 
     Attributes:
         format: how the format is called in messages.
         given: each setting once, as it counts in the end; in the order of the file.
-        mends: what had to be mended in pasted text; sentences without a full stop.
+        mends: what had to be mended in pasted text: see `Mended`.
         is_exported: a program wrote it, all that its server has: a name may be unknown here.
     """
 
@@ -78,21 +88,14 @@ class Configuration:
     is_exported: bool = False
 
     @classmethod
-    def of(
-        cls,
-        format_: Format,
-        found: Iterable[Given | Skipped],
-        *,
-        mends: Iterable[str] = (),
-        is_exported: bool = False,
-    ) -> Self:
+    def of(cls, format_: Format, found: Iterable[Said], *, is_exported: bool = False) -> Self:
         """Return what a file comes to that says all this in turn: of a setting's values the last counts."""
         said = list(found)
         return cls(
             format_.name,
             tuple({fold(x.name): x for x in said if isinstance(x, Given)}.values()),
             tuple(x for x in said if isinstance(x, Skipped)),
-            tuple(mends),
+            tuple(x.what for x in said if isinstance(x, Mended)),
             is_exported,
         )
 

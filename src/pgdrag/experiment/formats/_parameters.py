@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from pgdrag.errors import ConfError
-from pgdrag.experiment.formats import Configuration, Format, Given, Place, Skipped, Source
+from pgdrag.experiment.formats import (
+    Configuration,
+    Format,
+    Given,
+    Place,
+    Said,
+    Skipped,
+    Source,
+)
 from pgdrag.experiment.formats._documents import Entry
 from pgdrag.servers.conf import is_name
 from pgdrag.units import with_base_unit
@@ -27,7 +35,7 @@ class DocumentFormat(Format):
         """Tell whether this document is what the format reads."""
 
     @abstractmethod
-    def settings(self, document: Entry) -> Iterable[Given | Skipped]:
+    def settings(self, document: Entry) -> Iterable[Said]:
         """Yield what the document says, the setting that counts last.
 
         Raises:

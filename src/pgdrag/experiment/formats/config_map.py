@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdrag.errors import ConfError
-from pgdrag.experiment.formats import Given, Place, Skipped
+from pgdrag.experiment.formats import Given, Mended, Place, Said, Skipped
 from pgdrag.experiment.formats._documents import Entry
 from pgdrag.experiment.formats._parameters import DocumentFormat
 from pgdrag.experiment.pasted import ConfLine, read_pasted
@@ -30,7 +30,7 @@ data:
         """Tell whether it is one with such a key."""
         return document.word("kind") == "ConfigMap" and bool(_texts(document))
 
-    def settings(self, document: Entry) -> Iterator[Given | Skipped]:
+    def settings(self, document: Entry) -> Iterator[Said]:
         """Yield what the texts set."""
         for name, entry in _texts(document).items():
             if entry.text is None:
@@ -46,6 +46,8 @@ data:
                     yield Skipped(words, "a ConfigMap includes no files", place)
             for aside in pasted.asides:
                 yield Skipped(aside.statement, aside.why, Place(entry.path, aside.line))
+            for mend in pasted.mends:
+                yield Mended(f"{entry.path.name}, {mend.what}")
 
 
 def _texts(document: Entry) -> dict[str, Entry]:

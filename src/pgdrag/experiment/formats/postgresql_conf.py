@@ -15,7 +15,9 @@ from pgdrag.experiment.formats import (
     Configuration,
     Format,
     Given,
+    Mended,
     Place,
+    Said,
     Skipped,
     Source,
     read_text,
@@ -46,7 +48,7 @@ class PostgresqlConf(Format):
         if source.path.name == self.name and auto.is_file():
             why = "its own server reads it last, pgdrag only if you name it"
             reader.found.append(Skipped(auto.name, why, Place(auto, 1)))
-        return Configuration.of(self, reader.found, mends=reader.mends)
+        return Configuration.of(self, reader.found)
 
 
 @dataclass
@@ -54,8 +56,7 @@ class _Reader:
     """Collects what a file and those below its directory say, in the order of the server."""
 
     root: Path
-    found: list[Given | Skipped] = field(default_factory=list)
-    mends: list[str] = field(default_factory=list)
+    found: list[Said] = field(default_factory=list)
     files: int = 0
     characters: int = 0
 
@@ -70,7 +71,7 @@ class _Reader:
 
     def _note(self, path: Path, pasted: Pasted) -> None:
         self.found += [Skipped(x.statement, x.why, Place(path, x.line)) for x in pasted.asides]
-        self.mends += [f"{path.name}, {mend.what}" for mend in pasted.mends]
+        self.found += [Mended(f"{path.name}, {mend.what}") for mend in pasted.mends]
 
     def _include(self, line: Include, path: Path, above: tuple[Path, ...]) -> None:
         place = Place(path, line.line)
