@@ -324,9 +324,7 @@ def noisy() -> TreatmentFinding:
             ),
             LevelsFinding: LevelsFinding(
                 untested=(lacking,),
-                inert=(
-                    "log_autovacuum_min_duration = 0 changed nothing: it was 0 on the rung before",
-                ),
+                inert=("log_autovacuum_min_duration = 0 changed nothing: it was 0 before",),
             ),
             DriverFinding: driver_use(0.03),
             Movements: Movements(),

@@ -179,7 +179,7 @@ def test_a_level_that_reads_the_same_as_before_is_inert():
     level = setting("wal_level", "logical")
     same = [Applied(level, "logical")]
     assert levels.inert([level], same, same) == (
-        "wal_level = logical changed nothing: it was logical on the rung before",
+        "wal_level = logical changed nothing: it was logical before",
     )
     assert levels.inert([level], same, [Applied(level, "replica")]) == ()
     assert levels.inert([], same, same) == ()
@@ -234,7 +234,7 @@ def test_a_rung_that_could_not_be_set_is_passed_over_when_looking_for_what_was_b
     assert (first.outcome, untested.outcome) == (Outcome.MEASURED, Outcome.MEASURED)
     assert third.outcome is Outcome.INERT
     assert third.get(LevelsFinding).inert == (
-        "shared_buffers = 8MB changed nothing: it was 8MB on the rung before",
+        "shared_buffers = 8MB changed nothing: it was 8MB before",
     )
 
 

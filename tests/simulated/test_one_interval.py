@@ -128,3 +128,11 @@ def test_a_design_with_numbers_of_its_own_warns_of_no_single_trial(tmp_path: Pat
 def test_what_a_window_is_warned_about_stands_there_once(tmp_path: Path) -> None:
     found = findings(tmp_path, "window", Truth(base_tps=0.2), "a", replicates=1)
     assert terminal_text(found, width=200).count("a longer budget would narrow the interval") == 1
+
+
+def test_a_comparison_is_told_without_the_words_of_a_ladder(tmp_path: Path) -> None:
+    truth = Truth(slowdowns={"a": 1.3}, noise=0.02, is_observed=True)
+    found = findings(tmp_path, "compare", truth, "a", replicates=1)
+    assert not re.search(r"\brungs?\b|\bstep\b", terminal_text(found), re.IGNORECASE)
+    assert "rung before" not in render_markdown(found)
+    assert "rungs before" not in render_markdown(found)

@@ -41,7 +41,7 @@ def inert(
             continue
         asked = f"{one.level.name} = {one.level.shown}"
         if earlier.get(one.level.factor, one.default) == one.effective:
-            where = "on the rung before" if one.level.factor in earlier else "by default"
+            where = "before" if one.level.factor in earlier else "by default"
             why = f": {one.note}" if one.note else ""
             sentences.append(f"{asked} changed nothing: it was {one.effective} {where}{why}")
         elif one.note:

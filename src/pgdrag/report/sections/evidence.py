@@ -216,7 +216,7 @@ def _observations(findings: Findings) -> list[Block]:
     rows = tuple((Cell(labels[name]), *found) for name, found in cells.items() if name not in alike)
     columns = header("Observation", *(f">{rung.rung.name}" for rung in seen))
     reading = (
-        "▲ and ▼: moved against the rung before by more than 10 % and more than its resolution. "
+        "▲ and ▼: moved from before by more than 10 % and more than its resolution. "
         "✓: moved as the mechanism claims. ✗: the mechanism claims something else."
     )
     blocks: list[Block] = [Table("All observations", columns, rows), Paragraph(reading, Tone.MUTED)]

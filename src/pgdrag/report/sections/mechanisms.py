@@ -100,8 +100,8 @@ def _picture(named: Mapping[str, MechanismsFinding]) -> Figure:
         lines.append(f"{name:{names}}  {label:{labels}}  {bar:·<{_WIDTH}}  {words}")
     description = "; ".join(f"{name} {label} {words}".strip() for name, label, _, words in rows)
     caption = (
-        "Shares of the time that each transaction takes longer than on the rung before, or than on the "
-        "baseline if the step from the rung before is not significant."
+        "Shares of the time that each transaction takes longer than on the rung before, in a ladder, or than "
+        "on the baseline: outside a ladder, and where the step is not significant."
     )
     chart = svg.picture("shares-chart", _TITLE, description, top + _GAP, drawn)
     return Figure(chart, caption, "\n".join(lines))

@@ -285,7 +285,9 @@ class SettingsSection(Section):
                 "Read back": lambda x: _read_back(x[0].applied, x[1]),
             },
         )
-        reading = "Each rung keeps the settings of the rungs before it. Values are read back from the running server."
+        reading = "Values are read back from the running server."
+        if findings.is_cumulative:
+            reading = f"Each rung keeps the settings of the rungs before it. {reading}"
         remarks: list[str] = []
         for rung in findings.rungs:
             levels = rung.get(LevelsFinding) or LevelsFinding()

@@ -191,8 +191,8 @@ class StatementsSection(_PerTransactionSection):
     order = 46
     kind = StatementUse
     reading = (
-        "Per committed transaction, in the trial of median throughput; before → after where the rung before has "
-        "the statement. Time is execution time, plus planning time where that is tracked."
+        "Per committed transaction, in the trial of median throughput; before → after where it ran before, "
+        "too. Time is execution time, plus planning time where that is tracked."
     )
 
     def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
@@ -239,7 +239,7 @@ class ProcessIoSection(_PerTransactionSection):
     kind = ProcessIoUse
     reading = (
         "System calls and bytes per committed transaction, in the trial of median throughput; before → after "
-        "where the rung before has them. The kernel's page cache answers most reads. The last quarter of a "
+        "where there were some before. The kernel's page cache answers most reads. The last quarter of a "
         "second of each process is not attributed."
     )
 
