@@ -9,7 +9,6 @@ import os
 import platform
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -30,7 +29,7 @@ from pgdrag.errors import (
 )
 from pgdrag.host.interrupts import INTERRUPTS
 
-_AGAIN_S = 0.01
+_AGAIN_S = 0.05
 _STYLES = {"error": "1;31", "detail": "1", "hint": "1;32"}
 
 # The base class of every mistake that Typer finds: click's, or that of Typer's own copy of click.
@@ -129,6 +128,7 @@ def _clear_up() -> None:
 
 
 def _set_signals(handler: Any) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in INTERRUPTS:
         # As nohup sets it, or a shell for a job in the background.
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -142,7 +142,8 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 def _raise_again(unraisable: Any) -> None:
     """Let an interrupt act that came while Python could not raise it, in a destructor or a callback."""
     if unraisable.exc_type is KeyboardInterrupt:
-        # A moment later: from here it could not be raised, either.
-        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        # A moment later, when this has returned: from here it could not be raised, either.
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
     else:
         sys.__unraisablehook__(unraisable)
