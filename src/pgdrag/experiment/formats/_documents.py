@@ -122,9 +122,10 @@ def documents_in(text: str, path: Path) -> tuple[Entry, ...]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         line = min(line, text.count("\n") + 1)
-        hint = "Export it again, or repair this line: neither YAML nor JSON may have this here."
+        hint = "Export it again, or repair this line; the mistake may be in the one above."
         problem = error.problem or error.context or "syntax error"
-        raise ConfError(problem, path=path, line=line, hint=hint) from None
+        message = f"cannot be read as YAML or JSON: {problem}"
+        raise ConfError(message, path=path, line=line, hint=hint) from None
     except (yaml.YAMLError, UnicodeError):
         line = _line_of_odd_character(text)
         hint = "Save the file as UTF-8."
