@@ -23,8 +23,10 @@ _VALUES = ("setting", "value", "current_setting")
 _LOOKED_AT = 40  # lines above the head of a table: a command, a title
 _RECORD = re.compile(r"\+?-+\[ RECORD \d+ \][-+]*")
 _FOOTER = re.compile(r"\(\d+ rows?\)|Time: .*|\w*=[#>].*")
-# What psql draws with \pset linestyle unicode, as it draws by default.
+# What psql draws with \pset linestyle unicode: rules, and the lines between columns.
+_UNICODE_RULE = re.compile(r"^[─═┼╪╫╬├┤┬┴┌┐└┘╔╗╚╝╟╢╤╧╠╣╦╩]+(?:\[ RECORD \d+ \].*)?$", re.MULTILINE)
 _UNICODE_LINES = str.maketrans("│║─═┼╪╫╬├┤┬┴┌┐└┘╔╗╚╝╟╢╤╧╠╣╦╩", "||--" + "+" * 24)
+_UNICODE_COLUMNS = str.maketrans("│║", "||")
 Row = tuple[int, Mapping[str, str]]
 
 
@@ -70,7 +72,14 @@ class SettingsTable(Format):
 
 
 def _plain(source: Source) -> Source:
-    return replace(source, text=source.text.translate(_UNICODE_LINES))
+    """Return the table as psql draws it by default."""
+    if not _UNICODE_RULE.search(source.text):
+        return source
+    lines = [
+        line.translate(_UNICODE_LINES if _UNICODE_RULE.fullmatch(line) else _UNICODE_COLUMNS)
+        for line in source.text.split("\n")
+    ]
+    return replace(source, text="\n".join(lines))
 
 
 def _setting(row: Mapping[str, str], place: Place) -> Given | Skipped:
