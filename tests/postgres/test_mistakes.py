@@ -104,6 +104,7 @@ MISTAKES = {
         pgdrag compare default jit=maybe
         pgdrag compare default wal_level=logicl
         pgdrag compare default server_version=17
+        pgdrag compare 17 18
         pgdrag compare default 12
         pgdrag compare default 99
         pgdrag compare 18 slow-42k:A9

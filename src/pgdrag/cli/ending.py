@@ -6,10 +6,8 @@ A script must be able to tell the answers of pgdrag (0, 1 and 3) from each way i
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
@@ -107,6 +105,9 @@ def _ended(command: Callable[[], object]) -> int:
 
 def _internal_error(error: Exception) -> int:
     """Print what somebody who mends pgdrag must know."""
+    import platform
+    import traceback
+
     traceback.print_exception(error)
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     told = PgdragError(
