@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import ServerError
+from pgdrag.findings.mechanisms.ledger import ledger
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
 from pgdrag.model.load import LoadProfile, Open, Step
-from pgdrag.model.recordings import StatementPlan
+from pgdrag.model.recordings import StatementPlan, WaitTime
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -68,6 +69,26 @@ def test_a_trial_that_collectors_are_kept_from_is_measured_without_evidence(
     result = run_trial(replace(trial_of(), instrument=Instrument("off")), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert (result.evidence, result.recordings.series) == ((), ())
+
+
+def test_commits_wait_for_wal_in_the_ledger_and_asynchronous_ones_do_not(
+    bench: ServerTrialRunner,
+) -> None:
+    shares = {}
+    syncs = {}
+    for name, settings in (
+        ("delayed", {"commit_delay": "20000", "commit_siblings": "0"}),
+        ("asynchronous", {"synchronous_commit": "off"}),
+    ):
+        result = run_trial(trial_of(**settings), bench)
+        assert result.measurement is not None, result.reason
+        committed = result.measurement.total.committed
+        book = ledger(result.recordings.of(WaitTime), result.evidence, committed)
+        assert book is not None
+        shares[name] = book.seconds["wal"] / book.whole_s
+        syncs[name] = {x.name: x.value for x in result.evidence}["wal_syncs_per_transaction"]
+    assert shares["delayed"] > 5 * shares["asynchronous"], shares
+    assert syncs["delayed"] > 5 * syncs["asynchronous"], syncs
 
 
 def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerTrialRunner) -> None:
