@@ -16,6 +16,11 @@ def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def printable(name: str) -> str:
+    """Return a file's name as text: its bytes that are no UTF-8 become question marks."""
+    return name.encode(errors="replace").decode()
+
+
 def in_sentence(label: str) -> str:
     """Return a label as it stands within a sentence: `WAL per transaction` keeps its capitals."""
     first = label.split(" ", 1)[0]

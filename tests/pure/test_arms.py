@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
@@ -228,3 +230,17 @@ def test_a_boundary_without_a_scale_is_refused(known, low, high, message):
 def test_a_bound_that_the_server_would_refuse_is_refused_before_anything_runs(low, high):
     with pytest.raises(SettingError, match=r"outside the valid range .*\(128kB|invalid value"):
         boundary_values(BUFFERS, low, high)
+
+
+def test_what_is_not_utf_8_is_refused_where_it_is_and_a_files_name_is_printed_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """The journal takes text: bytes of other encodings would end a run as it begins."""
+    path = tmp_path / "caf\udce9.conf"
+    path.write_bytes(b"work_mem = 8MB  # caf\xe9\n")
+    assert read_arm(str(path), CATALOG).label == "caf?.conf"
+    path.write_bytes(b"work_mem = 8MB\nwork_mem = '8\xe9'\n")
+    with pytest.raises(ConfError, match=r'caf.\.conf:2: the value of "work_mem" is not UTF-8'):
+        read_arm(str(path), CATALOG)
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        read_arm("work_mem=8\udce9", CATALOG)

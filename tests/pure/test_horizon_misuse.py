@@ -30,6 +30,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         (("capture", "horizon", "--for", "1s", "--every", "0"), "out of range"),
         (("capture", "horizon", "--output", "/"), "is a directory"),
         (("capture", "horizon", "--output", "/nowhere/f.toml"), "no such directory"),
+        (("horizon", "show", "host=\udcff"), "the connection string is not UTF-8"),
         (("capture", "horizon", "postgresql://me:hush%zz@db1/x"), "percent-encoding"),
     ],
 )

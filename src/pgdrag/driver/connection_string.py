@@ -16,6 +16,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdrag.driver.process import Target
+from pgdrag.english import printable
 from pgdrag.errors import ServerLost, UsageError
 
 CONNECT_TIMEOUT_S = 10
@@ -153,6 +154,8 @@ def reach(
 def _read(dsn: str | None) -> dict[str, str | int]:
     if dsn is None:
         return {}
+    if dsn != printable(dsn):
+        raise UsageError("the connection string is not UTF-8")
     if "=" not in dsn and "://" not in dsn:
         return {"dbname": dsn}
     try:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdrag.english import printable
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.experiment.applicable import applicable, skipped_words
@@ -110,6 +111,8 @@ def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) 
         return Arm(
             f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
         )
+    if text != printable(text) and not path.is_file():
+        raise UsageError(f'"{text}" is not UTF-8', hint=HOW_TO_WRITE)
     if "=" in text and not path.is_file():
         return _pairs_arm(text, settings)
     return _experiment_arm(text, settings, scale)
@@ -168,8 +171,14 @@ def _file_arm(path: Path, settings: SettingsCatalog) -> Arm:
             detail="\n".join(skipped_words(skipped)) or None,
             hint=f'For a server with default settings, write "{DEFAULT}".',
         )
+    for one in found:
+        if one.value != printable(one.value):
+            where = one.place
+            raise ConfError(
+                f'the value of "{one.name}" is not UTF-8', path=where.file, line=where.line
+            )
     return Arm(
-        label=path.name,
+        label=printable(path.name),
         levels=_levels(found, settings),
         mends=configuration.mends,
         skipped=skipped,
