@@ -179,6 +179,14 @@ def test_an_interrupt_that_python_could_not_raise_is_raised_again() -> None:
     assert ended("Told(); time.sleep(60)", first=first) == (130, b"", "pgdrag: interrupted\n")
 
 
+def test_what_an_interruption_left_half_closed_says_nothing_as_python_ends() -> None:
+    first = (
+        "def half_closed():\n    try: yield\n    finally: raise ValueError('closed twice')\n"
+        "kept = half_closed(); next(kept)"
+    )
+    assert ended("raise KeyboardInterrupt", first=first) == (130, b"", "pgdrag: interrupted\n")
+
+
 def test_signals_are_those_of_the_documented_statuses() -> None:
     assert errors.EXIT_INTERRUPTED == 128 + signal.SIGINT
     assert errors.EXIT_BROKEN_PIPE == 128 + signal.SIGPIPE

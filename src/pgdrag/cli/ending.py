@@ -47,6 +47,9 @@ def run_to_end(command: Callable[[], object]) -> NoReturn:
     finally:
         _set_signals(signal.SIG_IGN)
         _clear_up()
+    if status == EXIT_INTERRUPTED:
+        # What an interruption left half closed, Python closes as it ends: no news to anybody.
+        sys.unraisablehook = lambda unraisable: None
     sys.exit(status)
 
 

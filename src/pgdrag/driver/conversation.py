@@ -139,8 +139,9 @@ class Conversation:
     def drain(self, timeout_s: float) -> None:
         """Wait for the end of what the driver says, so that it is not kept from saying it."""
         deadline = time.monotonic() + timeout_s
+        # An interruption may have closed the pipe before.
         with contextlib.suppress(TimeoutError):
-            while self._line(deadline) is not None:
+            while not self._pipe.closed and self._line(deadline) is not None:
                 pass
 
     def _line(self, deadline: float) -> bytes | None:
