@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.errors import ServerError
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.mechanisms.ledger import ledger
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
@@ -18,6 +19,7 @@ from pgdrag.model.load import LoadProfile, Open, Step
 from pgdrag.model.recordings import StatementPlan, WaitTime
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.datasets import dataset_key
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import SnapshotStore
 from pgdrag.trial import ServerTrialRunner, run_trial
@@ -213,7 +215,10 @@ def test_a_damaged_snapshot_is_made_anew_and_is_no_treatments_result(
 ) -> None:
     run_trial(trial_of(), bench)  # so that there is a snapshot
     bench.remove_kept()
-    (snapshot,) = SnapshotStore(bench.scratch).list()
+    # Other tests' snapshots lie beside it.
+    key = dataset_key(workload_of(trial_of().workload, trial_of().treatment), bench.binaries)
+    snapshot = SnapshotStore(bench.scratch).get(key)
+    assert snapshot is not None
     tables = (snapshot.directory / "data" / "base").glob("*/*")
     table = max(tables, key=lambda path: path.stat().st_size)
     if damage == "missing":
