@@ -22,6 +22,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import dataset_key
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import SnapshotStore
+from pgdrag.servers.sweep import sweep
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=4, warm_up_s=1, measure_s=2, budget_s=4, min_commits=1)
@@ -260,10 +261,15 @@ def test_a_cluster_that_cannot_be_removed_loses_no_measurement(
         removed.append(cluster)
         raise ServerError("a process does not end")
 
+    trial = trial_of()
+    bench.snapshot(workload_of(trial.workload, trial.treatment), ignore)  # its cluster is removed
     with monkeypatch.context() as patch:
         patch.setattr(Cluster, "remove", stuck)
-        result = run_trial(trial_of(), bench)
-    removed[0].remove()
+        result = run_trial(trial, bench)
+    # It was given up, and the next start sweeps it.
+    assert removed
+    sweep(bench.scratch)
+    assert no_cluster_is_left(bench)
     assert result.outcome is Outcome.MEASURED
     assert result.warnings == ("the cluster was not removed: a process does not end",)
 
