@@ -358,8 +358,9 @@ def agree(name: str, ours: str, theirs: str) -> bool:
 
 
 def worded(text: str) -> str:
-    """Older servers leave the unit out of the bounds."""
-    return re.sub(r"\((\S+) \S+ \.\. (\S+) \S+\)$", r"(\1 .. \2)", text)
+    """The server tells the value and the bounds in its base unit; pgdrag as they are written."""
+    outside = r'refused: .* is outside the valid range for parameter ("[^"]*") \(.*\)$'
+    return re.sub(outside, r"refused: outside the valid range for parameter \1", text)
 
 
 def answer(catalog: SettingsCatalog, name: str, value: str) -> str:
