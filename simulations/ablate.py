@@ -123,11 +123,10 @@ def _file_rows(files: int) -> Iterator[Row]:
             machine = Machine(rng=rng, noise=0.7 * noise, brief_noise=noise)
             procedure = Procedure(FILE, AblateParameters(seed=seed))
             screening = procedure.screening
-            while procedure.long_trials is None:
-                assert procedure.request is not None, "long trials come last"
-                until_named += 0 if screening.is_labelled else len(procedure.request.sets)
-                trials += len(procedure.request.sets)
-                procedure.tell(_block(procedure.request, system, machine, quantities))
+            while procedure.long_trials is None and (request := procedure.request) is not None:
+                until_named += 0 if screening.is_labelled else len(request.sets)
+                trials += len(request.sets)
+                procedure.tell(_block(request, system, machine, quantities))
             kinds = system.kinds
             called = {
                 change
@@ -196,9 +195,8 @@ class _Score:
         history, long_trials = played.history, played.long_trials
         long = history.trials - history.brief_trials
         self.add(system, set(played.screening.survivors), called, history.trials, long)
-        assert long_trials is not None
-        shares = long_trials.shares()
-        if shares is None or shares.is_bounded:
+        shares = long_trials.shares() if long_trials else None
+        if long_trials is None or shares is None or shares.is_bounded:
             return
         self.with_shares += 1
         self.precise += long_trials.is_precise

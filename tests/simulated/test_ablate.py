@@ -157,3 +157,14 @@ def test_a_budget_too_small_to_compare_each_change_is_refused() -> None:
         UsageError, match="max_trials is 15, but an ablation of 12 changes needs at least 18"
     ):
         Ablate(study_of(*NAMES).rungs, AblateParameters(max_trials=15))
+
+
+def test_a_file_in_which_nothing_matters_is_known_without_long_trials(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    run_id = begin(journal, study_of(*NAMES))
+    runner = SimulatedTrialRunner(Truth(base_tps=1000, noise=0.03), seed=1)
+    found = find(run_experiment(run_id, runner, journal)).found
+    assert isinstance(found, AblateFinding)
+    assert (found.stage, found.full_trials) == ("done", 0)
+    assert "No significant difference" in found.answer
+    assert "None of the 12 changes shows an effect" in found.answer

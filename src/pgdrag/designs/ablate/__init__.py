@@ -108,7 +108,7 @@ class Procedure:
     def _run(self) -> Iterator[Request]:
         screening = self.screening
         yield from screening.run()
-        if screening.problem or not screening.whole:
+        if screening.problem or not screening.whole or screening.is_without_effect:
             return
         found = screening.screened()
         self.long_trials = LongTrials(

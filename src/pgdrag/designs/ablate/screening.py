@@ -162,6 +162,12 @@ class Screening:
         """The labels are final, except for what group searches find."""
         return bool(self._labels)
 
+    @property
+    def is_without_effect(self) -> bool:
+        """Nothing survives, and the whole makes no significant difference: long trials have nothing to measure."""
+        whole = self._effect(REFERENCE, self.whole)
+        return not self.survivors and whole is not None and not whole.is_significant
+
     def planned_trials(self) -> int:
         """Return how many trials ends and groups take if none makes a difference or fails."""
         groups = math.ceil(len(self.changes) / self._group_size)

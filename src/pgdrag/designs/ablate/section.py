@@ -113,6 +113,8 @@ def answer(found: AblateFinding) -> str:
         is_clear = found.whole is not None and not _is_within_noise(found.whole)
         alone = "No single change has a share of its own." if is_clear else ""
         sentences += [alone, _unseen(found)]
+    elif found.stage == "done" and not any(one.is_survivor for one in found.changes):
+        sentences.append(_unseen(found))
     else:
         labelled = sum(one.label is not Label.UNDECIDED for one in found.changes)
         verb = "has" if labelled == 1 else "have"
