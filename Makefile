@@ -29,12 +29,9 @@ SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdra
 WORKERS := $(shell expr `nproc` + 1)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# The driver's tests wait most of their time, so they run beside the others.
 test: $(VENV)/installed-dev
-	cargo test --locked --quiet --no-run
-	@PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --locked --quiet > target/tests.log 2>&1 & driver=$$!; \
-	  $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST); rest=$$?; \
-	  wait $$driver; status=$$?; cat target/tests.log; exit $$((status ? status : rest))
+	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --locked --quiet
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed

@@ -185,7 +185,7 @@ def test_a_program_that_may_not_enter_a_group_says_so(cluster: Cluster, tmp_path
     refusing.mkdir()
     (refusing / "cgroup.procs").symlink_to("/dev/full")
     cluster.control_groups = (refusing,)
-    with pytest.raises(Exception, match=r"did not start: .*ended with 127") as raised:
+    with pytest.raises(Exception, match=r"did not start: .*ended with status 127") as raised:
         cluster.start()
     assert "it has no processors or memory" in str(getattr(raised.value, "detail", ""))
     assert NOT_STARTED == 127

@@ -69,14 +69,18 @@ def test_who_wants_a_processor_is_counted_without_the_one_who_looks(
     host = Host()
     with shared_cluster.connect() as connection:
         observer = Observer(shared_cluster, connection)
-        spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(3)]
+        command = [sys.executable, "-c", f"print(flush=True)\n{SPIN}"]
+        spinning = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
         try:
+            for each in spinning:
+                assert each.stdout is not None
+                each.stdout.readline()  # it spins from now on
             for _ in range(5):
                 host.sample(observer)
         finally:
             for each in spinning:
                 each.kill()
-                each.wait()
+                each.communicate()
     window = Window(1.0, 1, time.time() - 1, time.time())
     [queue] = [one for one in host.recordings(window).series if one.name == "runnable_processes"]
     [mean] = [one for one in host.observations(window) if one.name == "runnable_processes"]
