@@ -19,6 +19,7 @@ from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
+from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 NAMES = (
@@ -168,3 +169,16 @@ def test_a_file_in_which_nothing_matters_is_known_without_long_trials(tmp_path: 
     assert (found.stage, found.full_trials) == ("done", 0)
     assert "make no significant difference" in found.answer
     assert "None of the 12 changes shows an effect" in found.answer
+
+
+def test_before_there_are_shares_the_answer_names_what_has_an_effect() -> None:
+    study, runner = study_of(*NAMES), SimulatedTrialRunner(TRUTH, seed=1)
+    answers = []
+    for blocks in range(4, 12):
+        found = find(run_blocks(study, runner, blocks=blocks)).found
+        assert isinstance(found, AblateFinding)
+        answers.append(found.answer)
+    named = next(answer for answer in answers if "Only with the others: " in answer)
+    assert "No shares yet: " in named
+    assert "Alone: random_page_cost" in named
+    assert "autovacuum_naptime" in named.partition("Only with the others: ")[2]

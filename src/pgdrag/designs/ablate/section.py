@@ -105,7 +105,7 @@ def answer(found: AblateFinding) -> str:
         case "reference":
             return f"No answer: the reference {found.reference} {failure}."
         case "target":
-            return f"No answer for the whole: the target {found.target} {failure}.{_alone(found)}"
+            return f"No answer for the whole: the target {found.target} {failure}.{_effects(found)}"
     sentences = [_whole(found)]
     if found.whole is not None and any(one.share is not None for one in found.changes):
         sentences += [_shares(found), _unseen(found)]
@@ -119,7 +119,7 @@ def answer(found: AblateFinding) -> str:
         labelled = sum(one.label is not Label.UNDECIDED for one in found.changes)
         verb = "has" if labelled == 1 else "have"
         count = counted(len(found.changes), "change")
-        sentences.append(f"No shares yet: {labelled} of {count} {verb} a label.{_alone(found)}")
+        sentences.append(f"No shares yet: {labelled} of {count} {verb} a label.{_effects(found)}")
     return " ".join(filter(None, [*sentences, _movers(found)]))
 
 
@@ -245,16 +245,24 @@ def _detectable(found: AblateFinding) -> str:
     return f"{text}, and {format_ratio(with_others)} or more with the others"
 
 
-def _alone(found: AblateFinding) -> str:
-    """Name what has an effect alone, where that is all that is known."""
-    parts = [
+def _effects(found: AblateFinding) -> str:
+    """Name what has an effect, alone or only with the others, where that is all that is known."""
+    alone = [
         f"{one.name} {_effect_words(one.alone)}"
         for one in found.changes
         if one.label.is_sufficient and one.alone is not None
     ]
-    more = len(parts) - _NAMED_MAX
-    rest = [f"{more} more"] if more > 0 else []
-    return f" Alone: {listed([*parts[:_NAMED_MAX], *rest])}." if parts else ""
+    with_others = [
+        f"{one.name} {_effect_words(one.with_others)}"
+        for one in found.changes
+        if one.label in (Label.SYNERGIST, Label.NECESSARY) and one.with_others is not None
+    ]
+    sentences = []
+    for start, parts in (("Alone", alone), ("Only with the others", with_others)):
+        more = [f"{len(parts) - _NAMED_MAX} more"] if len(parts) > _NAMED_MAX else []
+        if parts:
+            sentences.append(f" {start}: {listed([*parts[:_NAMED_MAX], *more])}.")
+    return "".join(sentences)
 
 
 def _effect_words(found: Interval) -> str:
