@@ -130,7 +130,7 @@ def test_without_any_effect_hardly_any_long_trials_are_run(changes, noise):
     played = [play(lambda s: 0.0, changes=changes, noise=noise, seed=seed) for seed in range(10)]
     assert sum(bool(labels(found)) for found in played) <= 1
     assert sum(found.long_trials is not None for found in played) <= 2
-    assert sorted(found.history.trials for found in played)[5] <= (40 if changes == 40 else 24)
+    assert sorted(found.history.trials for found in played)[5] <= (60 if changes == 40 else 40)
 
 
 def test_a_change_that_prevents_the_start_is_left_out_and_the_rest_is_measured():

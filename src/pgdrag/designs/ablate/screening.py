@@ -36,6 +36,7 @@ from pgdrag.stats.distributions import t_multiplier
 
 _END_TRIALS = 2  # of reference and target before anything else
 _CONTROLS = 8  # of each of them: more add little to what they are compared with
+_ENDS_MOST = 14  # where nothing but the whole is left to measure
 _GROUP_SIZE, _FEW_CHANGES = 5, 8  # few changes are compared one by one at once
 _GROUP_P = 0.05  # a group more that is divided costs a trial for each of its changes
 _SETS_PER_BLOCK = 12
@@ -191,6 +192,7 @@ class Screening:
             self.survivors = frozenset(at for at, one in self._labels.items() if one.goes_on)
             yield from self._look_for_masked()
         yield from self._find_movers()
+        yield from self._sharpen_whole()
 
     def screened(self) -> dict[int, Screened]:
         """Return what is known of every change so far."""
@@ -383,6 +385,17 @@ class Screening:
         for side, groups in self._groups.items():
             movers = [x for x in groups if len(x) > 1 and moves[side, x]]
             yield from self._compare(side, self._divide(side, movers))
+
+    def _sharpen_whole(self) -> Iterator[Request]:
+        """Repeat both ends where nothing survives, until the whole differs or certainly does not matter."""
+        while not self.survivors and not self.problem and self.trials.count(REFERENCE) < _ENDS_MOST:
+            whole = self._effect(REFERENCE, self.whole)
+            matters = self._parameters.log_threshold
+            if whole is None or whole.is_significant or max(-whole.low, whole.high) < matters:
+                return
+            if not self._history.left:
+                return
+            yield from self._ask(self._ends * 2)
 
     def _judged(self) -> dict[int, Screened]:
         """Judge all comparisons together, and return what that says of every change."""
