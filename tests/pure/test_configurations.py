@@ -457,7 +457,7 @@ def test_no_file_is_left_out():
     assert len(EXPECTED) >= 20
 
 
-def test_what_is_skipped_is_told_in_a_line_a_reason():
+def test_skipped_settings_are_reported_in_one_line_for_each_reason():
     configuration = read_configuration(HERE / "debian/postgresql.conf")
     _, skipped = applicable(configuration, catalog())
     assert skipped_words(skipped) == [
@@ -575,7 +575,7 @@ BOMB = "apiVersion: x\na: &a [x]\n" + "".join(
         ("-[ RECORD 1 ]--\nname | jit\n-[ RECORD 2 ]--\nname | a\n", 1, 'no column "setting"'),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_what_to_do(tmp_path, text, line, message):
+def test_an_error_names_the_line_and_the_remedy(tmp_path, text, line, message):
     path = tmp_path / "this.conf"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfError, match=re.escape(message)) as caught:
@@ -646,7 +646,7 @@ def test_a_path_is_looked_for_beside_the_file_that_has_it(tmp_path):
     assert [x.why for x in found.skipped] == ["no such file"]
 
 
-def test_a_directory_that_was_not_copied_is_told(tmp_path):
+def test_an_include_directory_that_is_missing_is_reported(tmp_path):
     (tmp_path / "a.conf").write_text("x = 1\ninclude_dir = 'conf.d'\n")
     (skipped,) = read_configuration(tmp_path / "a.conf").skipped
     assert (skipped.name, skipped.place.line) == ("include_dir 'conf.d'", 2)
@@ -697,7 +697,7 @@ def test_few_small_files_cannot_become_many(tmp_path):
         read_configuration(tmp_path / "0.conf")
 
 
-def test_a_file_that_alter_system_wrote_beside_the_one_named_is_told(tmp_path):
+def test_a_postgresql_auto_conf_beside_the_file_is_reported(tmp_path):
     (tmp_path / "postgresql.conf").write_text("x = 1\n")
     (tmp_path / "postgresql.auto.conf").write_text("x = 2\n")
     found = read_configuration(tmp_path / "postgresql.conf")
@@ -797,7 +797,7 @@ def test_a_file_that_is_damaged_raises_nothing_else(damage, file, at):
         read_source(Source(Path("/nowhere/x"), text[:at] + damage + text[at:]))
 
 
-def test_what_was_mended_in_a_config_map_is_told_with_the_files_line():
+def test_a_correction_in_a_config_map_names_the_line_of_the_file():
     found = read_configuration(HERE / "operators/configmap.yaml")
     assert found.mends == ("configmap.yaml, line 20: read 50 ms as 50ms",)
 

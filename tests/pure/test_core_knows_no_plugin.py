@@ -27,6 +27,16 @@ OTHER_THINGS = {
     ("trial.py", "turns"),
 }
 
+KINDS = (
+    all_collectors,
+    all_designs,
+    all_factors,
+    all_formats,
+    all_holders,
+    all_sections,
+    all_workloads,
+)
+
 
 def compared_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield each string that a value is compared with or matched against."""
@@ -43,16 +53,7 @@ def compared_strings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_nothing_outside_of_a_plugins_folder_is_compared_with_its_name() -> None:
-    kinds = (
-        all_collectors,
-        all_designs,
-        all_factors,
-        all_formats,
-        all_holders,
-        all_sections,
-        all_workloads,
-    )
-    names = {name for kind in kinds for name in kind()}
+    names = {name for kind in KINDS for name in kind()}
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
@@ -76,16 +77,7 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
 
 def test_the_core_imports_no_module_of_a_plugin() -> None:
     """The commands do: `pgdrag tpcc`, for one, is about one workload."""
-    kinds = (
-        all_collectors,
-        all_designs,
-        all_factors,
-        all_formats,
-        all_holders,
-        all_sections,
-        all_workloads,
-    )
-    modules = {one.__module__ for kind in kinds for one in kind().values()}
+    modules = {one.__module__ for kind in KINDS for one in kind().values()}
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()

@@ -1,4 +1,4 @@
-"""Words of a server on missing and torn files are told from all others; copies are held against what was stored."""
+"""Errors about missing or torn files are recognised, no others are; copies are compared with what was stored."""
 
 from __future__ import annotations
 
