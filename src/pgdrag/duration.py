@@ -58,9 +58,8 @@ class Experience:
     """What earlier trials took, the newest first. It knows no clock: results bring their times."""
 
     _seen: tuple[_Seen, ...] = ()
-    _broken_s: tuple[
-        float | None, ...
-    ] = ()  # of each trial, if its server broke and there was no window
+    # Of each trial, if its server broke and there was no window.
+    _broken_s: tuple[float | None, ...] = ()
 
     @classmethod
     def of(cls, results: Iterable[Result]) -> Experience:

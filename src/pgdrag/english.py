@@ -53,6 +53,12 @@ def listed(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
+def listed_some(words: Sequence[str], most: int) -> str:
+    """Join as `listed`; of more than `most` the first ones: `a, b and 5 more`."""
+    more = [f"{len(words) - most} more"] if len(words) > most else []
+    return listed([*words[:most], *more])
+
+
 def counted(count: int, noun: str) -> str:
     """Return `1 trial`, `3 trials` or `3 quantities`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"

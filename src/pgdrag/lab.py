@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Protocol
@@ -137,7 +137,7 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
     kept = journal.valid_results(run.run_id)
     listen(RunStarted(run.run_id, run.study, len(kept)))
     design = make_design(run.study)
-    untestable = _Untestable(run.study, bench)
+    untestable = _Untestable(run.study, bench, design.levels)
     budget = Budget(
         run.study.budget_s, Experience.of(journal.newest_results(run.study.workload, run.host))
     )
@@ -234,14 +234,18 @@ def _run_and_record(
 
 
 class _Untestable:
-    """Which treatments cannot be had here, because nothing is left of what they change."""
+    """Which treatments cannot be had here, because nothing is left of what they change.
 
-    def __init__(self, study: Study, bench: TrialRunner) -> None:
+    Args:
+        chosen: the levels that the design itself tries.
+    """
+
+    def __init__(self, study: Study, bench: TrialRunner, chosen: Iterable[Level]) -> None:
         self._problems: dict[str, list[Problem]] = {}
         self._lacking: dict[Level, Problem] = {}
         self._bench, self._study = bench, study
         self._baseline = set(study.rungs[0].treatment.levels)
-        self._own = set(make_design(study).levels).difference(*(x.added for x in study.rungs))
+        self._own = set(chosen).difference(*(x.added for x in study.rungs))
         for rung in study.rungs:
             problems = bench.check(rung.treatment.levels, study.workload)
             lacking = {problem.level: problem for problem in problems}

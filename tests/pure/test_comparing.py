@@ -19,7 +19,7 @@ from pgdrag.designs.compare.rules import (
     pairs_needed,
     progress,
 )
-from pgdrag.findings.find import find_of_design
+from pgdrag.findings.find import find
 from pgdrag.findings.values import Gate, Verdict
 from pgdrag.model import Outcome, Result, Treatment
 from pgdrag.model.design import parameters_of
@@ -67,7 +67,7 @@ def found(results: list[Result], **parameters: object) -> CompareFinding:
     run = replace(
         run, study=replace(run.study, design_parameters=parameters_of("compare", parameters))
     )
-    return find_of_design(run)
+    return find(run).found
 
 
 def test_trials_of_a_block_are_a_pair_and_know_their_order():
@@ -297,7 +297,7 @@ def test_a_thing_compared_with_itself_answers_with_its_noise():
         for one in slower_by(1.0, 8, 3)
         for name in ("A" if one.trial.treatment.name == "A" else "again",)
     ]
-    compared = find_of_design(replace(run, results=tuple(results)))
+    compared = find(replace(run, results=tuple(results))).found
     assert compared.is_same
     assert re.match(
         r"Two trials of the same treatment differ by [\d.]+ % here \(standard deviation over \d+ pairs\)\. "
@@ -364,9 +364,9 @@ def test_a_comparison_that_the_budget_ended_says_so_and_how_many_pairs_it_takes(
     run = run_of(RUNGS, slower_by(1.02, 6, 3), design="compare")
     parameters = parameters_of("compare", {"equivalence": 0.0})
     study = replace(run.study, design_parameters=parameters, budget_s=100.0)
-    cut = find_of_design(replace(run, study=study, planned_trials=14))
+    cut = find(replace(run, study=study, planned_trials=14)).found
     assert cut.end is End.BUDGET
     assert cut.more_pairs
     assert f"about {6 + cut.more_pairs} pairs in all would decide it" in cut.answer
-    going_on = find_of_design(replace(run, study=study, planned_trials=14, status="running"))
+    going_on = find(replace(run, study=study, planned_trials=14, status="running")).found
     assert going_on.end is End.GOING_ON

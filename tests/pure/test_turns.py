@@ -10,7 +10,7 @@ from analysis_runs import result, run_of, rung
 from pgdrag.collectors import BLOCK_S, Turns
 from pgdrag.designs.turns import Turns as TurnsDesign
 from pgdrag.designs.turns import TurnsFinding, TurnsParameters, TurnsSection, blocks_of
-from pgdrag.findings.find import find, find_of_design
+from pgdrag.findings.find import find
 from pgdrag.model import Outcome, Result
 from pgdrag.model.recordings import LOOKING
 from pgdrag.report.json import render_json
@@ -19,7 +19,7 @@ from turn_trials import looked_at_in_turns
 
 
 def found_in(*results: Result) -> TurnsFinding:
-    return find_of_design(run_of([rung("in turns")], results, design="turns"))
+    return find(run_of([rung("in turns")], results, design="turns")).found
 
 
 def test_each_block_has_two_turns_of_each_kind_and_comes_in_both_orders() -> None:

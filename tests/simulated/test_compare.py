@@ -8,7 +8,7 @@ import pytest
 
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.rules import End
-from pgdrag.findings.find import find_of_design
+from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
@@ -35,7 +35,7 @@ class Comparison:
         )
 
     def run(self, bench: SimulatedTrialRunner) -> CompareFinding:
-        found = find_of_design(run_experiment(self.run_id, bench, self.journal))
+        found = find(run_experiment(self.run_id, bench, self.journal)).found
         assert isinstance(found, CompareFinding)
         return found
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.designs.grid import GridFinding
-from pgdrag.findings.find import find, find_of_design
+from pgdrag.findings.find import find
 from pgdrag.lab import expand, make_design
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
 from pgdrag.model.events import ignore
@@ -44,7 +44,7 @@ def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
 
 
 def found(study: Study, truth: Truth, *, seed: int = 1) -> GridFinding:
-    told = find_of_design(record(study, truth, seed=seed))
+    told = find(record(study, truth, seed=seed)).found
     assert isinstance(told, GridFinding)
     return told
 

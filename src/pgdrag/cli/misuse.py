@@ -149,14 +149,9 @@ def _unknown_command(name: str, context: Any, path: str) -> UsageError:
     other = _OTHER_COMMANDS.get(name)
     known = list(context.command.commands)
     near = [f'"{each}"' for each in difflib.get_close_matches(name, known, n=2)]
-    hint = (
-        f'Write "{path} {other}".'
-        if other
-        else f"Did you mean {listed(near, 'or')}?"
-        if near
-        else ""
-    )
-    return UsageError(
-        f'{path} has no command "{name}"',
-        hint=hint or f'Run "{path} --help" for its commands.',
-    )
+    hint = f'Run "{path} --help" for its commands.'
+    if other:
+        hint = f'Write "{path} {other}".'
+    elif near:
+        hint = f"Did you mean {listed(near, 'or')}?"
+    return UsageError(f'{path} has no command "{name}"', hint=hint)

@@ -50,11 +50,15 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     out.print("Nothing was run, because of --dry-run.")
 
 
+def trials_words(plan: Plan) -> str:
+    """Return how many trials there are and how long they take: "8 trials: about 3 min"."""
+    done = f" more ({plan.trials_done} done)" if plan.trials_done else ""
+    return f"{count_words(plan.trials_least, plan.trials_most)}{done} trials: {time_words(plan)}"
+
+
 def summary(plan: Plan) -> Iterator[str]:
     """Return how many trials there are, how long they take and what room they need, a line each."""
-    done = f" more ({plan.trials_done} done)" if plan.trials_done else ""
-    trials = count_words(plan.trials_least, plan.trials_most)
-    yield f"{trials}{done} trials: {time_words(plan)}"
+    yield trials_words(plan)
     yield f"Estimated from {plan.basis}."
     yield (
         f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "

@@ -50,7 +50,7 @@ def run(
 ) -> int:
     """Run an experiment and report the result."""
     from pgdrag.cli.place import refuse_unwritable, stderr
-    from pgdrag.cli.plan import print_plan, summary
+    from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
     from pgdrag.experiment import load_experiment
 
@@ -67,7 +67,7 @@ def run(
     if dry_run:
         print_plan(plan, json=json)
         return EXIT_DONE
-    stderr().print(next(summary(plan)))
+    stderr().print(trials_words(plan))
     return begin_and_report(study, runner, wait_s=wait, seed=seed, html=html, json=json)
 
 

@@ -85,7 +85,7 @@ def begin_and_report(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Run a new study and report it; by default with a random seed, kept in the journal.
+    """Run a new study that was `planned`, and report it; by default with a random seed, kept in the journal.
 
     Args:
         wait_s: wait so long for another pgdrag that is measuring; None: do not wait.
@@ -96,7 +96,6 @@ def begin_and_report(
     Raises:
         UsageError: another pgdrag is measuring on this machine.
     """
-    runner.loading_s(study)  # a dataset without room for it is no failed run
     binaries = runner.binaries
     with measuring(wait_s):
         run_id = open_journal().begin_run(

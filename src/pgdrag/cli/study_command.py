@@ -14,14 +14,12 @@ from pydantic import ValidationError
 
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
 from pgdrag.cli.place import refuse_unwritable, stderr
-from pgdrag.cli.plan import difference_lines, print_plan
-from pgdrag.cli.progress import count_words
+from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
 from pgdrag.experiment.differences import Difference
-from pgdrag.experiment.plan import time_words
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.model import Study
@@ -101,7 +99,7 @@ class StudyCommand:
             talk.print(note)
         for line in difference_lines(differences):
             talk.print(line)
-        talk.print(f"{count_words(plan.trials_least, plan.trials_most)} trials: {time_words(plan)}")
+        talk.print(trials_words(plan))
         can_answer = sys.stdin.isatty() and sys.stderr.isatty()
         long_s = min(plan.seconds_least, study.budget_s or plan.seconds_least)
         is_asked = long_s > LONG_S and can_answer and not options.yes

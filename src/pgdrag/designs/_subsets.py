@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.english import counted
@@ -14,6 +14,7 @@ from pgdrag.model import Block, Outcome, Result, Rung, Treatment
 from pgdrag.model.changes import changes_between, subset_treatment
 
 _MOST_NAMED = 2  # changes, in a line of progress
+T = TypeVar("T")
 Changes = frozenset[int]  # places of some of the changes: none is the reference, all are the target
 
 
@@ -39,6 +40,34 @@ class Observed:
     reading: Reading | None
     outcome: Outcome
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+# A part of a search: it yields the trials to run next, and reads their results from its history.
+Steps = Generator[Request, None, T]
+
+
+def few_that_keep(
+    line: Sequence[int], keeps: Callable[[Changes], Steps[bool]], *, most: int | None = None
+) -> Steps[tuple[Changes, bool]]:
+    """Find few changes of a line that keep what all of them keep, and tell whether these do.
+
+    The shortest prefix that keeps it ends with a change that is needed; the same is done with what stands
+    before it, until the changes found keep it by themselves: about log2(changes) tests for each.
+
+    Args:
+        keeps: asks for trials of a set, and tells whether it keeps that.
+        most: give up when so many changes do not; None: never.
+    """
+    found, rest, is_enough = frozenset[int](), list(line), False
+    while rest and not is_enough and (most is None or len(found) < most):
+        low, high = 0, len(rest)  # the first `low` do not keep it, the first `high` do
+        while high - low > 1:
+            middle = (low + high) // 2
+            is_kept = yield from keeps(found | {*rest[:middle]})
+            low, high = (low, middle) if is_kept else (middle, high)
+        found, rest = found | {rest[high - 1]}, rest[: high - 1]
+        is_enough = yield from keeps(found)
+    return found, is_enough
 
 
 class Searching(Protocol):

@@ -17,7 +17,7 @@ from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
-from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.model.design import Design, all_designs
 
@@ -29,8 +29,7 @@ def find(run: RunRecord) -> Findings:
     has a number; in any other design both comparisons are with the baseline. Treatments that a
     design made itself stand behind the rungs, unless it has an analysis of its own.
     """
-    kind = all_designs().get(run.study.design)
-    design, done = (None, 0) if kind is None else _replay(run, kind)
+    design, done = _replay(run)
     # Before it looks at the results of a block that is not complete.
     more = (
         design.forecast().times(run.study.replicates) if design and run.is_ended_by_budget else None
@@ -67,35 +66,29 @@ def find(run: RunRecord) -> Findings:
     )
 
 
-def find_of_design(run: RunRecord) -> DesignFinding | None:
-    """Return what the run's design found; None where its rungs say it all, or the design is unknown."""
-    kind = all_designs().get(run.study.design)
-    return None if kind is None else replayed(run, kind).find(run)
-
-
-def replayed(run: RunRecord, kind: type[Design]) -> Design:
-    """Return the run's design after every block that is complete, with all its replicates.
-
-    A block still under way is left out, and so is one that this design did not ask for.
-    """
-    return _replay(run, kind)[0]
-
-
 def trials_left(run: RunRecord) -> Forecast:
     """Return how many trials of a run are still to come, as its design foretells them."""
-    kind = all_designs().get(run.study.design)
-    if kind is None:
+    design, done = _replay(run)
+    if design is None:
         return Forecast(0, 0)
-    design, done = _replay(run, kind)
     left = design.forecast().times(run.study.replicates)
     for result in sorted(run.results, key=lambda result: result.trial.number)[done:]:
         left = left.without(is_brief=result.trial.is_brief)
     return left
 
 
-def _replay(run: RunRecord, kind: type[Design]) -> tuple[Design, int]:
-    """Return the design, and how many results it has received."""
+def _replay(run: RunRecord) -> tuple[Design | None, int]:
+    """Return the run's design after every block that is complete, and how many results it has received.
+
+    A block still under way is left out, and so is one that this design did not ask for.
+
+    Returns:
+        None where the design is unknown.
+    """
     study, done = run.study, 0
+    kind = all_designs().get(study.design)
+    if kind is None:
+        return None, 0
     rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
     design = kind(rungs, study.design_parameters)
     blocks: dict[int, list[Result]] = {}

@@ -67,6 +67,11 @@ class Comparison:
     slowdown: Interval
     detectable: float
 
+    @classmethod
+    def of(cls, slowdown: Interval) -> Comparison:
+        """Return what an interval says by itself; what its trials could have detected, it does not."""
+        return cls(verdict_of(slowdown, None), slowdown, math.inf)
+
     @property
     def is_significant(self) -> bool:
         """Whether it is slower or faster."""

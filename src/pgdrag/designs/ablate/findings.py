@@ -5,13 +5,11 @@ Every interval of a slowdown says how many times slower: below 1 it is faster.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.findings.values import Comparison, DesignFinding, Interval
-from pgdrag.stats.interval import verdict_of
 
 
 @dataclass(frozen=True)
@@ -183,4 +181,4 @@ class AblateFinding(DesignFinding):
         """Return the slowdown of the whole for the target; nothing of other rungs."""
         if rung != self.target or self.whole is None:
             return None
-        return Comparison(verdict_of(self.whole, None), self.whole, math.inf)
+        return Comparison.of(self.whole)

@@ -120,6 +120,10 @@ class Effect:
         """The interval excludes 0."""
         return self.low > 0 or self.high < 0
 
+    def is_within(self, matters: float) -> bool:
+        """Tell whether the interval lies within so much either way, a natural logarithm above 0."""
+        return -matters < self.low <= self.high < matters
+
     @property
     def size(self) -> float:
         """The center, or the finite end of a bound: the effect is at least that."""

@@ -330,8 +330,7 @@ def _together(
     alone: tuple[Effect, Effect], both: Effect, interaction: Effect, matters: float
 ) -> Together:
     if not interaction.is_significant:
-        is_small = -matters < interaction.low <= interaction.high < matters
-        return Together.ADD_UP if is_small else Together.UNDECIDED
+        return Together.ADD_UP if interaction.is_within(matters) else Together.UNDECIDED
     direction = both.center
     if both.is_significant:
         parts = [one.center / both.center for one in alone]

@@ -14,11 +14,11 @@ difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pgdrag.designs._subsets import Changes, Request
+from pgdrag.designs._subsets import Changes, Request, Steps, few_that_keep
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import (
     Call,
@@ -292,11 +292,7 @@ class Screening:
         if self.problem:
             return
         # What makes a difference alone is compared with the others by itself, too.
-        active = [
-            one
-            for one in self._groups[Side.ALONE]
-            if len(one) == 1 and self._is_active(Side.ALONE, one)
-        ]
+        active = [one for one in self._active(Side.ALONE) if len(one) == 1]
         rest = [one.difference(*active) for one in groups]
         singles = [one for one in active if one <= self.whole]
         yield from self._compare_side(Side.WITH_OTHERS, [*singles, *filter(None, rest)])
@@ -306,8 +302,7 @@ class Screening:
         wanted = groups
         while wanted:
             yield from self._compare(side, wanted)
-            active = [x for x in self._groups[side] if len(x) > 1 and self._is_active(side, x)]
-            wanted = self._divide(side, active)
+            wanted = self._divide(side, [one for one in self._active(side) if len(one) > 1])
 
     def _divide(self, side: Side, groups: Sequence[Changes]) -> list[Changes]:
         """Put the changes of some groups into their places, and return them."""
@@ -332,17 +327,21 @@ class Screening:
         is_enough = self.trials.count(REFERENCE) >= _CONTROLS and len(sets) < _SETS_PER_BLOCK / 2
         yield from self._ask([*([] if is_enough else self._ends), *sets] if sets else [])
 
-    def _is_active(self, side: Side, group: Changes) -> bool:
-        """Tell whether each change of a group deserves a comparison of its own on this side."""
-        before, after = self._ends_of(side, group)
-        found = self._effect(before, after)
-        if found is None:
-            return True
-        if math.isinf(found.se):
-            return found.is_significant
-        if found.p_value < _GROUP_P:
-            return abs(found.center) >= self._parameters.log_threshold
-        return found.p_value < _MOVER_P and bool(self._moves()[side, group])
+    def _active(self, side: Side) -> list[Changes]:
+        """Return the groups that seem to make a difference on this side, or have no number."""
+        moves = self._moves()
+
+        def is_active(group: Changes) -> bool:
+            found = self._effect(*self._ends_of(side, group))
+            if found is None:
+                return True
+            if math.isinf(found.se):
+                return found.is_significant
+            if found.p_value < _GROUP_P:
+                return abs(found.center) >= self._parameters.log_threshold
+            return found.p_value < _MOVER_P and bool(moves[side, group])
+
+        return list(filter(is_active, self._groups[side]))
 
     def _is_supported(self, side: Side, one: Compared) -> bool:
         """Tell whether the group that a change was tried in makes the same difference as it alone."""
@@ -390,8 +389,9 @@ class Screening:
         """Repeat both ends where nothing survives, until the whole differs or certainly does not matter."""
         while not self.survivors and not self.problem and self.trials.count(REFERENCE) < _ENDS_MOST:
             whole = self._effect(REFERENCE, self.whole)
-            matters = self._parameters.log_threshold
-            if whole is None or whole.is_significant or max(-whole.low, whole.high) < matters:
+            if whole is None or whole.is_significant:
+                return
+            if whole.is_within(self._parameters.log_threshold):
                 return
             if not self._history.left:
                 return
@@ -432,7 +432,7 @@ class Screening:
         """Tell whether a change, or the group that it was tried in, certainly makes no difference that matters."""
         effects = [one.effect for one in compared]
         matters = self._parameters.log_threshold
-        return all(x is not None and max(-x.low, x.high) < matters for x in effects)
+        return all(x is not None and x.is_within(matters) for x in effects)
 
     def _effect(self, before: Changes, after: Changes) -> Effect | None:
         return effect(self.trials.value(before), self.trials.value(after), self.trials.noise)
@@ -505,12 +505,8 @@ class Screening:
             Check(True, of_others, _is_passed(of_others, matters)),
         )
 
-    def _search_group(self, base: Changes) -> Iterator[Request]:
-        """Find a small group among the others that makes the difference on `base`.
-
-        The shortest prefix of the list that makes it ends with a member. With that one included,
-        search what stood before it, until the members make the difference by themselves.
-        """
+    def _search_group(self, base: Changes) -> Steps[None]:
+        """Find a small group among the others that makes the difference on `base`."""
         trials, others = self.trials, self.whole - self.survivors
         first, last = trials.value(base), trials.value(base | others)
         assert first is not None, sorted(base)
@@ -519,9 +515,9 @@ class Screening:
         # So many that the mean is on its own side in all but a few of a hundred.
         wanted = (2 * trials.noise.log_sd / max(half, 1e-6)) ** 2
 
-        def closes(some: Sequence[int]) -> Generator[Request, None, bool]:
+        def closes(some: Changes) -> Steps[bool]:
             """Tell whether these changes come nearer to the end than to the beginning."""
-            tried = base | {*some}
+            tried = base | some
             if trials.failure(tried) is None or trials.is_open(tried):
                 missing = max(math.ceil(wanted), 1) - trials.count(tried)
                 yield from self._ask([tried] * missing)
@@ -529,21 +525,16 @@ class Screening:
             return value is not None and (value.center < center) == (last.center < first.center)
 
         labels = self._labels
+        if wanted > _TRIALS_OF_SET_MAX:
+            self.is_diffuse = True
+            return
         pool = sorted(others, key=lambda change: (labels[change].p_value, change))
-        members: list[int] = []
-        while wanted <= _TRIALS_OF_SET_MAX and pool and len(members) < _GROUP_MAX:
-            low, high = 0, len(pool)  # the first `low` do not make it, the first `high` do
-            while high - low > 1:
-                middle = (low + high) // 2
-                is_closed = yield from closes([*members, *pool[:middle]])
-                low, high = (low, middle) if is_closed else (middle, high)
-            members.append(pool[high - 1])
-            pool = pool[: high - 1]
-            if (yield from closes(members)):
-                self.groups.append((base, tuple(sorted(members))))
-                self.survivors |= {*members}
-                return
-        self.is_diffuse = True
+        members, is_enough = yield from few_that_keep(pool, closes, most=_GROUP_MAX)
+        if is_enough:
+            self.groups.append((base, tuple(sorted(members))))
+            self.survivors |= members
+        else:
+            self.is_diffuse = True
 
     def _ask(self, sets: Sequence[Changes]) -> Iterator[Request]:
         return self._history.ask(sets, is_brief=self._parameters.has_brief_screening)

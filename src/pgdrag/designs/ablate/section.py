@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pgdrag.designs.ablate.findings import AblateFinding, MoveFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
-from pgdrag.english import capital, counted, listed, percent_words
+from pgdrag.english import capital, counted, listed, listed_some, percent_words
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, bare_ratio, bounds_words
@@ -80,9 +80,7 @@ class AblateSection(Section):
         labels = []
         for label in _labels(found):
             names = [one.name for one in found.changes if one.label is label]
-            if len(names) > _LISTED_MAX:
-                names = [*names[:_LISTED_MAX], f"{len(names) - _LISTED_MAX} more"]
-            labels.append(f"{label.value}: {listed(names)}")
+            labels.append(f"{label.value}: {listed_some(names, _LISTED_MAX)}")
         heading = Heading("Labels", "alone and with the others")
         return (
             *_picture(found),
@@ -187,9 +185,8 @@ def _movers(found: AblateFinding) -> str:
     if not movers:
         return ""
     verb = "moves" if len(movers) == 1 else "move"
-    more = [f"{len(movers) - _NAMED_MAX} more"] if len(movers) > _NAMED_MAX else []
     return (
-        f"Without a resolved effect on throughput, {listed([*movers[:_NAMED_MAX], *more])} {verb} what the "
+        f"Without a resolved effect on throughput, {listed_some(movers, _NAMED_MAX)} {verb} what the "
         "whole moves."
     )
 
@@ -259,9 +256,8 @@ def _effects(found: AblateFinding) -> str:
     ]
     sentences = []
     for start, parts in (("Alone", alone), ("Only with the others", with_others)):
-        more = [f"{len(parts) - _NAMED_MAX} more"] if len(parts) > _NAMED_MAX else []
         if parts:
-            sentences.append(f" {start}: {listed([*parts[:_NAMED_MAX], *more])}.")
+            sentences.append(f" {start}: {listed_some(parts, _NAMED_MAX)}.")
     return "".join(sentences)
 
 
@@ -413,9 +409,8 @@ def _moves(found: AblateFinding) -> list[Block]:
     rows = [("all together", found.moves), *movers]
     sentences = []
     for name, moves in rows:
-        words = [_move_words(one, with_interval=True) for one in moves[:_MOVES_MAX]]
-        more = [f"{len(moves) - _MOVES_MAX} more"] if len(moves) > _MOVES_MAX else []
-        sentences.append(f"{name}: {listed([*words, *more])}")
+        words = [_move_words(one, with_interval=True) for one in moves]
+        sentences.append(f"{name}: {listed_some(words, _MOVES_MAX)}")
     return [Heading("What moves", "per transaction, times as much"), Items(tuple(sentences))]
 
 

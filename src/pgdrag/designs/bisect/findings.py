@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pgdrag.findings.values import Comparison, DesignFinding, Interval
-from pgdrag.stats.interval import verdict_of
 
 NOT_TESTED = "not tested"
 
@@ -131,4 +129,4 @@ class BisectFinding(DesignFinding):
         """Return the slowdown of the target; nothing of other rungs."""
         if rung != self.target or self.slowdown is None:
             return None
-        return Comparison(verdict_of(self.slowdown, None), self.slowdown, math.inf)
+        return Comparison.of(self.slowdown)

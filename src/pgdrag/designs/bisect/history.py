@@ -8,21 +8,15 @@ until one side is far likelier.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 import numpy as np
 
-from pgdrag.designs._subsets import Changes, Observed, Request
+from pgdrag.designs._subsets import Changes, Observed
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.stats.noise import Noise, pooled_noise
-
-T = TypeVar("T")
-
-# A part of the procedure: it yields the trials to run next, and reads their results from the history.
-Steps = Generator[Request, None, T]
 
 ERROR = 0.05  # of the test on either side, where a rate lies outside the zone of indifference
 USUAL_NOISE = Noise(0.06, 3)  # of a quiet machine, worth so many degrees of freedom

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.bisect.history import History, Steps
+from pgdrag.designs._subsets import Changes, Request, Steps
+from pgdrag.designs.bisect.history import History
 
 MOST_UNITS = 8  # measured one by one; more groups than this are merged by their first words
 _SEPARATOR = " / "  # as in PostgreSQL's own categories: "Resource Usage / Memory"

@@ -8,7 +8,7 @@ numbered changes, not treatments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
@@ -16,12 +16,11 @@ from typing import Annotated
 from pydantic import Field
 
 from pgdrag.designs import DesignParameters
-from pgdrag.designs._subsets import Changes, Observed, Request
+from pgdrag.designs._subsets import Changes, Observed, Request, Steps, few_that_keep
 from pgdrag.designs.bisect.history import (
     History,
     LogValue,
     SetVerdict,
-    Steps,
     Threshold,
     estimate,
     noise_between,
@@ -158,7 +157,7 @@ class Procedure:
         history.stage = "parts"
         groups = [part for node in self._units for part in node.parts or (node,)]
         line = [one for node in groups for one in sorted(node.members)]
-        found, is_enough = yield from self._shortest(line, self._keeps_outcome)
+        found, is_enough = yield from few_that_keep(line, self._keeps_outcome)
         parts = [frozenset([one]) for one in line]
         if not is_enough:
             found, parts = frozenset(line), [*(node.members for node in groups), *parts]
@@ -326,7 +325,7 @@ class Procedure:
             self._remaining = rest
             line = sorted(rest, key=lambda one: (-self._gain(one), one))
             keeps = self._closes if self.outcome is None else self._keeps_outcome
-            also, is_enough = yield from self._shortest(line, keeps)
+            also, is_enough = yield from few_that_keep(line, keeps)
             if not is_enough or len(also) > _ALSO_MOST:
                 return
             self.also.append(also)
@@ -359,25 +358,6 @@ class Procedure:
             return 0.0
         effects = (history.effect(one) for one in tried if one <= self._remaining)
         return max((one.log for one in effects if one is not None), default=0.0)
-
-    def _shortest(
-        self, line: Sequence[int], keeps: Callable[[Changes], Steps[bool]]
-    ) -> Steps[tuple[Changes, bool]]:
-        """Find few changes of a line that keep what all of them keep, and tell whether these do.
-
-        The shortest prefix that keeps it ends with a change that is needed; the same is done with what stands
-        before it, until the changes found keep it by themselves: about log2(changes) tests for each.
-        """
-        found, rest, is_enough = self.history.none, list(line), False
-        while rest and not is_enough:
-            low, high = 0, len(rest)
-            while high - low > 1:
-                middle = (low + high) // 2
-                is_kept = yield from keeps(found | {*rest[:middle]})
-                low, high = (low, middle) if is_kept else (middle, high)
-            found, rest = found | {rest[high - 1]}, rest[: high - 1]
-            is_enough = yield from keeps(found)
-        return found, is_enough
 
     def share_held(self) -> LogValue | None:
         """Return the share of the log slowdown that the set keeps by its full trials; None without them."""

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.bisect.history import History, SetVerdict, Steps
+from pgdrag.designs._subsets import Changes, Request, Steps
+from pgdrag.designs.bisect.history import History, SetVerdict
 from pgdrag.designs.bisect.pieces import Node, Piece, Pieces
 
 TRIALS_A_TEST = 3

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from pgdrag.designs import DesignParameters, OneBlock
 from pgdrag.designs.screen.effects import screen, screening_matrix
-from pgdrag.english import counted, listed
+from pgdrag.english import counted, listed_some
 from pgdrag.findings.readings import reading
 from pgdrag.findings.values import DesignFinding, Interval
 from pgdrag.findings.wording import slowdown_words
@@ -194,11 +194,9 @@ def _answer(found: ScreenFinding) -> str:
     significant = [one for one in found.changes if one.is_significant]
     if not significant:
         return f"None of {count} has a significant effect of its own."
-    words = [f"{one.name} {slowdown_words(one.slowdown)}" for one in significant[:_MOST_NAMED]]
-    if len(significant) > _MOST_NAMED:
-        words.append(f"{len(significant) - _MOST_NAMED} more")
+    words = [f"{one.name} {slowdown_words(one.slowdown)}" for one in significant]
     verb, whose = ("has", "its") if len(significant) == 1 else ("have", "their")
-    return f"{len(significant)} of {count} {verb} a significant effect of {whose} own: {listed(words)}."
+    return f"{len(significant)} of {count} {verb} a significant effect of {whose} own: {listed_some(words, _MOST_NAMED)}."
 
 
 def _warnings(found: ScreenFinding) -> Iterator[str]:

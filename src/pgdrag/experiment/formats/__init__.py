@@ -21,9 +21,8 @@ from pgdrag.errors import ConfError, UsageError
 from pgdrag.experiment.formats._documents import Entry, documents_in, looks_like_document
 from pgdrag.servers.conf import fold
 
-LARGEST_FILE_BYTES = (
-    2_000_000  # what a managed service says of its 400 settings is a quarter of that
-)
+# A managed service's export of its 400 settings has a quarter of that.
+LARGEST_FILE_BYTES = 2_000_000
 
 
 @dataclass(frozen=True, order=True)
