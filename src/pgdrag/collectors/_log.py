@@ -21,6 +21,7 @@ from typing import ClassVar
 from pgdrag.collectors import Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import CounterCollector
+from pgdrag.host.foreign_files import foreign_bytes, opened_foreign
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import Event
 from pgdrag.servers.log_formats import FORMATS, LogMessage, Wanted, unix_s
@@ -28,6 +29,7 @@ from pgdrag.servers.log_formats import FORMATS, LogMessage, Wanted, unix_s
 _MARK_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 20.0
 _PIECE_BYTES = 2**20
+_LONGEST_RECORD_BYTES = 2**28
 _MOST_EVENTS = 100  # of one kind in one trial; more are merged into groups
 
 # RAISE takes its text from a setting, since DO takes no parameters.
@@ -82,7 +84,7 @@ class LogReader:
             raise Unseen(f'there is no log to be read in "{observer.cluster.log_directory}"')
         self._path = files[0]  # the server neither rotates nor renames it
         self._format = FORMATS[self._path.suffix]
-        self._offset = self._path.stat().st_size
+        self._offset = foreign_bytes(self._path)
         self._collectors: list[LogCollector] = []
         self._stamps: Counter[bytes] = Counter()
         self._reading: LogReading | Unseen | None = None
@@ -171,7 +173,7 @@ class LogReader:
     def _pieces(self) -> Iterator[tuple[bytes, list[bytes]]]:
         """The file from where it was left, in pieces, with the whole records of each."""
         try:
-            with self._path.open("rb") as file:
+            with opened_foreign(self._path) as file:
                 present_end = file.seek(0, 2)
                 size = _PIECE_BYTES
                 while self._offset < present_end:
@@ -182,6 +184,8 @@ class LogReader:
                         size = _PIECE_BYTES
                     elif len(piece) < size:
                         return  # a record without its end is left for the next call
+                    elif size >= _LONGEST_RECORD_BYTES:
+                        raise Unseen(f'a message of "{self._path.name}" is too long to be read')
                     else:
                         size *= 2  # one record is larger than a piece
         except OSError as error:

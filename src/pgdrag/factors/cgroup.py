@@ -286,6 +286,5 @@ def _killed(cluster: Cluster) -> list[str]:
     told = list(dict.fromkeys(_KILLED.findall(cluster.log_tail(_LOG_LINES))))
     if told or cluster.is_running():
         return told
-    with contextlib.suppress(OSError):
-        told += (cluster.data_directory / "postmaster.pid").read_text().split()[:1]
-    return told
+    first = cluster.pid_file_lines()[:1]
+    return [*told, *first]

@@ -170,7 +170,8 @@ def _reflink(source_fd: int, target_fd: int) -> bool:
 
 @contextlib.contextmanager
 def _opened(path: str | Path, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    # Without waiting for the other end of a FIFO that the server's user put there a moment ago.
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         yield fd
     finally:

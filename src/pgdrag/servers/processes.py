@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Literal
 
 from pgdrag.errors import ServerError
+from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.process_alive import parent_pid, wait_until
 from pgdrag.servers.shared_memory import free_shared_memory
 
 _PROC = Path("/proc")
 _KILL_TIMEOUT_S = 10.0
+_PID_FILE_BYTES = 4096  # its longest line is the data directory's path
 # What the kernel adds to the name of a file that was replaced, as by an upgrade.
 _DELETED = " (deleted)"
 
@@ -106,12 +108,17 @@ class Postmaster:
         self._process = None
         return method
 
-    def _says_ready(self) -> bool:
-        # Line 8 of postmaster.pid; the file may still be that of an earlier server.
+    def pid_file_lines(self) -> list[str]:
+        """The lines of postmaster.pid, the first of them the number of the server's first process."""
         try:
-            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
-            return False
+            found = read_foreign(self.data_directory / "postmaster.pid", _PID_FILE_BYTES)
+        except OSError:
+            return []
+        return found.decode(errors="replace").splitlines()
+
+    def _says_ready(self) -> bool:
+        # Line 8; the file may still be that of an earlier server.
+        lines = self.pid_file_lines()
         if len(lines) < 8 or lines[0] != str(self.postmaster_pid):
             return False
         return lines[7].strip() in ("ready", "standby")

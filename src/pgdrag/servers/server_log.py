@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdrag.host.foreign_files import foreign_bytes, opened_foreign
 from pgdrag.servers.channel import LOG_NAME
 from pgdrag.servers.log_formats import FORMATS, LogMessage
 
@@ -77,11 +78,11 @@ class ServerLog:
 
     def size(self) -> int:
         """The bytes of the log in all its formats together."""
-        return sum(path.stat().st_size for path in self.directory.glob(f"{LOG_NAME}*"))
+        return sum(map(foreign_bytes, self.directory.glob(f"{LOG_NAME}*")))
 
     def mark_start(self) -> None:
         """From here on `tail` and `refusal` tell of a new start."""
-        self._marks = {path: path.stat().st_size for path in self._files() if path.exists()}
+        self._marks = {path: foreign_bytes(path) for path in self._files()}
 
     def tail(self, lines: int) -> str:
         """The last `lines` since the mark, as text."""
@@ -107,10 +108,10 @@ class ServerLog:
         found: list[str] = []
         for path in self._files():
             try:
-                with path.open("rb") as file:
+                with opened_foreign(path) as file:
                     size = file.seek(0, 2)
                     file.seek(max(self._marks.get(path, 0), size - _TAIL_BYTES))
-                    tail = file.read()
+                    tail = file.read(_TAIL_BYTES)
             except OSError:
                 continue
             if form := FORMATS.get(path.suffix):

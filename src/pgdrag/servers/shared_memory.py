@@ -16,6 +16,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.process_alive import parent_pid, wait_until
 
 _SYSV = Path("/proc/sysvipc/shm")
@@ -31,6 +32,7 @@ _HEADER = struct.Struct("@iiNNIPQQ")
 _CONTROL_MAGIC = 0x9A503D32
 _CONTROL = struct.Struct("@III")
 _CONTROL_ITEMS_OFFSET = 16
+_CONTROL_MOST_BYTES = 16 * 2**20  # more than 100,000 items
 # handle, reference count, first page, pages, private pointer, is it pinned
 _CONTROL_ITEM = struct.Struct("@IINNP?7x")
 
@@ -65,7 +67,7 @@ def free_shared_memory(place: os.stat_result) -> list[str]:
         control_handle = None if segment.attached else _control_handle(segment, place)
         if control_handle is None:
             continue
-        paths = _dynamic_segments(control_handle)
+        paths = _dynamic_segments(control_handle, segment.uid)
         removed += [path.name for path in paths if _unlink_owned(path, segment.uid)]
         if _libc.shmctl(segment.id, _IPC_RMID, None) == 0:
             removed.append(f"System V segment {segment.id}")
@@ -114,10 +116,10 @@ def _control_handle(segment: _Segment, place: os.stat_result) -> int | None:
     return int(control_handle) if is_ours else None
 
 
-def _dynamic_segments(control_handle: int) -> list[Path]:
+def _dynamic_segments(control_handle: int, owner: int) -> list[Path]:
     control = _posix_path(control_handle)
     try:
-        content = control.read_bytes()
+        content = read_foreign(control, _CONTROL_MOST_BYTES, owner=owner)
         magic, used, _ = _CONTROL.unpack_from(content)
     except (
         OSError,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from pgdrag.errors import DriverError, UsageError
+from pgdrag.host.foreign_files import read_foreign
 from pgdrag.model import Counts, DriverCost, Latency, Measurement
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example
@@ -312,15 +313,16 @@ def _refuse_failure(purpose: str, ended: Ended) -> None:
 def _result(pattern: str | None, results: Path, ended: Ended) -> str:
     if pattern is None:
         return ended.output
-    written = sorted(results.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+    written = sorted(results.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
     if not written:
         raise Unreadable(f'it wrote no file "{pattern}" in PGDRAG_RESULTS')
-    if written[-1].stat().st_size > _LARGEST_RESULT_BYTES:
-        raise Unreadable(f'its file "{written[-1].name}" is larger than any result')
     try:
-        return written[-1].read_text(encoding="utf-8", errors="replace")
+        content = read_foreign(written[-1], _LARGEST_RESULT_BYTES + 1)
     except OSError as error:
         raise Unreadable(f'its file "{written[-1].name}": {error.strerror}') from None
+    if len(content) > _LARGEST_RESULT_BYTES:
+        raise Unreadable(f'its file "{written[-1].name}" is larger than any result')
+    return content.decode(errors="replace")
 
 
 def _measurement(

@@ -1,0 +1,64 @@
+"""What is in a file that another user may have put there, such as the server's user, whom root watches?
+
+Opened plainly, a FIFO would wait for a writer for ever, and a link would lead to a file that only the
+reader may read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened_foreign(path: Path, *, owner: int | None = None) -> Iterator[BinaryIO]:
+    """Open a regular file that belongs to one user, in bounded time; a link is not followed.
+
+    Args:
+        owner: the number of the user; by default the owner of its directory.
+
+    Raises:
+        OSError: there is none, it is something else, or it belongs to another user.
+    """
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = "it is a symbolic link"
+        raise
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if found.st_uid != (path.parent.stat().st_uid if owner is None else owner):
+            raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(fd)
+
+
+def read_foreign(path: Path, most_bytes: int, *, owner: int | None = None) -> bytes:
+    """Return the beginning of such a file, at most so many bytes.
+
+    Raises:
+        OSError: as of `opened_foreign`, or it cannot be read.
+    """
+    with opened_foreign(path, owner=owner) as file:
+        return file.read(most_bytes)
+
+
+def foreign_bytes(path: Path) -> int:
+    """Return the size of a regular file, in bytes; 0 for anything else, or nothing."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
