@@ -134,7 +134,19 @@ def test_programs_that_the_servers_user_cannot_reach_are_copied_once_and_run(
     unreachable = find_binaries(None)
     copy = executable_binaries(unreachable, scratch)
     assert copy.bin_dir.is_relative_to(scratch.binaries)
+    program = copy.bin_dir / "postgres"
+    made = program.stat()
+    for is_known in (True, False):
+        if not is_known:
+            binaries_module._whole.clear()  # as another process
+        assert executable_binaries(unreachable, scratch) == copy
+        assert program.stat().st_ino == made.st_ino
+    # As a power failure, or a cleaner, may leave it.
+    os.truncate(program, 4096)
+    binaries_module._whole.clear()
     assert executable_binaries(unreachable, scratch) == copy
+    assert program.stat().st_size == made.st_size
+    assert {each.suffix for each in scratch.binaries.iterdir()} == {"", ".json"}
     shutil.rmtree(hidden)  # the copy needs nothing of it
     with Cluster.create(scratch, copy) as cluster:
         cluster.initdb()

@@ -8,6 +8,7 @@ import pytest
 
 from pgdrag.errors import DatasetDamaged
 from pgdrag.servers.copying import Copied
+from pgdrag.servers.manifest import FileMark, Manifest
 from pgdrag.servers.server_log import damage
 from pgdrag.servers.snapshot import Snapshot
 
@@ -55,6 +56,10 @@ def test_what_a_treatment_or_a_device_can_bring_about_is_not(
     assert damage([(text, sqlstate)]) == ""
 
 
+def marks(sizes: dict[str, int]) -> dict[str, FileMark]:
+    return {name: FileMark(size) for name, size in sizes.items()}
+
+
 STORED = {"PG_VERSION": 3, "base/5/16401": 16_384}
 
 
@@ -70,15 +75,18 @@ STORED = {"PG_VERSION": 3, "base/5/16401": 16_384}
 def test_a_copy_with_other_files_than_were_stored_is_refused(
     found: dict[str, int], words: str
 ) -> None:
-    snapshot = Snapshot("key", Path("there"), 18, 0, {}, files=STORED)
+    manifest = Manifest(marks(STORED))
+    snapshot = Snapshot("key", Path("there"), 18, 0, {}, manifest=manifest)
     with pytest.raises(DatasetDamaged) as caught:
-        snapshot.refuse_damaged(Copied(found, "copy"))
+        snapshot.refuse_damaged(Copied(marks(found), "copy"))
     assert caught.value.message == f"the snapshot of the dataset is damaged: {words}"
     assert caught.value.key == "key"
 
 
 def test_a_whole_copy_and_one_of_an_older_snapshot_are_taken() -> None:
+    # An older pgdrag noted sizes, and a still older one nothing.
     for stored in (STORED, {}):
-        Snapshot("key", Path("there"), 18, 0, {}, files=stored).refuse_damaged(
-            Copied(STORED, "copy")
+        manifest = Manifest.from_json(stored)
+        Snapshot("key", Path("there"), 18, 0, {}, manifest=manifest).refuse_damaged(
+            Copied(marks(STORED), "copy")
         )

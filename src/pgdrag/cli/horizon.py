@@ -301,13 +301,12 @@ def capture(
 
 
 def _write(found: HoldDistribution, output: Path) -> None:
+    from pgdrag.cli.place import write_named
     from pgdrag.horizon.distribution_file import distribution_text
     from pgdrag.servers.scratch import storage_errors
 
     with storage_errors("write", output.absolute().parent):
-        whole = output.with_name(f".{output.name}.new")
-        whole.write_text(distribution_text(found), encoding="utf-8")
-        whole.replace(output)
+        write_named(output, distribution_text(found))
 
 
 def progress_words(progress: CaptureProgress, for_s: float) -> str:

@@ -18,7 +18,7 @@ from pgdrag.errors import UsageError
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
-from pgdrag.servers.scratch import Scratch, release_all
+from pgdrag.servers.scratch import Scratch, release_all, write_whole
 from pgdrag.servers.sweep import sweep, sweep_devices
 
 
@@ -153,6 +153,20 @@ def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> No
         raise UsageError(f'cannot write to "{file}": "{place}" is not a directory')
     if not os.access(place, os.W_OK):
         raise UsageError(f'cannot write to "{file}": permission denied')
+
+
+def write_named(file: Path, text: str) -> None:
+    """Write a file that a person named, for this user alone: it appears whole, and replaces a link.
+
+    A device, or what a shell opened for this process, is written to where it is.
+
+    Raises:
+        OSError: as the kernel says, such as ENOSPC.
+    """
+    if file.is_relative_to("/dev"):
+        file.write_text(text, encoding="utf-8")
+    else:
+        write_whole(file, text, is_kept=True)
 
 
 def report_path(run_id: str) -> Path:

