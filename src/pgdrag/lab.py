@@ -9,7 +9,6 @@ same seed gives the same trials, and those with a valid result are not run again
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -19,6 +18,7 @@ from pgdrag.designs import Design, all_designs
 from pgdrag.duration import PREPARE, Budget, Experience
 from pgdrag.errors import Interrupted, StorageError
 from pgdrag.factors import Problem
+from pgdrag.host.clock import CLOCK
 from pgdrag.journal import Journal
 from pgdrag.model import (
     Applied,
@@ -225,7 +225,7 @@ def _run_and_record(
             result = untestable.without_number(bench.run(trial, listen))
     except StorageError as error:
         # No other trial would fare better; recorded, and run again when the run is resumed.
-        spoilt = Result(trial, Outcome.INVALID, time.time(), reason=error.message)
+        spoilt = Result(trial, Outcome.INVALID, CLOCK.unix_s(), reason=error.message)
         journal.end_attempt(run.run_id, attempt, spoilt)
         raise
     result = clock.timed(result)
@@ -287,7 +287,7 @@ def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:
     return Result(
         trial,
         Outcome.UNTESTABLE,
-        time.time(),
+        CLOCK.unix_s(),
         reason="; ".join(problem.message for problem in problems),
         applied=tuple(Applied(problem.level, None, problem.message) for problem in problems),
     )

@@ -24,6 +24,7 @@ from pgdrag.errors import (
 )
 from pgdrag.factors.applying import START_TIMEOUT_S, AppliedTreatment
 from pgdrag.factors.treated_workload import workload_of
+from pgdrag.host.clock import CLOCK
 from pgdrag.model import Instrument, Observation, Outcome, Result, Trial
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.measurement import Measurement
@@ -33,6 +34,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import damage, is_full_disk
 from pgdrag.servers.snapshot import CLEAN, shutdown_state
+from pgdrag.units import format_duration
 from pgdrag.workloads import Driving, Workload
 
 CHECK_TIMEOUT_S = 60.0
@@ -82,7 +84,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     Raises:
         StorageError: the disk is full or cannot be written; it is not the treatment's own.
     """
-    started_unix_s = time.time()
+    started_unix_s = CLOCK.unix_s()
     log = TrialLog(listen)
     binaries, here = bench.server_of(trial.treatment)
     workload = workload_of(trial.workload, trial.treatment)
@@ -173,12 +175,15 @@ class _Collecting:
             observer = Observer(cluster, connection, self._examples)
             for collector in self._collectors:
                 collector.before(observer)
-            self.started_unix_s = time.time()
+            CLOCK.look()
+            self.started_unix_s = CLOCK.unix_s()
             try:
                 with sampling(self._collectors, observer, self._turns):
                     yield
             finally:
-                self._finished_unix_s = time.time()
+                self._finished_unix_s = CLOCK.unix_s()
+                CLOCK.look()
+                log.warnings.extend(clock_warnings(self.started_unix_s))
                 with log.phase("collect"):
                     for collector in self._collectors:
                         collector.after(observer)
@@ -201,6 +206,16 @@ class _Collecting:
             tuple(seen for one in self._collectors for seen in one.observations(window)),
             together(recordings),
         )
+
+
+def clock_warnings(window_unix_s: float) -> list[str]:
+    """Return that the machine's clock was set since the window began, and what that means for its numbers."""
+    return [
+        f"the machine's clock jumped {format_duration(abs(step.by_s))} {'back' if step.by_s < 0 else 'ahead'} "
+        f"within {format_duration(step.at_unix_s - window_unix_s)} of the window's begin: throughput and latency "
+        "do not depend on it, but the server's time-outs and delays do"
+        for step in CLOCK.steps(window_unix_s, CLOCK.unix_s())
+    ]
 
 
 def _collectors_of(instrument: Instrument) -> list[Collector]:

@@ -11,6 +11,7 @@ import pgdrag.collectors.horizon as horizon_module
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.horizon.sampling import HolderSample, ObjectType
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Event, Recordings
 
 WINDOW = Window(elapsed_s=10.0, committed=1, started_unix_s=100.0, finished_unix_s=110.0)
@@ -34,8 +35,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Any:
                     raise found
                 return found
 
-            now = SimpleNamespace(time=lambda second=second: 100.0 + second)
-            monkeypatch.setattr(horizon_module, "time", now)
+            monkeypatch.setattr(CLOCK, "unix_s", lambda second=second: 100.0 + second)
             monkeypatch.setattr(horizon_module, "read_holders", read)
             collector.sample(cast("Observer", SimpleNamespace(query=None)))
         return collector.recordings(WINDOW)

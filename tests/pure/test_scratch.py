@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pgdrag.cli.place import clear_former
 from pgdrag.errors import StorageError
 from pgdrag.host.mounts import mount_holding
-from pgdrag.servers.scratch import full_disk, spread_directories, storage_errors
+from pgdrag.servers import scratch as scratch_module
+from pgdrag.servers.scratch import (
+    CLUSTER_PREFIX,
+    Scratch,
+    default_root,
+    former_root,
+    full_disk,
+    spread_directories,
+    storage_errors,
+)
 
 
 def test_a_full_disk_is_named_by_a_place_that_need_not_exist(tmp_path: Path) -> None:
@@ -34,6 +45,76 @@ def test_whoever_writes_elsewhere_names_a_remedy_of_its_own(tmp_path: Path, numb
     ):
         raise OSError(number, "no")
     assert raised.value.hint == "Name another file with --output."
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of its own: where caches are, and what is aged."""
+    for name in ("_ROOTS_CACHE", "_AGED"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(scratch_module, name, tmp_path / name)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
+    monkeypatch.delenv("PGDRAG_SCRATCH", raising=False)
+    return tmp_path
+
+
+def test_datasets_are_where_no_cleaner_ages_files(places: Path) -> None:
+    assert default_root(0) == places / "_ROOTS_CACHE" / "pgdrag"
+    assert default_root(1000) == places / "home" / "cache" / "pgdrag" / "scratch"
+
+
+@pytest.mark.parametrize("trouble", ["nfs4", "read-only"])
+def test_a_cache_that_serves_for_nothing_is_not_used(
+    places: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if trouble == "read-only":
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    else:
+        monkeypatch.setattr(scratch_module, "network_file_system", lambda _: trouble)
+    assert default_root(1000) == places / "_AGED" / "pgdrag-1000"
+
+
+def test_the_former_place_is_swept_and_removed_with_all_datasets(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(clear_former(with_snapshots=True)) == []
+    place = default_root(os.geteuid())
+    (former_root(os.geteuid()) / "snapshots" / "old").mkdir(parents=True)
+    former = Scratch.former()
+    assert former is not None
+    former.clusters.mkdir()
+    former.own_directory(former.clusters, CLUSTER_PREFIX).release()  # as its owner's death
+    alive = former.own_directory(former.clusters, CLUSTER_PREFIX)
+    (removed,) = clear_former(with_snapshots=True)
+    assert removed.startswith("Removed cluster")
+    assert (former.snapshots / "old").exists()
+    alive.remove()
+    assert list(clear_former()) == []
+    (removed,) = clear_former(with_snapshots=True)
+    assert removed == f'Removed "{former.root}", the former scratch directory.'
+    assert not former.root.exists()
+    assert not place.exists()
+
+
+def test_what_a_person_named_has_no_former_place(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former_root(os.geteuid()).mkdir()
+    monkeypatch.setenv("PGDRAG_SCRATCH", str(places / "own"))
+    assert Scratch.former() is None
+
+
+def test_anothers_directory_in_the_former_place_is_left_alone(places: Path) -> None:
+    own, other = former_root(os.geteuid()), places / "other"
+    other.mkdir()
+    own.symlink_to(other)
+    assert Scratch.former() is None
+    if os.geteuid() == 0:
+        own.unlink()
+        own.mkdir()
+        os.chown(own, 12345, 12345)
+        assert Scratch.former() is None
 
 
 def test_directories_of_clusters_are_spread_where_the_file_system_can(tmp_path: Path) -> None:

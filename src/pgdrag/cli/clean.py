@@ -30,14 +30,14 @@ def clean(
 
     Also list the dataset snapshots, or remove them.
     """
-    from pgdrag.cli.place import clear_up, measuring
+    from pgdrag.cli.place import clear_former, clear_up, measuring
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.snapshot import SnapshotStore
     from pgdrag.units import format_bytes
 
     scratch = Scratch.open()
     with measuring(wait):
-        for sentence in clear_up(scratch):
+        for sentence in (*clear_up(scratch), *clear_former(with_snapshots=snapshots)):
             print(sentence)
         store = SnapshotStore(scratch)
         for snapshot in store.list():

@@ -18,7 +18,7 @@ from pgdrag.errors import UsageError
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
-from pgdrag.servers.scratch import Scratch, release_all, write_whole
+from pgdrag.servers.scratch import Scratch, release_all, remove_tree, write_whole
 from pgdrag.servers.sweep import sweep, sweep_devices
 
 
@@ -76,7 +76,7 @@ def open_scratch() -> Scratch:
         StorageError: it cannot be created or read.
     """
     scratch = Scratch.open()
-    for sentence in clear_up(scratch):
+    for sentence in (*clear_up(scratch), *clear_former()):
         print(sentence, file=sys.stderr)
     return scratch
 
@@ -89,6 +89,19 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
     yield from sweep(scratch)
     yield from restore_leftovers()
     yield from sweep_devices(scratch)
+
+
+def clear_former(*, with_snapshots: bool = False) -> Iterator[str]:
+    """Remove what dead pgdrag processes left in the former place of the scratch directory, or all that is there."""
+    former = Scratch.former()
+    if former is None:
+        return
+    yield from sweep(former)
+    yield from sweep_devices(former)
+    is_in_use = any(any(each.glob("*")) for each in (former.clusters, former.storage))
+    if with_snapshots and not is_in_use:
+        remove_tree(former.root)
+        yield f'Removed "{former.root}", the former scratch directory.'
 
 
 def clear_own() -> None:

@@ -27,6 +27,7 @@ from pgdrag.collectors._metric import (
 )
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.process import WATCH_NAME
+from pgdrag.host.clock import CLOCK
 from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings
@@ -317,6 +318,7 @@ def sampling(
             if looks != is_looking:
                 is_looking = looks
                 _let_all(collectors, is_looking)
+            CLOCK.look()
             if is_looking:
                 for collector in collectors:
                     collector.sample(observer)
@@ -328,13 +330,13 @@ def sampling(
 
     thread = threading.Thread(target=take, name="pgdrag-sampling", daemon=True)
     if turns is not None:
-        turns.begin(time.time())
+        turns.begin(CLOCK.unix_s())
     thread.start()
     try:
         yield
     finally:
         if turns is not None:
-            turns.end(time.time())
+            turns.end(CLOCK.unix_s())
         has_ended.set()
         # Each query of the observer ends by itself.
         thread.join()

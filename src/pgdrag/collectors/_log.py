@@ -21,6 +21,7 @@ from typing import ClassVar
 from pgdrag.collectors import Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import CounterCollector
+from pgdrag.host.clock import CLOCK
 from pgdrag.host.foreign_files import foreign_bytes, opened_foreign
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import Event
@@ -127,7 +128,7 @@ class LogReader:
     def _counts(self) -> Iterator[tuple[float, int]]:
         for stamp, count in self._stamps.items():
             try:
-                yield unix_s(stamp.decode()), count
+                yield CLOCK.of_wall(unix_s(stamp.decode())), count
             except ValueError:  # of a torn record
                 continue
 
@@ -166,6 +167,9 @@ class LogReader:
     def _hand_out(self, message: LogMessage | None, own_pid: int | None) -> None:
         # What the collectors' own session was refused is no error of the workload's.
         if message is not None and (message.pid is None or message.pid != own_pid):
+            # The server's clock is the machine's, which may have been set since.
+            if correction_s := CLOCK.correction_s(message.unix_s):
+                message = replace(message, correction_s=correction_s)
             for collector in self._collectors:
                 if collector.wanted.has(message):
                     collector.take(message)

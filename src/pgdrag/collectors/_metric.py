@@ -19,7 +19,7 @@ class Window:
     Attributes:
         elapsed_s: its length in seconds, as the driver measured it.
         committed: transactions that the driver saw committed; 0 is possible.
-        started_unix_s: wall-clock start, to select log lines.
+        started_unix_s: its begin by `CLOCK`, to select log lines.
         finished_unix_s: wall-clock end; clients may have connected and ended between the two.
     """
 

@@ -13,6 +13,7 @@ import psycopg
 from pgdrag.collectors import Observer, Unseen, known
 from pgdrag.collectors._heap_pages import NotPages, Numbers, Pages, parse
 from pgdrag.collectors._session import QUIET, SCHEMA
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import PageStrip
 
 MOST_COLUMNS = 200
@@ -230,7 +231,7 @@ class Looker:
         return used / pages
 
     def _look(self) -> Look:
-        begin_s, at_unix_s = time.perf_counter(), time.time()
+        begin_s, at_unix_s = time.perf_counter(), CLOCK.unix_s()
         if not self._was_updated:
             chosen = self._reader.query(_CHOSEN, MOST_TABLES)
             updated = [oid for oid, updates in chosen if updates]

@@ -16,6 +16,7 @@ from pgdrag.collectors import Amounts, Collector, Observer, Unseen, Window, atte
 from pgdrag.collectors._metric import NO_READING, of_kind, series_of
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.horizon.holders import APPLICATION_NAME, CLEANUP_NAME, WATCHER_NAME
+from pgdrag.host.clock import CLOCK
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model.recordings import Recordings
 
@@ -130,7 +131,7 @@ class CounterCollector(Collector):
         if self.drawn:
             found = attempt(lambda: self.read_drawn(observer))
             if not isinstance(found, Unseen):
-                self._samples.append((time.time(), found))
+                self._samples.append((CLOCK.unix_s(), found))
 
     def recordings(self, window: Window) -> Recordings:
         """Return the series: differences of neighbouring readings, each by its own time."""

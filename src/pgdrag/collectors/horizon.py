@@ -7,7 +7,6 @@ holders that released the horizon before the window's end.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,6 +16,7 @@ from pgdrag.collectors._log import in_groups
 from pgdrag.collectors._metric import NO_READING, series_of
 from pgdrag.english import counted
 from pgdrag.horizon.sampling import HolderSample, read_holders
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.units import format_duration
 
@@ -70,7 +70,7 @@ class Horizon(Collector):
         found = attempt(lambda: read_holders(observer.query, with_short=False))
         if isinstance(found, Unseen):
             return
-        now_s = time.time()
+        now_s = CLOCK.unix_s()
         oldest = next(iter(found), None)
         self._ages.append((now_s, _age(oldest)))
         if oldest is not None and (self._largest is None or _age(oldest) > _age(self._largest)):
@@ -81,8 +81,8 @@ class Horizon(Collector):
     def _note(self, holder: HolderSample, now_s: float) -> None:
         latest = self._latest.get(holder.who)
         began_s = latest.began_unix_s if latest is not None else now_s
-        if holder.held_s is not None:
-            began_s = now_s - holder.held_s
+        if (held_s := _held_s(holder)) is not None:
+            began_s = now_s - held_s
         if latest is not None and abs(began_s - latest.began_unix_s) < _SAME_S:
             latest.holder, latest.seen_unix_s = holder, now_s
         else:
@@ -101,7 +101,7 @@ class Horizon(Collector):
             largest, at_most = oldest, f"At the end of the window: {_words(oldest)}."
         else:
             at_most = "Nobody held it back."
-        known_s = [one.held_s for one in holders if one.held_s is not None]
+        known_s = [held_s for one in holders if (held_s := _held_s(one)) is not None]
         unknown = Unseen("none of those who hold it shows since when")
         return {
             "age": _age(oldest),
@@ -130,6 +130,13 @@ class Horizon(Collector):
             if end_s - begin_s >= _LONG_S and end_s >= 0 and begin_s <= window.length_s:
                 text = f"{one.holder.words}, {counted(_age(one.holder), 'transaction')} old when last seen"
                 yield Event("holder", begin_s, end_s, text)
+
+
+def _held_s(holder: HolderSample) -> float | None:
+    """Return for how long it has held, also where the machine's clock, which is the server's, was set since."""
+    if holder.held_s is None:
+        return None
+    return CLOCK.of_wall(holder.at_s) - CLOCK.of_wall(holder.at_s - holder.held_s)
 
 
 def _age(holder: HolderSample | None) -> int:

@@ -6,7 +6,6 @@ the host's numbers, where the kernel shows them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ from pgdrag.collectors._metric import NO_READING, series_of
 from pgdrag.collectors._proc import PROC
 from pgdrag.collectors.counters import CounterCollector, Counters, Drawn
 from pgdrag.collectors.disk import device_of, number_of_disk
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Recordings
 from pgdrag.units import format_bytes
 
@@ -176,12 +176,12 @@ class Host(CounterCollector):
         if isinstance(found, Unseen):
             self._why_not_runnable = found
         else:
-            self._runnable.append((time.time(), found))
+            self._runnable.append((CLOCK.unix_s(), found))
         # Not looked for again where there is no limit: it takes a file for each group around the server.
         if isinstance(self._memory, MemoryLimit):
             memory = attempt(lambda: memory_limit(observer.postmaster()))
             if isinstance(memory, MemoryLimit):
-                self._memory_samples.append((time.time(), memory))
+                self._memory_samples.append((CLOCK.unix_s(), memory))
 
     def recordings(self, window: Window) -> Recordings:
         used = ((at, found.used_bytes) for at, found in self._memory_samples)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, attempt
 from pgdrag.collectors._log import LogCollector, in_groups, is_within
 from pgdrag.collectors._metric import NO_READING, most_named
 from pgdrag.collectors.counters import Counters, Drawn
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import LogMessage, Wanted
 from pgdrag.units import format_bytes, format_duration
@@ -110,7 +110,7 @@ class Messages(LogCollector):
             raise Unseen(f"the log cannot be read: {error.strerror}") from error
         if not size:
             raise Unseen("there is no log to be seen here")
-        self._sizes.append((time.time(), size))
+        self._sizes.append((CLOCK.unix_s(), size))
         return {"log_bytes": size}
 
     def afterwards(self, observer: Observer) -> None:

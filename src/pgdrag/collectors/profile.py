@@ -25,6 +25,7 @@ from typing import IO, ClassVar
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Recordings, Stack
 from pgdrag.servers.processes import CLIENT_BACKEND
 
@@ -163,7 +164,7 @@ class Profile(Collector):
 
     def _within(self, window: Window) -> tuple[Sample, ...]:
         begin, end = window.started_unix_s, window.finished_unix_s
-        found = tuple(x for x in known(self._samples) if begin <= x.unix_s <= end)
+        found = tuple(x for x in known(self._samples) if begin <= CLOCK.of_wall(x.unix_s) <= end)
         if not found:
             raise Unseen("no process of the server was seen on a processor")
         return found

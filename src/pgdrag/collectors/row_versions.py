@@ -37,6 +37,7 @@ from pgdrag.collectors._session import (
 )
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors.counters import require_track_counts
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import PageStrip, Recordings, Series, SeriesUnit
 
 MOST_MOMENTS = 6
@@ -128,7 +129,7 @@ class RowVersions(Collector):
         if isinstance(found, Unseen):
             self._density_unseen = found
         else:
-            self._densities.append((time.time(), found))
+            self._densities.append((CLOCK.unix_s(), found))
 
     def amounts(self, window: Window) -> Amounts:
         if not self._looks:

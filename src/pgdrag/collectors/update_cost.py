@@ -47,6 +47,7 @@ from pgdrag.collectors._session import (
     tidy,
 )
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, UpdateLook
 from pgdrag.servers.abort_connection import abort_after
@@ -113,7 +114,7 @@ class UpdateCost(Collector):
         if isinstance(session, Unseen):
             self._unseen = session
             return
-        self._began_s, at_unix_s = time.monotonic(), time.time()
+        self._began_s, at_unix_s = time.monotonic(), CLOCK.unix_s()
         found = [attempt(partial(session.look, at)) for at in range(len(session.updates))]
         took_s = time.monotonic() - self._began_s
         if looks := [one for one in found if isinstance(one, UpdateLook)]:

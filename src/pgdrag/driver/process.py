@@ -36,6 +36,7 @@ from pgdrag.driver.conversation import (
     ignore,
 )
 from pgdrag.errors import DriverError
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example, Measurement
 
@@ -74,7 +75,7 @@ class Waits:
     """What a watch saw in an interval.
 
     Attributes:
-        started_unix_s, finished_unix_s: the interval, on the wall clock.
+        started_unix_s, finished_unix_s: the interval, by pgdrag's steady clock.
         looks: how often it looked; more often than not at least once.
         processes: by type of backend and wait ("IO:DataFileRead"; "": on a processor or wanting one),
             how many processes were seen so, added up over the looks.
@@ -268,7 +269,7 @@ class Watching:
         def note(line: Line) -> None:
             nonlocal started_unix_s
             if isinstance(line, HelloLine):
-                started_unix_s = line.started_unix_s
+                started_unix_s = CLOCK.of_wall(line.started_unix_s)
             elif isinstance(line, WaitsLine):
                 end_unix_s = started_unix_s + line.t_s
                 begin_unix_s = end_unix_s - line.duration_s

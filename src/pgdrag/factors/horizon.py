@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pgdrag.horizon.holders import LOST_SILENTLY, HoldPlace, all_holders
 from pgdrag.horizon.levels import HorizonLevels, kinds_of, read_levels, unsupported
 from pgdrag.horizon.runner import Cleanup, HoldRunner, MadeHold
 from pgdrag.horizon.schedule import Hold
+from pgdrag.host.clock import CLOCK
 from pgdrag.model import Applied, Level, Trial
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recordings
 from pgdrag.units import format_duration
@@ -112,7 +112,7 @@ class HeldHorizon(Factor):
 
     def window_began(self, cluster: Cluster) -> None:
         """Begin with what is due from now on."""
-        self._window_unix_s = time.time()
+        self._window_unix_s = CLOCK.unix_s()
         if self._runner is not None and not self._refused and self._asked.begin_s is not None:
             self._runner.begin()
 
@@ -220,7 +220,7 @@ class HeldHorizon(Factor):
 
 
 def _lasted_s(one: MadeHold) -> float:
-    return (one.ended_unix_s or time.time()) - one.began_unix_s
+    return (one.ended_unix_s or CLOCK.unix_s()) - one.began_unix_s
 
 
 def _hold_event(one: MadeHold, started_unix_s: float) -> Event:

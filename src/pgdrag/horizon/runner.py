@@ -30,6 +30,7 @@ from pgdrag.horizon.holders import (
 from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.horizon.sampling import read_oldest
 from pgdrag.horizon.schedule import SHORTEST_S, Hold
+from pgdrag.host.clock import CLOCK
 from pgdrag.servers.abort_connection import abort_connection
 from pgdrag.units import format_duration
 
@@ -218,7 +219,7 @@ class HoldRunner:
         is_followed = round(planned.end_s, _DIGITS) in self._begins
         end_s = planned.end_s if is_followed else now_s + planned.length_s
         release_s = max(end_s, now_s + SHORTEST_S)
-        made = MadeHold(planned, held, 0, time.time(), release_s)
+        made = MadeHold(planned, held, 0, CLOCK.unix_s(), release_s)
         try:
             made.xid = self.watch.next_xid()
         except PgdragError as error:
@@ -235,7 +236,7 @@ class HoldRunner:
             one.held.release()
         except PgdragError as error:
             self.failed.append(error.message)
-        one.ended_unix_s = time.time()
+        one.ended_unix_s = CLOCK.unix_s()
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,7 @@ class AgeWatch:
         except psycopg.Error as error:
             self.broken = self.broken or words_of(error)
             return None
-        return Age(time.time(), oldest, wanted)
+        return Age(CLOCK.unix_s(), oldest, wanted)
 
     def end(self) -> None:
         """End the thread and its session, even if the server does not answer; safe to repeat."""
@@ -400,7 +401,7 @@ class Cleanup:
     def run(self) -> None:
         """Vacuum and, if asked, reindex each table; records a failure."""
         assert self.began_unix_s is None, "once"
-        self.began_unix_s = time.time()
+        self.began_unix_s = CLOCK.unix_s()
         try:
             with open_session(self._place, application_name=CLEANUP_NAME) as connection:
                 with self._lock:
@@ -433,4 +434,4 @@ class Cleanup:
                     return
                 connection.execute(_COMMANDS[name].format(sql.Identifier(*table)))
             self._steps_s[name] = time.monotonic() - begin_s
-        self.ended_unix_s = time.time()
+        self.ended_unix_s = CLOCK.unix_s()

@@ -11,7 +11,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ class LogMessage:
         severity: "LOG", "ERROR" …
         sqlstate: "" where the log has none.
         pid: None where the log does not say whose it is.
+        correction_s: what to add to the timestamp, where the machine's clock was set since.
     """
 
     timestamp: str
@@ -40,11 +41,12 @@ class LogMessage:
     detail: str = ""
     hint: str = ""
     context: str = ""
+    correction_s: float = field(default=0.0, kw_only=True)
 
     @property
     def unix_s(self) -> float:
         """When it was written."""
-        return unix_s(self.timestamp)
+        return unix_s(self.timestamp) + self.correction_s
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
+
 from pgdrag.errors import ServerError, StorageError
 from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import locked, open_lock, take_lock
 from pgdrag.servers.spawn import ServerUser
 from pgdrag.units import format_bytes
@@ -44,6 +47,7 @@ CLUSTER_PREFIX = "cluster-"
 # For scratch paths too long or too odd for the address of a socket.
 SHORT_SOCKET_ROOT = Path("/tmp")
 SHORT_SOCKET_PREFIX = "pgdrag-socket-"
+_ROOTS_CACHE, _AGED = Path("/var/cache"), Path("/var/tmp")
 _OWNER = "owner.json"
 _LOCK = "lock"
 # linux/fs.h, as on all processors with 64 bits; the flag is that of chattr +T.
@@ -100,6 +104,26 @@ def server_user() -> ServerUser | None:
         detail="PostgreSQL refuses to run as root.",
         hint=f"Set {SERVER_USER_VARIABLE} to an unprivileged user, or run pgdrag as one.",
     )
+
+
+def default_root(uid: int) -> Path:
+    """Where a user's scratch directory is by default: where no cleaner removes files one by one as they age.
+
+    Programs like systemd-tmpfiles do that below /var/tmp, and a dataset's files are read seldom. It is the
+    former place all the same for a user whose cache cannot be written, or is on a network file system,
+    which nobody wants to measure.
+    """
+    if uid == 0:
+        return _ROOTS_CACHE / "pgdrag"
+    root = platformdirs.user_cache_path("pgdrag") / "scratch"
+    nearest = next(each for each in root.parents if each.exists())
+    is_usable = os.access(nearest, os.W_OK | os.X_OK) and network_file_system(nearest) is None
+    return root if is_usable else former_root(uid)
+
+
+def former_root(uid: int) -> Path:
+    """Where a user's scratch directory was by default."""
+    return _AGED / f"pgdrag-{uid}"
 
 
 @dataclass
@@ -181,14 +205,14 @@ class Scratch:
 
     @classmethod
     def open(cls, root: Path | None = None) -> Scratch:
-        """Use `root`, else $PGDRAG_SCRATCH, else /var/tmp/pgdrag-UID; it is made when missing.
+        """Use `root`, else $PGDRAG_SCRATCH, else `default_root`; it is made when missing.
 
         Raises:
             StorageError: it cannot be made, belongs to somebody else, or the server's user cannot
                 pass through to it.
         """
         asked = os.environ.get(SCRATCH_VARIABLE)
-        root = root or Path(asked or f"/var/tmp/pgdrag-{os.geteuid()}")
+        root = root or (Path(asked) if asked else default_root(os.geteuid()))
         # Without links, because the kernel names a server's directory without them.
         scratch = cls(root.parent.resolve() / root.name, server_user())
         with storage_errors("make the scratch directory", scratch.root):
@@ -201,6 +225,19 @@ class Scratch:
             scratch.settings.mkdir(mode=0o700, exist_ok=True)
         scratch._check_reach()
         return scratch
+
+    @classmethod
+    def former(cls) -> Scratch | None:
+        """The default place of older pgdrags, where it is still there and used no more; its datasets may have decayed."""
+        uid = os.geteuid()
+        root = former_root(uid)
+        if os.environ.get(SCRATCH_VARIABLE) or root == default_root(uid):
+            return None
+        with contextlib.suppress(OSError):
+            found = root.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == uid:
+                return cls(root, server_user())
+        return None
 
     @property
     def clusters(self) -> Path:
