@@ -11,11 +11,11 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from pgdrag.driver.contract import (
     CONTRACT,
@@ -33,6 +33,9 @@ from pgdrag.errors import DriverError
 GRACE_S = 5.0
 # After its grace the driver gives threads that do not end this long, and then ends without them.
 THREADS_GIVEN_UP_S = 10.0
+# How much of its last words is told, and how often it is looked whether anybody still wants to hear them.
+_LAST_BYTES = 2000
+_LOOK_S = 0.1
 # So a driver that was told to end has ended, whatever its threads do.
 _CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
 
@@ -57,8 +60,8 @@ def conversation(
     Raises:
         DriverError: the driver cannot be executed.
     """
-    with tempfile.TemporaryFile() as log, _process(binary, log) as process:
-        talk = Conversation(process, log, listen)
+    with _process(binary) as (process, last_words):
+        talk = Conversation(process, last_words, listen)
         try:
             talk.say(job)
             yield talk
@@ -74,10 +77,12 @@ def conversation(
 class Conversation:
     """What is said to a driver's process, and what it answers; every wait is bounded."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes], listen: Listener) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], last_words: _LastWords, listen: Listener
+    ) -> None:
         assert process.stdout is not None
         self._process = process
-        self._log = log
+        self._last_words = last_words
         self._listen = listen
         self._pipe = process.stdout
         self._held = b""
@@ -129,11 +134,9 @@ class Conversation:
             raise DriverError(f"load driver did not end within {timeout_s:.0f} s") from None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
-        self._log.seek(0)
-        last_words = self._log.read()[-2000:].decode(errors="replace").strip()
         raise DriverError(
             f"load driver ended without a result, exit status {self._process.poll()}",
-            detail=last_words or "It wrote nothing to its standard error.",
+            detail=self._last_words.text() or "It wrote nothing to its standard error.",
         )
 
     def drain(self, timeout_s: float) -> None:
@@ -165,21 +168,58 @@ class Conversation:
         return line
 
 
+class _LastWords:
+    """The end of what a process writes on its standard error, which is read meanwhile: it fills no disk or memory.
+
+    A script's commands write there, too, and those that outlive the driver keep it open.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        self._pipe = process.stderr
+        self._end = b""
+        self._is_left = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="pgdrag-last-words", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more, also where something holds the pipe open that outlives the process."""
+        self._is_left.set()
+        self._thread.join()
+        self._pipe.close()
+
+    def text(self) -> str:
+        """Return the end of what it wrote, once it has ended."""
+        self._thread.join(timeout=1)
+        return self._end[-_LAST_BYTES:].decode(errors="replace").strip()
+
+    def _read(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._pipe, selectors.EVENT_READ)
+            while not self._is_left.is_set():
+                if selector.select(_LOOK_S):
+                    chunk = os.read(self._pipe.fileno(), 1 << 16)
+                    if not chunk:
+                        return
+                    self._end = (self._end + chunk)[-_LAST_BYTES:]
+
+
 @contextlib.contextmanager
-def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _process(binary: Path) -> Iterator[tuple[subprocess.Popen[bytes], _LastWords]]:
     """Run the driver in a session of its own, so that Ctrl-C reaches pgdrag alone; end it."""
     try:
         process = subprocess.Popen(
             [binary],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
         raise DriverError(f'could not execute load driver "{binary}": {error.strerror}') from error
+    last_words = _LastWords(process)
     try:
-        yield process
+        yield process, last_words
     finally:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -192,3 +232,4 @@ def _process(binary: Path, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
             except subprocess.TimeoutExpired:
                 process.send_signal(number)
         process.wait(timeout=10)
+        last_words.close()

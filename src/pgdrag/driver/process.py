@@ -11,7 +11,8 @@ import os
 import shutil
 import sysconfig
 import threading
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ INTERVAL_S = 1.0
 WATCH_NAME = "pgdrag watch"  # in pg_stat_activity
 WATCH_INTERVAL_S = 0.25
 WATCH_LONGEST_S = 7 * 86_400.0
+# Intervals of a watch; where there would be more, they are made longer.
+MOST_INTERVALS = 4096
 WATCH_ENDS_WITHIN_S = 20.0
 # How much longer than its job the driver may take before it is considered hung and killed.
 SLACK_S = 30.0
@@ -85,6 +88,18 @@ class Waits:
     finished_unix_s: float
     looks: int
     processes: Mapping[str, Mapping[str, int]]
+
+
+def in_pairs(intervals: Sequence[Waits]) -> list[Waits]:
+    """Return intervals half as many and twice as long; a last one without another stays as it is."""
+    found = []
+    for first, second in zip(intervals[::2], intervals[1::2], strict=False):
+        processes = {kind: Counter(waits) for kind, waits in first.processes.items()}
+        for kind, waits in second.processes.items():
+            processes.setdefault(kind, Counter()).update(waits)
+        looks = first.looks + second.looks
+        found.append(Waits(first.started_unix_s, second.finished_unix_s, looks, processes))
+    return found + list(intervals[len(found) * 2 :])
 
 
 # A job names a server, also where none is needed.
@@ -274,6 +289,8 @@ class Watching:
                 end_unix_s = started_unix_s + line.t_s
                 begin_unix_s = end_unix_s - line.duration_s
                 self._intervals.append(Waits(begin_unix_s, end_unix_s, line.looks, line.processes))
+                if len(self._intervals) >= MOST_INTERVALS:
+                    self._intervals = in_pairs(self._intervals)
 
         try:
             self._done = self._talk.until(DoneLine, WATCH_LONGEST_S, note)

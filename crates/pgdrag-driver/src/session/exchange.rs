@@ -16,6 +16,7 @@ use tokio::io::AsyncWrite;
 use crate::error::Error;
 use crate::io::reactor::Reactor;
 use crate::io::stream::Stream;
+use crate::session::room::{ALL_BYTES_MAX, Room};
 
 /// What a receive buffer starts with, and how much room a read has at least.
 const RECEIVE_BYTES: usize = 4 * 1024;
@@ -37,6 +38,8 @@ pub(crate) struct Exchange {
     kept: usize,
     looked_at: usize,
     filled: usize,
+    /// What `received` takes of the memory of all connections.
+    room: Room,
 }
 
 /// One message: its tag, and where its body is; see [`Exchange::body`].
@@ -55,6 +58,7 @@ impl Exchange {
             kept: 0,
             looked_at: 0,
             filled: 0,
+            room: Room::new(RECEIVE_BYTES),
         }
     }
 
@@ -69,10 +73,16 @@ impl Exchange {
         let is_oversized = self.filled < self.received.len() / 4;
         self.kept = 0;
         self.close_gap();
-        if is_oversized && self.received.len() > LASTING_BYTES {
+        if is_oversized && self.received.len() > self.lasting_bytes() {
             self.received.truncate((self.received.len() / 2).max(self.filled));
             self.received.shrink_to_fit();
+            self.room.shrink_to(self.received.len());
         }
+    }
+
+    /// What is kept whatever the answers.
+    fn lasting_bytes(&self) -> usize {
+        if self.room.is_scarce() { RECEIVE_BYTES } else { LASTING_BYTES }
     }
 
     fn close_gap(&mut self) {
@@ -106,7 +116,7 @@ impl Exchange {
                 Poll::Pending => ready!(self.poll_receive(context))?,
             }
         }
-        if self.out.capacity() > LASTING_BYTES {
+        if self.out.capacity() > self.lasting_bytes() {
             self.out = BytesMut::new();
         }
         self.out.clear();
@@ -172,6 +182,11 @@ impl Exchange {
             let bytes = self.received.len() * 2;
             if bytes > ANSWER_BYTES_MAX {
                 let message = format!("answer is longer than {ANSWER_BYTES_MAX} bytes");
+                return Poll::Ready(Err(Error::Protocol(message)));
+            }
+            if !self.room.grow_to(bytes) {
+                let message =
+                    format!("answers to all connections are longer than {ALL_BYTES_MAX} bytes");
                 return Poll::Ready(Err(Error::Protocol(message)));
             }
             self.received.resize(bytes, 0);

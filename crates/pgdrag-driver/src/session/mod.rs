@@ -12,6 +12,7 @@ pub(crate) mod exchange;
 pub mod flight;
 pub(crate) mod gathering;
 pub(crate) mod looking;
+pub(crate) mod room;
 pub(crate) mod startup;
 pub mod statement;
 pub mod target;
