@@ -76,8 +76,8 @@ def test_a_run_without_rungs_still_says_how_it_was_set_up():
 
 def test_outside_a_ladder_no_column_speaks_of_steps():
     text = render_markdown(find(RUNS["not a ladder"]))
-    header = next(line for line in text.splitlines() if line.startswith("| Rung | Committed"))
-    assert header == "| Rung | Committed | × slower than A0 | Published |"
+    header = next(line for line in text.splitlines() if line.startswith("| Treatment | Committed"))
+    assert header == "| Treatment | Committed | × slower than A0 | Published |"
 
 
 def test_the_answer_comes_first_and_then_the_picture_and_the_table():

@@ -58,8 +58,8 @@ def explain(
     trial: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUNG|TRIAL",
-            help="One of its rungs, or the number of a trial (default: the largest steps)",
+            metavar="TREATMENT|TRIAL",
+            help="One of its treatments, or the number of a trial (default: the largest steps)",
         ),
     ] = None,
     json: Json = False,

@@ -68,5 +68,5 @@ class OneAtATime(EveryRung):
     """
 
     name = "one-at-a-time"
-    summary = "each rung by itself upon the baseline"
+    summary = "each treatment by itself against the baseline"
     Parameters = OneAtATimeParameters

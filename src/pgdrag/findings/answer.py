@@ -17,7 +17,7 @@ from pgdrag.units import format_duration, format_rate
 def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
     """Return the study's question answered in one to three sentences."""
     if not rungs:
-        return "No answer: the study has no rung."
+        return "No answer: the study has no treatment."
     baseline, *steps = rungs
     if baseline.tps is None:
         why = f" ({baseline.reason})" if baseline.reason not in ("", baseline.state) else ""
@@ -44,7 +44,7 @@ def run_warnings(
         planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
         state = "still running" if run.status == "running" else run.status
         warnings.append(
-            f"the run is {state}: {len(run.results)}{planned} trials are done; rungs without a number "
+            f"the run is {state}: {len(run.results)}{planned} trials are done; {run.study.noun}s without a number "
             "may still get one"
         )
     elif run.is_ended_by_budget and run.study.budget_s is not None:
@@ -60,7 +60,7 @@ def run_warnings(
         warnings.append("the share of a step depends on the order of the rungs")
     if len(run.study.load.steps) > 1:
         warnings.append(
-            f"the load has {len(run.study.load.steps)} steps: the throughput of a rung is the mean over all of "
+            f"the load has {len(run.study.load.steps)} steps: the throughput of each {run.study.noun} is the mean over all of "
             "them, and its interval leaves out how much the steps differ; compare step by step"
         )
     suspect = [

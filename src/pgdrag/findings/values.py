@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
+from pgdrag.english import capital
 from pgdrag.model import Applied, Observation, Outcome, Rung, RunRecord
 from pgdrag.model.measurement import Arrivals, Counts, Latency, Sample
 from pgdrag.model.recordings import Recordings
@@ -226,6 +227,16 @@ class Findings:
     def is_cumulative(self) -> bool:
         """Each rung stands upon the ones before it."""
         return self.run.study.is_cumulative
+
+    @property
+    def noun(self) -> str:
+        """What the design calls one of its treatments: "arm", "rung", "treatment"."""
+        return self.run.study.noun
+
+    @property
+    def noun_heading(self) -> str:
+        """The same as the heading of a column."""
+        return capital(self.noun)
 
 
 def _of_kind(found: Mapping[type, object], kind: type[F]) -> F | None:

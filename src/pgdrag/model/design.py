@@ -41,6 +41,7 @@ class Design(ABC):
     Class attributes:
         is_cumulative: in its experiment files each rung stands upon the ones before it; else each
             stands upon the baseline alone.
+        noun: what reports call one of its treatments: a "rung" of a ladder, an "arm" of a comparison.
 
     Args:
         rungs: the experiment's named treatments; the first is the baseline. A design over the
@@ -52,6 +53,7 @@ class Design(ABC):
     summary: ClassVar[str]  # one line for `pgdrag list`
     Parameters: ClassVar[type[DesignParameters]] = DesignParameters
     is_cumulative: ClassVar[bool] = False
+    noun: ClassVar[str] = "treatment"
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         assert rungs, "a design needs a baseline"

@@ -8,7 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
-from pgdrag.model.design import DesignParameters, all_designs, parameters_of, stored_parameters
+from pgdrag.model.design import (
+    Design,
+    DesignParameters,
+    all_designs,
+    parameters_of,
+    stored_parameters,
+)
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.treatment import Forecast, Level, Treatment
 
@@ -162,6 +168,11 @@ class Study:
         """Each rung stands upon the ones before it."""
         kind = all_designs().get(self.design)
         return kind is not None and kind.is_cumulative
+
+    @property
+    def noun(self) -> str:
+        """What its design calls one of its treatments: "arm", "rung", "treatment"."""
+        return (all_designs().get(self.design) or Design).noun
 
     @property
     def scale_words(self) -> str:

@@ -40,7 +40,7 @@ def change_sentence(rung: TreatmentFinding, *, has_size: bool = True) -> str:
         return ""
     step = rung.to_previous
     if step is None:
-        return "No comparison: no earlier rung has a number, or nothing was committed."
+        return "No comparison: nothing before it has a number, or nothing was committed."
     size = step.slowdown
     parts = []
     if not has_size:

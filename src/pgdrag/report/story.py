@@ -55,8 +55,8 @@ def story(findings: Findings, name: str | None = None) -> tuple[str, ...]:
     else:
         trials = f", and trials 1 to {results[-1].trial.number}" if results else ""
         raise UsageError(
-            f'run {findings.run.run_id} has no rung and no trial "{name}"',
-            hint=f"It has rungs {listed(list(rungs)) or 'none yet'}{trials}.",
+            f'run {findings.run.run_id} has no {findings.noun} and no trial "{name}"',
+            hint=f"It has {findings.noun}s {listed(list(rungs)) or 'none yet'}{trials}.",
         )
     return tuple(line for line in lines if line)[:LINES]
 

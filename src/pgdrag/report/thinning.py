@@ -76,7 +76,7 @@ def fitted(
         return tuple(each(block) for block in kept)
     note = (
         f"To keep this file small, the series of {listed(names)} are left out: throughput changed least there, "
-        "against the rung that each is compared with. JSON has all of them."
+        "against what each is compared with. JSON has all of them."
     )
     return (*(each(block) for block in kept), Paragraph(note, Tone.MUTED))
 

@@ -62,6 +62,7 @@ class Compare(Design):
     """
 
     name = "compare"
+    noun = "arm"
     summary = "two treatments in pairs, until it is clear which is faster, or that neither is"
     Parameters = CompareParameters
     parameters: CompareParameters

@@ -132,6 +132,7 @@ class Ladder(EveryRung):
     summary = "cumulative steps in a given order, as published studies take them; each change alone, too, if asked"
     Parameters = LadderParameters
     is_cumulative = True
+    noun = "rung"
     parameters: LadderParameters
 
     def block(self) -> Block:

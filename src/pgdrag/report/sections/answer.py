@@ -135,7 +135,7 @@ def claims_table(findings: Findings) -> list[Block]:
         "Published rates over time",
         claims.items(),
         {
-            "Rung": lambda x: Cell(x[0], is_strong=True),
+            findings.noun_heading: lambda x: Cell(x[0], is_strong=True),
             "Published": lambda x: published(x[1]),
             "Trend": lambda x: answer(x[1].trend, x[1].found_trend or "no fit"),
             "Ratio of rates": lambda x: ratio(x[1]),
@@ -170,8 +170,8 @@ _NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!
 
 def rung_warnings(findings: Findings) -> tuple[Note, ...]:
     """Return the warnings about single rungs and their intervals, similar ones on one line."""
-    whom = "rungs" if findings.has_rungs else "single treatments"
-    return note(f"Warnings about {whom}", _of_rungs(findings))
+    whom = "" if findings.has_rungs else "single "
+    return note(f"Warnings about {whom}{findings.noun}s", _of_rungs(findings))
 
 
 def every_warning(findings: Findings) -> list[str]:

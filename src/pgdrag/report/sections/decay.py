@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdrag.english import capital
 from pgdrag.findings.decay.findings import DecayFinding, rounded_s, share_words, way_words
 from pgdrag.findings.holds.levels import hold_levels
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
@@ -30,7 +31,7 @@ class DecaySection(Section):
     """Throughput against time with its fit, one panel a rung."""
 
     name = "decay"
-    summary = "throughput against time with a fitted decay, one panel a rung"
+    summary = "throughput against time with a fitted decay, one panel a treatment"
     title = _TITLE
     order = 22
     is_folded = False
@@ -65,7 +66,7 @@ class DecaySection(Section):
         order = [Paragraph(ordering_words(ordering))] if ordering is not None else []
         bound = f"{rungs[0][1].steady_within * 100:.0f}"
         reading = Paragraph(_READING.format(bound=bound), Tone.MUTED)
-        return (figure, _table(rungs), reading, *claims_table(findings), *order)
+        return (figure, _table(rungs, findings.noun), reading, *claims_table(findings), *order)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence for each rung of interest."""
@@ -156,7 +157,7 @@ def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> Panel:
     )
 
 
-def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> Table:
+def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]], noun: str) -> Table:
     def direction(decay: DecayFinding) -> Cell:
         if decay.wrong:
             return Cell(decay.wrong, decay.direction, Tone.BAD)
@@ -168,10 +169,10 @@ def _table(rungs: Sequence[tuple[TreatmentFinding, DecayFinding]]) -> Table:
         return Cell(way_words(decay), " → ".join(both))
 
     return table_of(
-        "Throughput within the trials of each rung",
+        f"Throughput within the trials of each {noun}",
         rungs,
         {
-            "Rung": lambda x: name_cell(x[0]),
+            capital(noun): lambda x: name_cell(x[0]),
             "Throughput is": lambda x: direction(x[1]),
             ">Begin → end": lambda x: ends(x[1]),
             ">A minute": lambda x: _share_cell(share_words(x[1].slope_per_min, is_share=True)),
@@ -215,7 +216,7 @@ class TimelineSection(Section):
     """A sparkline a rung."""
 
     name = "timeline"
-    summary = "a sparkline a rung"
+    summary = "a sparkline a treatment"
     title = _OVER_TIME
     order = 50
 

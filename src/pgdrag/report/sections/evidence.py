@@ -49,7 +49,7 @@ class EvidenceSection(Section):
     """A paragraph for each rung, and the table of all observations."""
 
     name = "evidence"
-    summary = "a paragraph for each rung, and the table of all observations"
+    summary = "a paragraph for each treatment, and the table of all observations"
     title = "Why"
     order = 40
     is_folded = False
@@ -57,7 +57,8 @@ class EvidenceSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the rungs one by one, then all observations side by side."""
         most = max(_MOST_MOVES // len(findings.rungs), _LEAST_MOVES)
-        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most)]
+        total = "Up to this rung" if findings.is_cumulative else "Against the baseline"
+        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most, total)]
         return (*each, *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -74,7 +75,7 @@ class EvidenceSection(Section):
         return blocks
 
 
-def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
+def _rung_blocks(rung: TreatmentFinding, most_moves: int, total: str) -> list[Block]:
     body: list[Block] = []
     if rung.rung.mechanism:
         body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
@@ -97,7 +98,7 @@ def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
     claims = rung.get(ClaimsFinding) or ClaimsFinding()
     answers = tuple(
         f"{what}: {answer_words(claim.answer)}: {claim.why}."
-        for what, claim in (("This step", claims.step), ("Up to this rung", claims.total))
+        for what, claim in (("This step", claims.step), (total, claims.total))
         if claim is not None
     )
     if answers:
@@ -223,7 +224,7 @@ def _observations(findings: Findings) -> list[Block]:
     # What could not be seen anywhere stands below, with the reason.
     same = [f"{in_sentence(labels[x])} {one.text}" for x, one in alike.items() if one != NOTHING]
     if same:
-        blocks.append(Paragraph(f"The same on all rungs: {listed(same)}.", Tone.MUTED))
+        blocks.append(Paragraph(f"The same on all {findings.noun}s: {listed(same)}.", Tone.MUTED))
     reasons: dict[tuple[str, str], list[str]] = {}
     for rung in seen:
         for one in rung.evidence:
@@ -240,7 +241,7 @@ def _observations(findings: Findings) -> list[Block]:
     )
     if missing or doubted:
         blocks.append(Items((*doubted, *missing)))
-    return [Details("All observations on all rungs", tuple(blocks))]
+    return [Details(f"All observations on all {findings.noun}s", tuple(blocks))]
 
 
 def _observation(rung: TreatmentFinding, name: str) -> Cell:

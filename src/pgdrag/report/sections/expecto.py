@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdrag.english import counted, listed, percent_words
+from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.expecto.findings import (
     WAIT_SERIES,
     Correlation,
@@ -32,7 +32,7 @@ from pgdrag.units import format_duration, format_number
 
 SIGNIFICANT = 0.05
 _HOW_TO_READ = (
-    "pg_expecto's formulas on each rung's trial with the median throughput, for those who know them, beside sound "
+    "pg_expecto's formulas on each {noun}'s trial with the median throughput, for those who know them, beside sound "
     "statistics of the same intervals. No other number of this report depends on the former."
 )
 _LIMITS = (
@@ -77,17 +77,17 @@ class ExpectoSection(Section):
             if (found := rung.get(ExpectoFinding))
         }
         return (
-            Paragraph(_HOW_TO_READ, Tone.MUTED),
-            _overview(found),
+            Paragraph(_HOW_TO_READ.format(noun=findings.noun), Tone.MUTED),
+            _overview(found, findings.noun),
             *(_types(rung, expecto) for rung, expecto in found.values()),
             Heading("Limits"),
             Items((*_LIMITS, *([_OF_STEPS] if findings.by_rung(LoadSteps) else []))),
         )
 
 
-def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]) -> Table:
+def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]], noun: str) -> Table:
     columns = header(
-        "Rung",
+        capital(noun),
         ">Operational speed",
         ">Change",
         ">× slower",
@@ -109,7 +109,7 @@ def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]]) -> Tabl
         )
         for name, (rung, one) in found.items()
     )
-    return Table("Operational speed and waits of each rung, as published", columns, rows)
+    return Table(f"Operational speed and waits of each {noun}, as published", columns, rows)
 
 
 def _counted_words(one: ExpectoFinding) -> str:

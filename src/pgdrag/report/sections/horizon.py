@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdrag.english import as_sentence, counted, listed
+from pgdrag.english import as_sentence, capital, counted, listed
 from pgdrag.findings.dose.deciders import GROWING
 from pgdrag.findings.dose.findings import (
     DOSES_MIN,
@@ -42,9 +42,9 @@ from pgdrag.units import format_duration, format_number, format_rate
 
 _TITLE = "Throughput against the length of the hold"
 _OF_DOSES = (
-    "Each point is a rung: the fitted rate at the end of its hold, with its 95 % interval. The line is "
+    "Each point is a {noun}: the fitted rate at the end of its hold, with its 95 % interval. The line is "
     f"r0 / (1 + length / half-dose), by weighted least squares on logarithms, from {DOSES_MIN} lengths on. "
-    "Rungs that lose updates are left out."
+    "Those that lose updates are left out."
 )
 _SHORT = {
     "falls": "falls with the length",
@@ -73,7 +73,7 @@ _OF_RECOVERY = (
     "not significant. A window that ends before throughput recovers gives a lower bound."
 )
 _OF_REPLAYS = (
-    "The share of holds that last longer than a time: as captured, and as replayed in all trials of the rung together. "
+    "The share of holds that last longer than a time: as captured, and as replayed in all trials of the {noun} together. "
     "A hold that the window's end cuts off counts as one that lasts at least as long."
 )
 
@@ -112,7 +112,8 @@ class DoseSection(Section):
         drawn = panels_chart("dose-chart", panels, _TITLE, summary, end=longest_s, plot=124)
         caption = "Committed per second at the end of the hold, against its length in the window."
         figure = Figure(drawn, caption, _doses_text(curves))
-        return (figure, _doses(curves), _points(curves), Paragraph(_OF_DOSES, Tone.MUTED))
+        reading = Paragraph(_OF_DOSES.format(noun=findings.noun), Tone.MUTED)
+        return (figure, _doses(curves), _points(curves, findings.noun_heading), reading)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence for each variant."""
@@ -165,12 +166,12 @@ def _doses_text(curves: Sequence[DoseCurve], *, width: int = 40) -> str:
     return "\n".join(lines)
 
 
-def _points(curves: Sequence[DoseCurve]) -> Table:
+def _points(curves: Sequence[DoseCurve], heading: str) -> Table:
     return table_of(
         "Throughput at the end of each hold",
         [(curve.variant, point) for curve in curves for point in curve.points],
         {
-            "Rung": lambda x: Cell(x[1].rung, is_strong=True),
+            heading: lambda x: Cell(x[1].rung, is_strong=True),
             ">Held for": lambda x: _tenths(x[1].held_s) if x[1].held_s else "not held",
             ">Rate at its end": lambda x: Cell(
                 format_rate(x[1].per_s.center), bounds_words(x[1].per_s, format_number)
@@ -265,7 +266,8 @@ class RecoverySection(Section):
         """Return the table, one row a rung, ordered by the length of the hold."""
         found = _found(findings).recoveries
         reading = _OF_RECOVERY.format(share=f"{found[0].share * 100:.0f}")
-        return (_recoveries(found), *_compared(found), Paragraph(reading, Tone.MUTED))
+        table = _recoveries(found, findings.noun)
+        return (table, *_compared(found), Paragraph(reading, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence for each rung."""
@@ -288,17 +290,17 @@ def recovery_sentence(found: Recovery) -> str:
     )
 
 
-def _recoveries(found: Sequence[Recovery]) -> Table:
+def _recoveries(found: Sequence[Recovery], noun: str) -> Table:
     def back(one: Recovery) -> Cell:
         if math.isinf(one.back_s.center):
             return Cell(f"> {_whole(one.watched_s)}", "not within the window", Tone.WARNING)
         return Cell(_tenths(one.back_s.center), bounds_words(one.back_s, _tenths), is_strong=True)
 
     return table_of(
-        "Recovery of each rung",
+        f"Recovery of each {noun}",
         sorted(found, key=lambda one: round(one.held_s)),
         {
-            "Rung": lambda one: Cell(one.rung, is_strong=True),
+            capital(noun): lambda one: Cell(one.rung, is_strong=True),
             ">Held for": lambda one: _whole(one.held_s),
             "Then": lambda one: one.after_release,
             ">Recovers in": back,
@@ -345,7 +347,7 @@ class ReplayedHoldsSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return, rung by rung, how well it was replayed, the picture, and both in numbers."""
-        body: list[Block] = [Paragraph(_OF_REPLAYS, Tone.MUTED)]
+        body: list[Block] = [Paragraph(_OF_REPLAYS.format(noun=findings.noun), Tone.MUTED)]
         for at, rung in enumerate(findings.rungs):
             if replay := rung.get(ReplayFinding):
                 body += _replay(rung, replay, at)

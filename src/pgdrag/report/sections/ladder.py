@@ -30,8 +30,8 @@ class LadderSection(Section):
     """One row a rung."""
 
     name = "ladder"
-    summary = "one row a rung"
-    title = "Rung by rung"
+    summary = "one row a treatment"
+    title = "Throughput and slowdown"
     order = 30
     is_folded = False
 
@@ -54,7 +54,7 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
         return rung.get(ClaimsFinding) or ClaimsFinding()
 
     columns: dict[str, Callable[[TreatmentFinding], Cell | str]] = {
-        "Rung": name_cell,
+        findings.noun_heading: name_cell,
         ">Committed": lambda rung: rate_cell(findings, rung),
         f">× slower than {findings.rungs[0].rung.name}": lambda rung: slowdown_cell(
             rung.to_baseline
@@ -72,7 +72,7 @@ def _table(findings: Findings, *, has_details: bool) -> Table:
             columns[">Share"] = lambda rung: (
                 NOTHING if rung.step_share is None else percent_words(rung.step_share)
             )
-    return table_of("Throughput and slowdown of each rung", findings.rungs, columns)
+    return table_of(f"Throughput and slowdown of each {findings.noun}", findings.rungs, columns)
 
 
 def _step_cell(findings: Findings, rung: TreatmentFinding) -> Cell:
@@ -158,7 +158,7 @@ _OF_STEPS = (
 )
 _OF_RATIOS = (
     "× slower than the same step on {}; what steps differ by is in no interval, and the noise is "
-    "that of all rungs' trials together."
+    "that of all trials together."
 )
 
 
@@ -166,7 +166,7 @@ class LoadStepsSection(Section):
     """Throughput by rung and step of the load."""
 
     name = "load-steps"
-    summary = "throughput by rung and step of the load"
+    summary = "throughput by treatment and step of the load"
     title = "Step by step of the load"
     order = 32
 

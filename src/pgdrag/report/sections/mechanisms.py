@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdrag.english import listed, percent_words
+from pgdrag.english import capital, listed, percent_words
 from pgdrag.findings.mechanisms.analysis import (
     NAMED_SHARE,
     MechanismFinding,
@@ -44,7 +44,7 @@ class MechanismsSection(Section):
     """A bar for each mechanism and rung, and its evidence."""
 
     name = "mechanisms"
-    summary = "which mechanisms account for how much of each rung's slowdown"
+    summary = "which mechanisms account for how much of each treatment's slowdown"
     title = _TITLE
     order = 35
     is_folded = False
@@ -58,7 +58,12 @@ class MechanismsSection(Section):
         """Return the picture, the table of what is named, and all that was tested."""
         found = findings.by_rung(MechanismsFinding)
         named = {name: one for name, one in found.items() if one.named}
-        blocks: list[Block] = [_picture(named), _named_table(named)] if named else []
+        reference = "the baseline"
+        if findings.is_cumulative:
+            reference = "the rung before, or than on the baseline where the step is not significant"
+        blocks: list[Block] = (
+            [_picture(named, reference), _named_table(named, findings.noun)] if named else []
+        )
         steps = {rung.rung.name for rung in findings.rungs if rung.previous}
         why_none: dict[str, list[str]] = {}
         for name, one in found.items():
@@ -73,7 +78,7 @@ class MechanismsSection(Section):
         return (*blocks, Details("All mechanisms tested", tuple(tested)))
 
 
-def _picture(named: Mapping[str, MechanismsFinding]) -> Figure:
+def _picture(named: Mapping[str, MechanismsFinding], reference: str) -> Figure:
     """Return a bar for each share, in SVG and in characters."""
     rows = []
     for rung, found in named.items():
@@ -99,25 +104,22 @@ def _picture(named: Mapping[str, MechanismsFinding]) -> Figure:
         bar = ("▒" if is_rest else "█") * round(shown * _WIDTH)
         lines.append(f"{name:{names}}  {label:{labels}}  {bar:·<{_WIDTH}}  {words}")
     description = "; ".join(f"{name} {label} {words}".strip() for name, label, _, words in rows)
-    caption = (
-        "Shares of the time that each transaction takes longer than on the rung before, in a ladder, or than "
-        "on the baseline: outside a ladder, and where the step is not significant."
-    )
+    caption = f"Shares of the time that each transaction takes longer than on {reference}."
     chart = svg.picture("shares-chart", _TITLE, description, top + _GAP, drawn)
     return Figure(chart, caption, "\n".join(lines))
 
 
-def _named_table(named: Mapping[str, MechanismsFinding]) -> Table:
+def _named_table(named: Mapping[str, MechanismsFinding], noun: str) -> Table:
     def added(found: MechanismsFinding, one: MechanismFinding) -> Cell | str:
         if one.added_s is None:
             return NOTHING
         return f"{'−' if found.is_gain else '+'}{format_duration(one.added_s)}"
 
     return table_of(
-        "Mechanisms named on each rung",
+        f"Mechanisms named on each {noun}",
         [(name, found, one) for name, found in named.items() for one in found.named],
         {
-            "Rung": lambda x: Cell(x[0], f"against {x[1].reference}", is_strong=True),
+            capital(noun): lambda x: Cell(x[0], f"against {x[1].reference}", is_strong=True),
             "Mechanism": lambda x: Cell(x[2].name, listed(list(x[2].places)), is_strong=True),
             ">Share": lambda x: share_words(x[2]),
             ">Seconds per transaction": lambda x: added(x[1], x[2]),

@@ -260,7 +260,7 @@ class SettingsSection(Section):
     """Each level that a rung adds, asked for and read back."""
 
     name = "settings"
-    summary = "each level that a rung adds, asked for and read back"
+    summary = "each level that a treatment adds, asked for and read back"
     title = "Settings, as set and as read back"
     order = 80
 
@@ -274,10 +274,10 @@ class SettingsSection(Section):
             (rung, level) for at, rung in enumerate(findings.rungs) for level in _levels(rung, at)
         ]
         table = table_of(
-            "Levels that each rung adds",
+            f"Levels that each {findings.noun} adds",
             added,
             {
-                "Rung": lambda x: Cell(x[0].rung.name, is_strong=True),
+                findings.noun_heading: lambda x: Cell(x[0].rung.name, is_strong=True),
                 "Factor": lambda x: (
                     x[1].name if x[1].kind == "setting" else f"{x[1].name} ({x[1].kind})"
                 ),
@@ -313,13 +313,13 @@ def _read_back(every: Sequence[Applied], level: Level) -> Cell:
 
 
 _NUMBERS = {
-    "× slower": "Throughput of the reference divided by that of this rung: 7× slower is one seventh of the speed.",
+    "× slower": "Throughput of the reference divided by that of this {noun}: 7× slower is one seventh of the speed.",
     "Interval": "Confidence interval for repeating the run on this machine. It says nothing about other machines.",
-    "< and >": "A rung that committed nothing has only an upper bound for its rate, and a lower bound for its slowdown.",
+    "< and >": "A {noun} that committed nothing has only an upper bound for its rate, and a lower bound for its slowdown.",
     "Not significant": "The interval includes no change. “No change” is stronger: the interval excludes any effect that "
     "matters.",
 }
-_INERT = "Every setting of this rung reads as before, so it is the same server again: any difference is noise."
+_INERT = "Every setting of this {noun} reads as before, so it is the same server again: any difference is noise."
 _SHARE = (
     "Part of the logarithm of the whole slowdown, so that all shares sum to 100 %. It depends on the order of "
     "the rungs: a rung can look harmless because an earlier one already did the damage."
@@ -329,7 +329,7 @@ _CLAIMS = {
     Answer.PARTLY: "Same direction, different size.",
     Answer.NOT_REPRODUCED: "Opposite direction, or no effect although these trials can detect the published one.",
     Answer.INCONCLUSIVE: "More or longer trials are needed.",
-    Answer.UNTESTABLE: "This server or machine lacks what the rung needs, or one side has no number.",
+    Answer.UNTESTABLE: "This server or machine lacks what the {noun} needs, or one side has no number.",
 }
 _WRONG = (
     "Its trials lose updates or leave a dataset that fails its check, so its speed means nothing."
@@ -355,4 +355,8 @@ class HowToReadSection(Section):
             meanings |= {answer_words(answer): meaning for answer, meaning in _CLAIMS.items()}
         if any(one.wrong for one in findings.by_rung(DecayFinding).values()):
             meanings[answer_words(Answer.WRONG)] = _WRONG
-        return (KeyValues(tuple((word, Cell(meaning)) for word, meaning in meanings.items())),)
+        return (
+            KeyValues(
+                tuple((word, Cell(x.format(noun=findings.noun))) for word, x in meanings.items())
+            ),
+        )

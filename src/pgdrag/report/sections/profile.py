@@ -34,7 +34,7 @@ class ProfileSection(Section):
     """A flame graph a rung, and the difference to the rung before."""
 
     name = "profile"
-    summary = "a flame graph a rung, and one of what changed; with --profile"
+    summary = "a flame graph a treatment, and one of what changed; with --profile"
     title = "What the processors ran"
     order = 45
 

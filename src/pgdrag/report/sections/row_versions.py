@@ -84,7 +84,10 @@ class RowVersionsSection(Section):
         updates = sum(len(seen.by_update) for seen in rungs)
         body: list[Block] = []
         if rungs:
-            body += [Paragraph(_HOW_TO_READ, Tone.MUTED), _versions_table(rungs)]
+            body += [
+                Paragraph(_HOW_TO_READ, Tone.MUTED),
+                _versions_table(rungs, findings.noun_heading),
+            ]
         # Once, not below each rung's pictures and tables.
         if pictures:
             body.append(Paragraph(_HOW_TO_SEE, Tone.MUTED))
@@ -192,7 +195,7 @@ def _reasons(findings: Findings) -> tuple[str, ...]:
     )
 
 
-def _versions_table(rungs: Sequence[_LookedAt]) -> Table:
+def _versions_table(rungs: Sequence[_LookedAt], heading: str) -> Table:
     def name(seen: _LookedAt) -> Cell:
         tone = Tone.BAD if seen.problem else Tone.PLAIN
         return Cell(seen.name, seen.problem or seen.title, tone, is_strong=True)
@@ -204,7 +207,7 @@ def _versions_table(rungs: Sequence[_LookedAt]) -> Table:
         "Row versions in the first and the last sample",
         rungs,
         {
-            "Rung": name,
+            heading: name,
             **{f">{title}": of_series(name) for name, title in _COLUMNS.items()},
             ">Futile vacuums": _vacuums,
         },

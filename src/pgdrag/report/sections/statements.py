@@ -56,7 +56,7 @@ class PlansSection(Section):
         changed = [rung for rung in findings.rungs if rung.get(PlanChanges)]
         body = [x for rung in changed for x in _changed_plans(rung, by_name[rung.previous])]
         if not changed:
-            body.append(Paragraph("No plan changed on any rung."))
+            body.append(Paragraph(f"No plan changed on any {findings.noun}."))
         intro = Paragraph(
             "Each statement was explained after the window of the trial of median throughput, under that trial's "
             "settings. A different cost alone is not a different plan.",
@@ -112,7 +112,7 @@ def _estimates(findings: Findings) -> tuple[Block, ...]:
         "Estimated and actual rows",
         sorted(found, key=lambda each: -each[0].factor)[:MOST_MISESTIMATES],
         {
-            "Rung": lambda x: Cell(x[1], is_strong=True),
+            findings.noun_heading: lambda x: Cell(x[1], is_strong=True),
             "Statement": lambda x: Cell(statement_words(x[2].query), x[2].transaction),
             "Where": lambda x: x[0].node,
             ">Estimated": lambda x: f"{x[0].estimated:,.0f}",
@@ -274,7 +274,7 @@ class WaitsSection(_PerTransactionSection):
     """A table a rung of waits by type of process, beside the rung before."""
 
     name = "waits"
-    summary = "wait events of each rung by type of process, per transaction"
+    summary = "wait events of each treatment by type of process, per transaction"
     title = "Wait events"
     order = 52
     kind = WaitTime

@@ -45,7 +45,7 @@ class TimeSeriesSection(Section):
     """Every series of each rung's middle trial over one time axis, another rung's beside it."""
 
     name = "time-series"
-    summary = "throughput, latency, waits, I/O and events over time, to be zoomed, two rungs in one picture"
+    summary = "throughput, latency, waits, I/O and events over time, to be zoomed, two treatments in one picture"
     title = "What happened when"
     order = 55
 

@@ -29,7 +29,7 @@ class LatencySection(Section):
     """Percentiles by rung and transaction type."""
 
     name = "latency"
-    summary = "percentiles by rung and transaction type"
+    summary = "percentiles by treatment and transaction type"
     title = "Latency"
     order = 60
 
@@ -50,7 +50,7 @@ class LatencySection(Section):
             f"Latency of committed transactions: {kind}",
             of_types,
             {
-                "Rung": lambda one: Cell(one[0], is_strong=True),
+                findings.noun_heading: lambda one: Cell(one[0], is_strong=True),
                 "Transaction": lambda one: one[1],
                 ">Committed": lambda one: f"{one[2].count:,}",
                 ">Mean": lambda one: time_cell(one[2].mean_us),
@@ -99,7 +99,7 @@ def _arrivals(findings: Findings) -> list[Block]:
         "Arrivals, and their wait for a client",
         found,
         {
-            "Rung": lambda x: Cell(x[0], is_strong=True),
+            findings.noun_heading: lambda x: Cell(x[0], is_strong=True),
             ">Arrivals": lambda x: f"{x[1].scheduled:,}",
             **{f">{title}": _number_of(key) for key, title in seen.items()},
             ">Wait p50": lambda x: time_cell(x[1].queue_us_p50),
@@ -135,7 +135,7 @@ class CountsSection(Section):
     """The ways to end, by rung, with the identity that they obey, and the errors."""
 
     name = "counts"
-    summary = "the ways to end, by rung, with the identity that they obey, and the errors"
+    summary = "the ways to end, by treatment, with the identity that they obey, and the errors"
     title = "How transactions ended"
     order = 70
 
@@ -155,19 +155,21 @@ class CountsSection(Section):
             (Cell(name, is_strong=True), *(Cell(f"{getattr(counts, key):,}") for key in shown))
             for name, counts in rungs
         )
-        columns = header("Rung", *(f">{title}" for title in shown.values()))
-        table = Table("How transactions ended, over all trials of a rung", columns, rows)
+        columns = header(findings.noun_heading, *(f">{title}" for title in shown.values()))
+        table = Table(
+            f"How transactions ended, over all trials of each {findings.noun}", columns, rows
+        )
         unbalanced = [name for name, counts in rungs if not counts.is_balanced]
-        return (table, _identity(unbalanced, shown), *_failures(findings))
+        return (table, _identity(unbalanced, shown, findings.noun), *_failures(findings))
 
 
-def _identity(unbalanced: Sequence[str], shown: Collection[str]) -> Block:
+def _identity(unbalanced: Sequence[str], shown: Collection[str], noun: str) -> Block:
     ends = [end for end in _ENDS if end not in _SELDOM or end in shown]
     identity = f"scheduled = {' + '.join(ends)}"
     if unbalanced:
         text = f"On {', '.join(unbalanced)} this does not hold: {identity}."
         return Note("Counts do not add up", (text,), Tone.BAD)
-    return Paragraph(f"On every rung {identity}.", Tone.MUTED)
+    return Paragraph(f"On every {noun} {identity}.", Tone.MUTED)
 
 
 def _failures(findings: Findings) -> list[Block]:
@@ -182,7 +184,7 @@ def _failures(findings: Findings) -> list[Block]:
         "Failed transactions by error class",
         failed,
         {
-            "Rung": lambda one: Cell(one[0], is_strong=True),
+            findings.noun_heading: lambda one: Cell(one[0], is_strong=True),
             "SQLSTATE": lambda one: one[1],
             ">Failed": lambda one: f"{one[2]:,}",
         },
@@ -192,7 +194,7 @@ def _failures(findings: Findings) -> list[Block]:
         "Errors, retried ones included",
         errors,
         {
-            "Rung": lambda one: Cell(one[0], is_strong=True),
+            findings.noun_heading: lambda one: Cell(one[0], is_strong=True),
             "Transaction": lambda one: one[1],
             "SQLSTATE": lambda one: one[2],
             ">Times": lambda one: f"{one[4]:,}",
@@ -209,7 +211,7 @@ class DriverSection(Section):
     """The load driver's processor time and delays, by rung: why it was not the bottleneck."""
 
     name = "driver"
-    summary = "the load driver's processor time and delays, by rung"
+    summary = "the load driver's processor time and delays, by treatment"
     title = "The load driver itself"
     order = 42
     finding_type = DriverFinding
@@ -219,17 +221,17 @@ class DriverSection(Section):
         found = findings.by_rung(DriverFinding).items()
         late, busy = percent_words(LATE_SHARE), percent_words(BUSY)
         reading = (
-            "Of the trial of each rung in which the driver was busiest. The driver is suspect if one of its threads "
+            f"Of the trial of each {findings.noun} in which the driver was busiest. The driver is suspect if one of its threads "
             f"used more than {busy} of a processor; if 1 % of arrivals began more than "
             f"{format_duration(LATE_US / 1e6)}, or {late} of the median latency, late although a "
             f"client was free; if 1 % of answers waited more than {late} of the median latency for "
-            "the driver; or if it stalled for longer than an interval. The rung keeps its number, with a warning."
+            "the driver; or if it stalled for longer than an interval. The number stays, with a warning."
         )
         table = table_of(
             "What the load driver used",
             found,
             {
-                "Rung": lambda x: Cell(x[0], is_strong=True),
+                findings.noun_heading: lambda x: Cell(x[0], is_strong=True),
                 ">Processor": lambda x: percent_words(x[1].cpu_share),
                 ">Busiest thread": lambda x: percent_words(x[1].busiest_share),
                 ">Per transaction": lambda x: time_cell(x[1].cpu_us_per_transaction),
