@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -165,17 +166,16 @@ def pgbench_scale(server: Server) -> int:
     return branches
 
 
-def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str:
-    """Vacuum pgbench's small tables and empty its history, as pgbench does before a run.
+def vacuum_commands(*, with_accounts: bool = False) -> tuple[LiteralString, ...]:
+    """Return how pgbench vacuums its small tables and empties its history before a run."""
+    small = ("VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history")
+    return (*small, "VACUUM ANALYZE pgbench_accounts") if with_accounts else small
 
-    Returns:
-        A sentence that says so.
-    """
-    commands = ["VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history"]
-    if with_accounts:
-        commands.append("VACUUM ANALYZE pgbench_accounts")
+
+def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str:
+    """Run `vacuum_commands`, and return a sentence that says so."""
     with _asking(server) as connection:
-        for command in commands:
+        for command in vacuum_commands(with_accounts=with_accounts):
             connection.execute(sql.SQL(command))
     accounts = ", and pgbench_accounts with ANALYZE" if with_accounts else ""
     return f"Vacuumed pgbench_branches and pgbench_tellers{accounts}, and emptied pgbench_history, before the run."

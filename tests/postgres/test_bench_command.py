@@ -259,6 +259,33 @@ def test_a_server_with_other_sessions_is_asked_about(tables: Cluster) -> None:
         assert status == 0, err
 
 
+def test_a_dry_run_says_what_would_be_done_and_neither_asks_nor_does_it(
+    tables: Cluster, open_directory: Path
+) -> None:
+    with tables.connect() as connection:
+        connection.execute("INSERT INTO pgbench_history (tid, bid) VALUES (1, 1)")
+        status, out, err = pgdrag("bench", "-N", *SHORT, "--dry-run", dsn(tables))
+        assert (status, err) == (0, "")
+        ((rows,),) = connection.execute("SELECT count(*) FROM pgbench_history").fetchall()
+        assert rows > 0
+        status, told, err = pgdrag("bench", "-i", "-s", "7", "--dry-run", dsn(tables))
+        assert (status, err) == (0, "")
+        ((scale,),) = connection.execute("SELECT count(*) FROM pgbench_branches").fetchall()
+    text = unwrapped(out)
+    assert "simple-update, scale" in text
+    assert "Before the load: TRUNCATE pgbench_history" in text
+    assert "Time: 200 ms warm-up, 1 s measured" in text
+    assert "Create pgbench's tables at scale 7" in unwrapped(told)
+    assert "drop those that exist" in unwrapped(told)
+    assert scale != 7
+    scratch = open_directory / "dry"
+    status, out, err = pgdrag(
+        "bench", "--throw-away", "--dry-run", "--json", PGDRAG_SCRATCH=str(scratch)
+    )
+    assert (status, scratch.exists()) == (0, False), err
+    assert json.loads(out)["workload"] == "tpcb-like, scale 10, simple statements"
+
+
 def test_a_server_that_is_not_there_is_reported(tmp_path: Path) -> None:
     status, _, err = pgdrag("bench", "-h", tmp_path, "-d", "nothing")
     assert status == 2

@@ -153,6 +153,7 @@ MISTAKES = {
         pgdrag run slow-42k --scale big
         pgdrag run mine.toml --postgres 99
         pgdrag check
+        pgdrag check nwe.conf
         pgdrag check nosuch
     """,
     "Runs": """

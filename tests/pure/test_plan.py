@@ -77,6 +77,12 @@ def test_equal_values_in_other_words_are_the_same_and_refused() -> None:
     refuse_same(*pairs, [*found, replace(found[0], why_not="")])
 
 
+def test_an_arm_beside_itself_is_refused_in_words_of_its_own() -> None:
+    with pytest.raises(UsageError, match=r"^default is compared with itself$") as refused:
+        refuse_same(arm("default"), arm("default"), [])
+    assert "Name arms that differ" in (refused.value.hint or "")
+
+
 def test_what_a_search_tries_is_one_difference() -> None:
     tried = tried_values(BUFFERS, ["8MB", "16MB"], arm("default"))
     assert (tried.before, tried.after) == ("128 MB", "8MB, 16MB")
@@ -155,8 +161,8 @@ def test_a_budget_shorter_than_a_single_trial_is_refused_and_no_other() -> None:
             60,
             30,
             40,
-            "at most 30 s (the budget); all would take about 1 min; loading the dataset takes about 30 s, "
-            "which may leave no time for a trial, and is done only once",
+            "loading the dataset takes about 30 s, longer than the budget of 30 s: it is done all the same, "
+            "and only once, but may leave no time for a trial; all would take about 1 min",
         ),
     ],
 )

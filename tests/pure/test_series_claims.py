@@ -129,7 +129,7 @@ def test_a_file_gives_a_trend_and_its_points():
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('"falling"', '"sinking"', "\"trend\" in [rungs.claim] must be 'steady' or 'falling'"),
+        ('"falling"', '"sinking"', '"trend" in [rungs.claim] must be "steady" or "falling"'),
         ("[10, 6591.5]", "[5, 6591.5]", '"series" in [rungs.claim] must be pairs of a time and a'),
         ("[10, 6591.5]", "[10, 0]", '"series" in [rungs.claim] must be pairs of a time and a'),
         ("[10, 6591.5]", "[10]", "must have at least 2 element"),

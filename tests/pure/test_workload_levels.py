@@ -56,15 +56,15 @@ def test_a_dot_leads_into_a_table_and_leaves_the_rest_of_it() -> None:
 @pytest.mark.parametrize(
     ("spec", "name", "value", "message", "hint"),
     [
-        (TPCC, "warehouses", "many", '"warehouses" of workload "tpcc" must be a valid integer, not "many"', ""),
-        (TPCC, "warehouses", "0", '"warehouses" of workload "tpcc" must be greater than or equal to 1, not "0"', ""),
-        (TPCC, "isolation", "none", "must be 'read committed', 'repeatable read' or 'serializable', not \"none\"", ""),
+        (TPCC, "warehouses", "many", '"warehouses" of workload "tpcc" must be an integer, not "many"', ""),
+        (TPCC, "warehouses", "0", '"warehouses" of workload "tpcc" must be at least 1, not "0"', ""),
+        (TPCC, "isolation", "none", "must be \"read committed\", \"repeatable read\" or \"serializable\", not \"none\"", ""),
         (TPCC, "warehouse", "2", 'workload "tpcc" has no parameter "warehouse"', 'Did you mean "warehouses"?'),
-        (PGBENCH, "scale.x", "2", '"scale" of workload "pgbench" must be a valid integer, not a table', ""),
+        (PGBENCH, "scale.x", "2", '"scale" of workload "pgbench" must be an integer, not a table', ""),
         (TPCC, "kind", "pgbench", 'workload "tpcc" has no parameter "kind"', "write a file of its own"),
         (TPCC, "mix.payment", "0", '"mix.payment" of workload "tpcc" must be the same in all', "rates do not compare"),
         (PGBENCH, "scripts", "select-only", '"scripts" of workload "pgbench" must be the same', "rates do not"),
-        (PGBENCH, "unlogged", "perhaps", '"unlogged" of workload "pgbench" must be a valid boolean', ""),
+        (PGBENCH, "unlogged", "perhaps", '"unlogged" of workload "pgbench" must be true or false, not "perhaps"', ""),
     ],
 )  # fmt: skip
 def test_what_the_workload_does_not_take_is_a_mistake_and_left_out(

@@ -143,7 +143,15 @@ class ServerOptions:
 
     def reached(self, purpose: str) -> Server:
         """Return the server, with consent to what pgdrag is about to do: "run the load there"."""
-        from pgdrag.cli.server_argument import named_server, require_consent
+        from pgdrag.cli.server_argument import require_consent
+
+        server = self.named()
+        require_consent(server, purpose, is_given=self.yes)
+        return server
+
+    def named(self) -> Server:
+        """Return the server, to look at and no more."""
+        from pgdrag.cli.server_argument import named_server
 
         if self.dsn is not None and self.dbname is not None:
             raise UsageError(
@@ -153,9 +161,7 @@ class ServerOptions:
         given = {"host": self.host, "port": self.port, "user": self.username}
         overrides = {name: value for name, value in given.items() if value is not None}
         example = "pgdrag bench postgresql://me@db1/bench, or create one: pgdrag bench --throw-away"
-        server = named_server(self.dsn or self.dbname, example, overrides, is_for_driver=True)
-        require_consent(server, purpose, is_given=self.yes)
-        return server
+        return named_server(self.dsn or self.dbname, example, overrides, is_for_driver=True)
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.options import AllowChange, Json, Postgres
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,14 +42,14 @@ def check(
     A server is started to ask it about settings; no dataset is loaded.
     """
     from pgdrag.cli.place import open_scratch
-    from pgdrag.experiment import load_experiment
+    from pgdrag.experiment import experiment_schema, load_experiment
     from pgdrag.experiment.arms import read_arm
     from pgdrag.experiment.preflight import check_arm, check_experiment, first_mistake
     from pgdrag.provision import look_here
     from pgdrag.servers.binaries import find_binaries
 
     if schema:
-        print_document(schema_text())
+        print_json(experiment_schema())
         return
     if not experiment:
         raise UsageError(
@@ -70,19 +68,12 @@ def check(
     else:
         checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:
-        print_document(json_module.dumps(dataclasses.asdict(checked), indent=2, ensure_ascii=False))
+        print_json(checked)
     else:
         _print(checked)
     mistake = first_mistake(checked)
     if mistake is not None:
         raise mistake
-
-
-def schema_text() -> str:
-    """Return the JSON Schema of experiment files as it is printed and kept in docs/."""
-    from pgdrag.experiment import experiment_schema
-
-    return json_module.dumps(experiment_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _print(checked: Checked) -> None:

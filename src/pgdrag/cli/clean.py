@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.options import Json, Wait
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
 
 if TYPE_CHECKING:
@@ -102,8 +101,7 @@ def _print(
             }
             for step, result in done
         ]
-        text = json_module.dumps({"changes": found, "unreadable": unreadable}, indent=2)
-        print_document(text)
+        print_json({"changes": found, "unreadable": unreadable})
         return
     from pgdrag.cli.place import stdout
 

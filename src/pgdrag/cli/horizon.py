@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.options import Consent, Dsn, Json, command_group, duration_of
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_document, print_json
 from pgdrag.english import counted
 from pgdrag.errors import (
     EXIT_DONE,
@@ -58,7 +56,7 @@ def show(
 
     state = horizon_state(named_server(dsn, "pgdrag horizon show postgresql://me@db1/shop"))
     if json:
-        print_document(json_module.dumps(asdict(state), indent=2))
+        print_json(state)
     else:
         console = stdout()
         for part in _shown(state):
@@ -294,7 +292,7 @@ def capture(
         _write(found, output)
         talk.print(f"Written to {output}", soft_wrap=True)
     if json:
-        print_document(json_module.dumps(distribution_json(found), indent=2))
+        print_json(distribution_json(found))
     elif output is None:
         print_document(distribution_text(found))
     return EXIT_FAILED_CHECK if sampling.notes and status == EXIT_DONE else status

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pgdrag.cli.options import Json
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +31,7 @@ def list_(
 
     listing = make_listing()
     if json:
-        print_document(json_module.dumps(listing, indent=2, ensure_ascii=False))
+        print_json(listing)
         return
     out = stdout(piped_width=PIPE_WIDTH)
     if observations:

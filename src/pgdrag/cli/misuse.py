@@ -117,7 +117,7 @@ def _wanted(error: Any) -> str:
         (details,) = error.__cause__.errors()
     except (AttributeError, ValueError):
         return f": {error.message.rstrip('.')}".replace("'", '"')
-    from pgdrag.experiment.mistakes import wanted
+    from pgdrag.wrong_values import wanted
 
     # What was typed is text to pydantic, also where it is a number.
     return re.sub(r'not "(-?[\d.]+)"$', r"not \1", wanted(details).rstrip(".").replace("'", '"'))

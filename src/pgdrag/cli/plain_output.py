@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import io
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -85,6 +87,22 @@ def print_document(text: str) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)
     print(text, end="" if text.endswith("\n") else "\n")
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON for programs and files: indented, in UTF-8; dataclasses become objects."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=_fields)
+
+
+def print_json(value: object) -> None:
+    """Print a value as `json_text` has it."""
+    print_document(json_text(value))
+
+
+def _fields(value: object) -> dict[str, object]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    raise TypeError(f"no JSON for a {type(value).__name__}")
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:

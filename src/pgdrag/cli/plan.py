@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json as json_module
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdrag.cli.place import plain_table, stdout
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 from pgdrag.cli.progress import count_words
 from pgdrag.experiment.differences import Difference, left_out_words
 from pgdrag.experiment.plan import Plan, PlannedTreatment, time_words
@@ -17,13 +15,14 @@ from pgdrag.units import format_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
+NOTHING_RUN = "Nothing was run, because of --dry-run."
 _MOST_NAMED = 8  # differences, before a run
 
 
 def print_plan(plan: Plan, *, json: bool) -> None:
     """Print all of a plan, for people or for programs."""
     if json:
-        print_document(json_module.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False))
+        print_json(plan)
         return
     out = stdout()
     out.print(plan.title, style="bold")
@@ -47,7 +46,7 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     told = left_out_words(plan.differences)
     for note in (note for note in plan.notes if note != told):
         out.print(f"Note: {note}")
-    out.print("Nothing was run, because of --dry-run.")
+    out.print(NOTHING_RUN)
 
 
 def trials_words(plan: Plan) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pgdrag.cli.options import Json, RunName
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_document, print_json
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
 
 def runs(json: Json = False) -> None:
     """List all runs, newest first."""
-    import dataclasses
 
     from pgdrag.cli.place import open_journal, print_rows
     from pgdrag.units import format_duration
 
     summaries = open_journal().summaries()
     if json:
-        print_document(json_module.dumps([dataclasses.asdict(x) for x in summaries], indent=2))
+        print_json(summaries)
         return
     if not summaries:
         print("No runs yet. Start with: pgdrag run slow-42k")
@@ -74,7 +72,7 @@ def explain(
     findings = _findings(run)
     lines = story(findings, trial)
     if json:
-        print_document(json_module.dumps({"run": findings.run.run_id, "lines": lines}, indent=2))
+        print_json({"run": findings.run.run_id, "lines": lines})
     else:
         for line in lines:
             stdout().print(line)
@@ -106,7 +104,7 @@ def report(
     from pgdrag.report.terminal import terminal_text
 
     if schema:
-        print_document(json_module.dumps(report_schema(), indent=2, ensure_ascii=False))
+        print_json(report_schema())
         return
     to_stdout = output is None or str(output) == "-"
     refuse_unwritable(None if to_stdout else output)

@@ -28,6 +28,7 @@ from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import all_workloads
 from pgdrag.workloads.scripts import builtin_script, file_script
+from pgdrag.wrong_values import wanted
 
 # A run at least this long asks first.
 LONG_S = 3600.0
@@ -91,7 +92,7 @@ class StudyCommand:
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])).replace("_", "-")
-            raise UsageError(f'{study.design}, "{where}": {first["msg"]}') from None
+            raise UsageError(f'{study.design}, "{where}"{wanted(first)}') from None
         if options.dry_run:
             print_plan(plan, json=options.json)
             return EXIT_DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -17,7 +16,7 @@ from pgdrag.cli.options import (
     command_group,
     with_options,
 )
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.units import format_bytes, format_duration
@@ -170,7 +169,7 @@ def check(
             for name, broken in found.items()
         ]
         whole = {"server": server.name, "consistent": is_consistent, "conditions": conditions}
-        print_document(json_module.dumps(whole, indent=2, ensure_ascii=False))
+        print_json(whole)
     else:
         table = plain_table("condition", "holds", "requirement or violation")
         for name, broken in found.items():

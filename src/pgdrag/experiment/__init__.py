@@ -80,7 +80,7 @@ class Experiment:
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """Return an experiment: a file if it has a slash, ends in .toml or exists, else a shipped one.
+    """Return an experiment: a file if it exists, or has a slash or a suffix, else a shipped one.
 
     Raises:
         ExperimentError: there is no such experiment, or its file is wrong.
@@ -92,10 +92,10 @@ def load_experiment(name_or_path: str) -> Experiment:
             f'"{name_or_path}" is a directory, not an experiment file',
             hint=f"Files in it: {files}." if files else "There is no experiment file in it.",
         )
-    if "/" in name_or_path or path.suffix == ".toml" or path.is_file():
-        return _read(path)
-    if name_or_path in shipped:
+    if name_or_path in shipped and not path.is_file():
         return _read(shipped[name_or_path])
+    if "/" in name_or_path or path.suffix or path.is_file():
+        return _read(path)
     nearest = did_you_mean(name_or_path, shipped)
     raise ExperimentError(
         f'no experiment is named "{name_or_path}"',
@@ -150,6 +150,8 @@ def _read(path: Path) -> Experiment:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         hint = nearest_file(path) or 'Run "pgdrag list" to see the experiments that are shipped.'
+        if isinstance(error, FileNotFoundError):
+            raise ExperimentError(f'there is no file "{path}"', hint=hint) from None
         reason = (error.strerror or str(error)).lower()
         raise ExperimentError(
             f'could not read experiment file "{path}": {reason}', hint=hint

@@ -15,6 +15,7 @@ from pgdrag.english import did_you_mean
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment.model import FORMS, ExperimentTable
 from pgdrag.toml_lines import KeyLines, KeyPath
+from pgdrag.wrong_values import wanted
 
 MOST_LISTED = 10
 # Keys that people bring along from other tools, too unlike ours for a comparison of letters.
@@ -123,7 +124,7 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     inner: KeyPath = details["loc"][:-1] if is_of_key else details["loc"]
     path = (*table, *inner)
     if not inner:
-        return Mistake(table, f"{in_table(table)}{wanted(details)}")
+        return Mistake(table, f"{in_table(table)}{wanted(details, FORMS)}")
     key, around = str(path[-1]), path[:-1]
     where = f" in {in_table(around)}" if around else ""
     if details["type"] == "extra_forbidden":
@@ -131,10 +132,10 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     if details["type"] == "missing":
         return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
     if is_of_key:
-        return Mistake(path, f'the name "{key}"{where}{wanted(details)}')
+        return Mistake(path, f'the name "{key}"{where}{wanted(details, FORMS)}')
     if isinstance(path[-1], int):
-        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{wanted(details)}")
-    return Mistake(path, f'"{key}"{where}{wanted(details)}')
+        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{wanted(details, FORMS)}")
+    return Mistake(path, f'"{key}"{where}{wanted(details, FORMS)}')
 
 
 def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str:
@@ -147,72 +148,6 @@ def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str
     if around and key in ExperimentTable.model_fields:
         return f"It belongs above the first table: here it is a key of {in_table(around)}."
     return key_meant(key, list(properties))
-
-
-# The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
-_WANTED = {
-    "string_type": "must be a string",
-    "int_type": "must be an integer",
-    "int_parsing": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "list_type": "must be an array",
-    "tuple_type": "must be an array",
-    "dict_type": "must be a table",
-    "model_type": "must be a table",
-    "model_attributes_type": "must be a table",
-    "finite_number": "must be a finite number",
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be over {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be under {lt}",
-    "literal_error": "must be {expected}",
-    "string_pattern_mismatch": "must be made of {form}",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must have at least {min_length} element",
-}
-
-
-def wanted(details: ErrorDetails) -> str:
-    """Return what is wrong with a value, to go on a sentence: ` must be at least 1, not 0`."""
-    context = {
-        name: f"{value:g}" if isinstance(value, float) else value
-        for name, value in details.get("ctx", {}).items()
-    }
-    pattern = str(context.get("pattern"))
-    context["form"] = FORMS.get(pattern, f"what {pattern} matches")
-    template = _WANTED.get(details["type"])
-    if template is not None:
-        text = template.format_map(context)
-    else:
-        # The words of a model's own validator, which stand behind "Value error, ".
-        text = str(context.get("error", "")) or details["msg"]
-        text = text[:1].lower() + text[1:]
-        if text.startswith("input should"):
-            text = "must" + text.removeprefix("input should")
-    is_about_value = details["type"] not in ("too_short", "string_too_short", "pairs", "steps")
-    if details["type"] == "value_error":
-        return f": {text}"
-    return f" {text}, not {_shown(details['input'])}" if is_about_value else f" {text}"
-
-
-def _shown(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value if len(value) <= 40 else f"{value[:39]}…", ensure_ascii=False)
-        case dict():
-            return "a table"
-        case list():
-            return "an array"
-        case int() | float():
-            return f"{value:g}" if isinstance(value, float) else str(value)
-        case _:
-            return str(value)
 
 
 def _description(schema: Mapping[str, Any], path: KeyPath) -> str:

@@ -128,6 +128,12 @@ def time_words(plan: Plan) -> str:
     least, most = (format_duration(round(x)) for x in (plan.seconds_least, plan.seconds_most))
     whole = least if least == most else f"{least} to {most}"
     left_s = math.inf if plan.budget_s is None else max(0.0, plan.budget_s - plan.spent_s)
+    loading = f"loading the dataset takes about {format_duration(round(plan.loading_s))}"
+    if plan.loading_s >= left_s:
+        return (
+            f"{loading}, longer than the budget of {format_duration(left_s)}: it is done all the same, and only "
+            f"once, but may leave no time for a trial; all would take about {whole}"
+        )
     if plan.seconds_most <= left_s:
         text = f"about {whole}"
         if not plan.trials_known and plan.seconds_extended > plan.seconds_most:
@@ -137,12 +143,7 @@ def time_words(plan: Plan) -> str:
         text = f"about {least}, at most {format_duration(left_s)} (the budget)"
     else:
         text = f"at most {format_duration(left_s)} (the budget); all would take about {whole}"
-    if not plan.loading_s:
-        return text
-    loading = f"loading the dataset takes about {format_duration(round(plan.loading_s))}"
-    if plan.loading_s >= left_s:
-        return f"{text}; {loading}, which may leave no time for a trial, and is done only once"
-    return f"{text}; {loading} of it"
+    return f"{text}; {loading} of it" if plan.loading_s else text
 
 
 def _refuse_short_budget(study: Study, *, is_brief: bool) -> None:

@@ -25,9 +25,11 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.servers.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
 from pgdrag.workloads import Workload, all_workloads
+from pgdrag.wrong_values import wanted
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
 OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
+_TWO_ARMS = 'Name arms that differ; "default" is a server with default settings.'
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 
 
@@ -110,8 +112,7 @@ def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfi
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f'workload "{kind}", "{where}": {message}') from None
+        raise UsageError(f'workload "{kind}", "{where}"{wanted(first)}') from None
     _refuse_objection(workload, load)
     size = _size_words(workload)
     spec = WorkloadSpec(kind, workload.model_dump(mode="json"))
@@ -227,7 +228,7 @@ def over_changes(
 
 
 def refuse_same(
-    reference: Arm, target: Arm, found: Sequence[Difference], *, hint: str | None = None
+    reference: Arm, target: Arm, found: Sequence[Difference], *, hint: str = _TWO_ARMS
 ) -> None:
     """Refuse arms between which nothing can be tested.
 
@@ -235,6 +236,8 @@ def refuse_same(
         UsageError: with why.
     """
     if not any(one.is_tested for one in found):
+        if reference == target:
+            raise UsageError(f"{target.label} is compared with itself", hint=hint)
         one, other = two_labels(reference, target)
         raise UsageError(
             f"{one} and {other} are the same to this server",

@@ -14,6 +14,7 @@ from pgdrag.english import did_you_mean
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.model import Level, Treatment, WorkloadSpec
 from pgdrag.workloads import Workload, all_workloads
+from pgdrag.wrong_values import wanted
 
 
 def workload_of(spec: WorkloadSpec, treatment: Treatment) -> Workload:
@@ -92,24 +93,14 @@ def _invalid(
         for level in at_fault or levels:
             # The fault may lie with the table that a name leads into.
             is_own = len(path) > level.name.count(".")
-            what, value = (
-                (level.name, f'"{level.value}"') if is_own else (".".join(path), "a table")
-            )
-            message = f'"{what}" of workload "{kind.name}" {_words(details["msg"])}, not {value}'
+            what = level.name if is_own else ".".join(path)
+            message = f'"{what}" of workload "{kind.name}"{wanted(details)}'
             found.setdefault(level, Problem(level, True, message))
     return list(found.values())
 
 
 def _is_on_the_way(path: Sequence[str], name: Sequence[str]) -> bool:
     return bool(path) and all(x == y for x, y in zip(path, name, strict=False))
-
-
-def _words(message: str) -> str:
-    """Return pydantic's sentence as a clause behind a name: "must be 'C1' or 'C2'"."""
-    if message.startswith("Value error, "):
-        return f"cannot be so: {message.removeprefix('Value error, ')}"
-    clause = message.partition(", unable to parse")[0].replace("Input should", "must", 1)
-    return clause[:1].lower() + clause[1:]
 
 
 def _laid_over(parameters: Mapping[str, Any], levels: Mapping[str, str]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _protocol(findings: Findings) -> list[tuple[str, str]]:
         ("Experiment", f"{study.name}, {study.scale_words}"),
         ("Design", f"{study.design} ({parameters})" if parameters else study.design),
         ("Workload", ", ".join(filter(None, (study.workload.kind, workload)))),
-        ("Load", _load_words(load)),
+        ("Load", load_words(load)),
         (
             "Window",
             f"{format_duration(load.warm_up_s)} warm-up, {format_duration(load.measure_s)} measured; "
@@ -115,7 +115,8 @@ def _intervals(found: Mapping[str, Interval | None]) -> str:
     return "; ".join(f"{made} ({listed(of)})" for made, of in names.items())
 
 
-def _load_words(load: LoadProfile) -> str:
+def load_words(load: LoadProfile) -> str:
+    """Return how hard a load is: `8 connections, no pauses (closed loop)`."""
     threads = "" if load.threads == 1 else f", {load.threads} driver threads"
     clients = f"{counted(load.connections, 'connection')}{threads}"
     limit = ""
