@@ -25,6 +25,16 @@ class Tone(StrEnum):
     MUTED = "muted"
 
 
+class Shade(StrEnum):
+    """Whether a cell's number is more or less of something: its colour. The text says it, too."""
+
+    NONE = ""
+    MORE = "more"
+    MUCH_MORE = "more large"
+    LESS = "less"
+    MUCH_LESS = "less large"
+
+
 class Align(StrEnum):
     """Where the text of a column stands."""
 
@@ -47,6 +57,7 @@ class Cell:
     tone: Tone = Tone.PLAIN
     is_strong: bool = False
     url: str = ""
+    shade: Shade = Shade.NONE
 
 
 NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pgdrag.designs import DesignParameters
+from pgdrag.designs._moves import move_findings
 from pgdrag.designs._subsets import Observed, Request, SubsetDesign
 from pgdrag.designs.ablate.findings import (
     AblateFinding,
     ChangeFinding,
     CheckFinding,
-    MoveFinding,
     PairFinding,
     ShareFinding,
 )
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import Call, Effect, Label, effect
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
-from pgdrag.designs.ablate.moves import Move
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
 from pgdrag.designs.ablate.section import answer, warnings
@@ -197,7 +196,7 @@ class Ablate(SubsetDesign):
             whole=self._whole(),
             is_bounded=shares is not None and shares.is_bounded,
             is_target_bounded=target is not None and target.is_bound,
-            moves=_moves(screening.fingerprint(), labels),
+            moves=move_findings(screening.fingerprint(), labels),
             changes=self._changes({x: y for x, y in of_players.items() if x != rest}, labels),
             others=of_players.get(rest),
             others_count=len(rest),
@@ -250,7 +249,7 @@ class Ablate(SubsetDesign):
                 with_others=_if_known(one.with_others.effect, "target against target without it"),
                 alone_of=len(one.alone.group),
                 with_others_of=len(one.with_others.group),
-                moves=_moves(moves.get(at, ()), labels),
+                moves=move_findings(moves.get(at, ()), labels),
                 share=shares.get(frozenset({at})) if at in survivors else None,
                 is_survivor=at in survivors,
                 is_hidden=one.is_hidden,
@@ -280,18 +279,6 @@ class Ablate(SubsetDesign):
             )
             for pair, one in (long.crossed() if long else {}).items()
         )
-
-
-def _moves(found: Sequence[Move], labels: Mapping[str, str]) -> tuple[MoveFinding, ...]:
-    return tuple(
-        MoveFinding(
-            one.quantity,
-            labels.get(one.quantity, one.quantity),
-            _interval(one.more, "t interval"),
-            one.false_rate,
-        )
-        for one in found
-    )
 
 
 def _method(shares: Shares | None) -> str:

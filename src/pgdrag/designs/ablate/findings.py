@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgdrag.designs._moves import MoveFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.findings.values import Comparison, DesignFinding, Interval
@@ -27,23 +28,6 @@ class ShareFinding:
     part: float | None
     part_low: float | None
     part_high: float | None
-
-
-@dataclass(frozen=True)
-class MoveFinding:
-    """A quantity per transaction that the changes move.
-
-    Attributes:
-        quantity: the observation's name.
-        label: for people: "WAL per transaction".
-        ratio: how many times as much of it there is per transaction.
-        false_rate: rate of false discoveries if this is believed, and all that are as sure.
-    """
-
-    quantity: str
-    label: str
-    ratio: Interval
-    false_rate: float
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,10 @@ class SetTrials:
         """All sets of which a trial has a number."""
         return tuple(self._readings)
 
-    def quantities(self, changes: Changes) -> Sequence[Mapping[str, Quantity]]:
-        """Return what else was measured in each trial of a set that has a number."""
-        return self._quantities.get(changes, ())
+    @property
+    def quantities(self) -> Mapping[Changes, Sequence[Mapping[str, Quantity]]]:
+        """What else was measured in each trial that has a number, by the set."""
+        return self._quantities
 
     def has_trial(self, changes: Changes) -> bool:
         """Tell whether a set has been run, with or without a number."""

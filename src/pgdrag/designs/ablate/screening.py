@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pgdrag.designs._moves import Move, Quantities
 from pgdrag.designs._subsets import Changes, Request, Steps, few_that_keep
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import (
@@ -29,7 +30,6 @@ from pgdrag.designs.ablate.labels import (
     label_of,
     resolved,
 )
-from pgdrag.designs.ablate.moves import Move, Quantities
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import t_multiplier
@@ -359,11 +359,11 @@ class Screening:
             for side, groups in self._groups.items()
             for group in groups
         }
-        return Quantities(self.trials).moves((REFERENCE, self.whole), comparisons)
+        return Quantities(self.trials.quantities).moves((REFERENCE, self.whole), comparisons)
 
     def fingerprint(self) -> tuple[Move, ...]:
         """Return the quantities that the whole moves."""
-        return Quantities(self.trials).fingerprint((REFERENCE, self.whole))
+        return Quantities(self.trials.quantities).fingerprint((REFERENCE, self.whole))
 
     def moves(self) -> dict[int, tuple[Move, ...]]:
         """Return what each change moves alone or, where that is nothing, with the others.

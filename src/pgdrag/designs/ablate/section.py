@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pgdrag.designs.ablate.findings import AblateFinding, MoveFinding, ShareFinding
+from pgdrag.designs._moves import MoveFinding
+from pgdrag.designs._moves_section import move_words, moves_grid
+from pgdrag.designs.ablate.findings import AblateFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.english import capital, counted, listed, listed_some, percent_words
@@ -30,7 +32,6 @@ from pgdrag.units import format_interval, format_number, format_ratio
 _LARGE_PART = 0.05  # a share below this is not in the answer
 _NAMED_MAX = 4  # shares that the answer names
 _LISTED_MAX = 8  # changes listed beside a label
-_RATIO_MAX = 10_000  # a quantity that grows more was next to nothing before
 _MOVES_MAX = 4  # quantities named of each change
 _TONES = {
     Label.INERT: Tone.MUTED,
@@ -72,7 +73,7 @@ class AblateSection(Section):
         table = Details(
             f"All {counted(len(found.changes), 'change')}", (_table(found), _legend(found))
         )
-        return (*_picture(found), *_pairs(found), *_moves(found), table)
+        return (*_picture(found), *_pairs(found), *_grid(found), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, the labels and the pairs."""
@@ -193,19 +194,7 @@ def _movers(found: AblateFinding) -> str:
 
 def _moves_words(moves: Sequence[MoveFinding]) -> str:
     """Return `(WAL per transaction 0.29×, blocks read per transaction 1.4×)`."""
-    return f"({', '.join(_move_words(one) for one in moves)})"
-
-
-def _move_words(one: MoveFinding, *, with_interval: bool = False) -> str:
-    """Return `WAL 0.287×`; of what was next to nothing before there is no ratio to speak of."""
-    amount, ratio = one.label.replace(" per transaction", ""), one.ratio
-    if ratio.center > _RATIO_MAX:
-        return f"{amount} over {_RATIO_MAX:,}×"
-    if ratio.center < 1 / _RATIO_MAX:
-        return f"{amount} under 1/{_RATIO_MAX:,}"
-    if with_interval:
-        return f"{amount} {format_interval(ratio.low, ratio.center, ratio.high)}"
-    return f"{amount} {format_ratio(ratio.center)}"
+    return f"({', '.join(move_words(one) for one in moves)})"
 
 
 def _unseen(found: AblateFinding) -> str:
@@ -401,15 +390,25 @@ def _pairs(found: AblateFinding) -> list[Block]:
     return [Heading("Pairs", "on the reference, each alone and both"), Items(tuple(sentences))]
 
 
-def _moves(found: AblateFinding) -> list[Block]:
-    """Say what each change moves of what the whole moves."""
-    movers = [(one.name, one.moves) for one in found.changes if one.moves]
+def _grid(found: AblateFinding) -> list[Block]:
+    """Show what each change moves of what the whole moves."""
     if not found.moves:
         return []
-    rows = [("all together", found.moves), *movers]
+    movers = {one.name: one.moves for one in found.changes if one.moves}
+    return [
+        Heading("What moves", "per transaction, times as much"),
+        *moves_grid(found.moves, movers),
+    ]
+
+
+def _moves(found: AblateFinding) -> list[Block]:
+    """Say the same in a line for each change."""
+    if not found.moves:
+        return []
+    rows = [("all together", found.moves), *((x.name, x.moves) for x in found.changes if x.moves)]
     sentences = []
     for name, moves in rows:
-        words = [_move_words(one, with_interval=True) for one in moves]
+        words = [move_words(one, with_interval=True) for one in moves]
         sentences.append(f"{name}: {listed_some(words, _MOVES_MAX)}")
     return [Heading("What moves", "per transaction, times as much"), Items(tuple(sentences))]
 

@@ -16,6 +16,7 @@ from pgdrag.designs.compare.findings import (
     Prospect,
     Trend,
     TrialPair,
+    moves,
     quantities,
 )
 from pgdrag.designs.compare.rules import (
@@ -160,6 +161,7 @@ class Compare(Design):
             order=None,
             trend=_trend(trials.pairs),
             quantities=quantities(trials.pairs, confidence=rules.confidence),
+            moves=moves(trials.pairs),
             reference_outcomes=outcomes[0],
             treatment_outcomes=outcomes[1],
             reference_failures=failures[0],

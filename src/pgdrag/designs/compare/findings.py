@@ -15,8 +15,10 @@ from enum import StrEnum
 from statistics import geometric_mean
 from typing import ClassVar
 
+from pgdrag.designs._moves import MoveFinding, Quantities, move_findings
 from pgdrag.designs.compare.rules import End, Interim, NoiseFloor, Pair
 from pgdrag.findings.driver_limits import cpu_us_per_transaction
+from pgdrag.findings.quantities import quantities as amounts
 from pgdrag.findings.values import Comparison, DesignFinding, Gate, Interval, Verdict
 from pgdrag.model import Outcome, Result
 from pgdrag.stats.multiple_testing import holm
@@ -149,6 +151,7 @@ class CompareFinding(DesignFinding):
             where that is not significant.
         trend: None where there is none that matters.
         quantities: latency and processor time on both sides.
+        moves: the amounts per transaction that the treatment moves, the surest first.
         reference_outcomes, treatment_outcomes: how often each side's trials ended in each way.
         reference_failures, treatment_failures: each side's trials without a number; None: there are none.
     """
@@ -178,6 +181,7 @@ class CompareFinding(DesignFinding):
     order: float | None
     trend: Trend | None
     quantities: tuple[Quantity, ...]
+    moves: tuple[MoveFinding, ...]
     reference_outcomes: dict[str, int]
     treatment_outcomes: dict[str, int]
     reference_failures: Failures | None
@@ -224,6 +228,18 @@ def quantities(pairs: Sequence[Pair], *, confidence: float) -> tuple[Quantity, .
             one = replace(one, direction=way)
         found[at] = one
     return tuple(found)
+
+
+def moves(pairs: Sequence[Pair]) -> tuple[MoveFinding, ...]:
+    """Return which amounts of work and waits per transaction the treatment moves, the surest first."""
+    neither, changed = frozenset[int](), frozenset({0})
+    sides = {
+        neither: [pair.reference for pair in pairs],
+        changed: [pair.treatment for pair in pairs],
+    }
+    labels = {one.name: one.label for side in sides.values() for x in side for one in x.evidence}
+    measured = {key: [amounts(result) for result in side] for key, side in sides.items()}
+    return move_findings(Quantities(measured).fingerprint((neither, changed)), labels)
 
 
 def _values(result: Result) -> dict[tuple[str, str], float | None]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import geometric_mean
 
+from pgdrag.designs._moves_section import moves_table
 from pgdrag.designs.compare.findings import CompareFinding, Direction, Failures, Quantity
 from pgdrag.designs.compare.rules import MOST_FORECAST, End
 from pgdrag.english import capital, counted, percent_words
@@ -73,6 +74,7 @@ class CompareSection(Section):
         return (
             *_numbers(found),
             *_quantities(found, found.quantities),
+            *_moves(found),
             Details(f"All {len(found.interims)} interim analyses", (_interims(found),)),
             Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
             *rung_warnings(findings),
@@ -330,6 +332,13 @@ def _quantities(found: CompareFinding, shown: Sequence[Quantity]) -> list[Block]
         Table("Latency and processor time of both sides", columns, rows),
         Paragraph(words, Tone.MUTED),
     ]
+
+
+def _moves(found: CompareFinding) -> list[Block]:
+    if not found.moves:
+        return []
+    aside = f"per transaction, {found.treatment} against {found.reference}"
+    return [Heading("What moves", aside), *moves_table(found.moves)]
 
 
 def _direction(one: Quantity) -> Cell:

@@ -7,15 +7,16 @@ whose effect on throughput stays open can still be known by what it moves, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeVar
 
 from pgdrag.designs._subsets import Changes
-from pgdrag.designs.ablate.history import SetTrials
 from pgdrag.designs.ablate.labels import Effect, effect_of
 from pgdrag.findings.quantities import Quantity
+from pgdrag.findings.values import Interval
+from pgdrag.stats.interval import bounded_exp
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
@@ -42,13 +43,45 @@ class Move:
     false_rate: float
 
 
-class Quantities:
-    """What was measured in the trials of one length, beside throughput."""
+@dataclass(frozen=True)
+class MoveFinding:
+    """A quantity per transaction that changes move.
 
-    def __init__(self, trials: SetTrials) -> None:
+    Attributes:
+        quantity: the observation's name.
+        label: for people: "WAL per transaction".
+        ratio: how many times as much of it there is per transaction.
+        false_rate: rate of false discoveries if this is believed, and all that are as sure.
+    """
+
+    quantity: str
+    label: str
+    ratio: Interval
+    false_rate: float
+
+
+def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[MoveFinding, ...]:
+    """Return moves as ratios; `labels` are for people, by the name of the observation."""
+    found = []
+    for one in moves:
+        low, center, high = map(bounded_exp, (one.more.low, one.more.center, one.more.high))
+        ratio = Interval(low, center, high, 0.95, "t interval")
+        label = labels.get(one.quantity, one.quantity)
+        found.append(MoveFinding(one.quantity, label, ratio, one.false_rate))
+    return tuple(found)
+
+
+class Quantities:
+    """What was measured beside throughput in trials of one length.
+
+    Args:
+        trials: by the set of changes, what each trial of it measured.
+    """
+
+    def __init__(self, trials: Mapping[Changes, Sequence[Mapping[str, Quantity]]]) -> None:
         self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
-        for changes in trials.measured:
-            for trial in trials.quantities(changes):
+        for changes, measured in trials.items():
+            for trial in measured:
                 for name, one in trial.items():
                     self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
         pooled = {
