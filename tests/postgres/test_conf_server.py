@@ -23,7 +23,8 @@ import pytest
 from psycopg import sql
 
 from pgdrag.errors import SettingError
-from pgdrag.experiment.pasted import ConfLine, parse_pasted
+from pgdrag.experiment.pasted import parse_pasted
+from pgdrag.experiment.said import Given, Place
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.conf import LineError, parse_line, write_conf
 from pgdrag.servers.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
@@ -197,13 +198,15 @@ def generated_lines(count: int) -> list[str]:
     return [rng.choice(["", "x.a = ", "x.a = '"]) + piece for piece in pieces]
 
 
-def parse_strictly(text: str) -> list[ConfLine]:
+def parse_strictly(text: str) -> list[Given]:
     """Return every setting of a text as the server's lexer splits its lines."""
     found = ((number, parse_line(line)) for number, line in enumerate(text.split("\n"), start=1))
-    return [ConfLine(*setting, number) for number, setting in found if setting is not None]
+    return [
+        Given(*setting, Place(Path(), number)) for number, setting in found if setting is not None
+    ]
 
 
-def strictly(text: str) -> list[ConfLine] | None:
+def strictly(text: str) -> list[Given] | None:
     try:
         return parse_strictly(text)
     except LineError:
@@ -217,14 +220,14 @@ def test_every_odd_line_is_read_or_refused_as_by_the_server(server):
         assert (ours is None) == (theirs is None), text
         if ours is not None:
             shown = [(name, value, line) for name, value, line, _ in theirs]
-            assert [(line.name, line.value, line.line) for line in ours] == shown, text
+            assert [(line.name, line.value, line.place.line) for line in ours] == shown, text
 
 
 def test_a_whole_file_has_the_servers_names_values_and_line_numbers(server):
     good = [text for text in ODD_LINES + generated_lines(400) if strictly(text) is not None]
     text = "\n".join(good)
     shown = [(name, value, line) for name, value, line, _ in server.read(text)]
-    assert [(line.name, line.value, line.line) for line in parse_strictly(text)] == shown
+    assert [(line.name, line.value, line.place.line) for line in parse_strictly(text)] == shown
     assert len(shown) > 40
 
 

@@ -7,13 +7,13 @@ import pytest
 from pgdrag.designs.ablate.history import TrialNoise, Value
 from pgdrag.designs.ablate.labels import (
     Call,
-    Effect,
     Label,
     call_all,
     effect,
     label_of,
     resolved,
 )
+from pgdrag.stats.effects import Effect
 
 NOISE = TrialNoise(0.03, 20)
 MATTERS = math.log(1.05)

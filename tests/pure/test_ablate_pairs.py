@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
-from pgdrag.designs.ablate.labels import Effect
 from pgdrag.designs.ablate.long_trials import Together, cross, suspected_pairs
+from pgdrag.stats.effects import Effect
 
 NOISE = TrialNoise(0.03, 20)
 

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgdrag.errors import ConfError
-from pgdrag.experiment.pasted import ConfLine, effective, parse_pasted
+from pgdrag.experiment.pasted import effective, parse_pasted
+from pgdrag.experiment.said import Given, Place
 from pgdrag.servers.conf import INCLUDES, LineError, fold, parse_line, quote, write_conf
 
 IDENTIFIERS = st.from_regex(r"[A-Za-z_é][A-Za-z_0-9é]{0,8}", fullmatch=True)
@@ -23,10 +25,14 @@ FRAGMENTS = st.lists(st.sampled_from(PIECES.split("|")), max_size=12).map("".joi
 TEXTS = st.one_of(st.text(max_size=60), FRAGMENTS)
 
 
-def parse_strictly(text: str) -> list[ConfLine]:
+def said(name: str, value: str, line: int) -> Given:
+    return Given(name, value, Place(Path(), line))
+
+
+def parse_strictly(text: str) -> list[Given]:
     """Return every setting of a text as the server's lexer splits its lines."""
     found = ((number, parse_line(line)) for number, line in enumerate(text.split("\n"), start=1))
-    return [ConfLine(*setting, number) for number, setting in found if setting is not None]
+    return [said(*setting, number) for number, setting in found if setting is not None]
 
 
 def values(text: str) -> list[tuple[str, str]]:
@@ -50,7 +56,7 @@ def values(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_line_reads_as_the_server_reads_it(text, name, value):
-    assert parse_strictly(text) == [ConfLine(name, value, 1)]
+    assert parse_strictly(text) == [said(name, value, 1)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +84,7 @@ def test_an_include_is_refused_by_its_name(directive):
 
 
 def test_only_a_newline_ends_a_line():
-    assert [line.line for line in parse_strictly("a = 'x\u2028\x85y'\n\nb = 2")] == [1, 3]
+    assert [line.place.line for line in parse_strictly("a = 'x\u2028\x85y'\n\nb = 2")] == [1, 3]
 
 
 def test_the_last_line_counts_whatever_its_case():
@@ -183,8 +189,8 @@ def test_whatever_was_mended_can_be_written(text):
 )
 def test_a_pasted_line_is_mended_and_says_how(text, value, what):
     lines, mends = parse_pasted("\n" + text)
-    assert lines == [ConfLine("x", value, 2)]
-    assert mends[0].what.startswith(f"line 2: {what}")
+    assert lines == [said("x", value, 2)]
+    assert mends[0].words.startswith(f"line 2: {what}")
 
 
 @pytest.mark.parametrize(
@@ -209,8 +215,8 @@ def test_alter_system_is_read_as_the_server_would_be_left(text, values_in_force)
 def test_a_setting_of_one_role_or_database_is_left_out_and_says_so():
     text = "x = 1\nALTER ROLE app SET x = 's3cret';\nalter database shop reset x;"
     lines, mends = parse_pasted(text)
-    assert lines == [ConfLine("x", "1", 1)]
-    assert [mend.what for mend in mends] == [
+    assert lines == [said("x", "1", 1)]
+    assert [mend.words for mend in mends] == [
         'line 2: left out "ALTER ROLE app SET x": for one role only',
         'line 3: left out "alter database shop reset x": for one database only',
     ]
@@ -223,7 +229,7 @@ def test_a_line_that_sets_nothing_is_skipped_and_says_so(text):
 
 
 def test_typographic_quotes_inside_plain_ones_are_the_value():
-    assert parse_pasted("x = 'it’s'")[0] == [ConfLine("x", "it’s", 1)]
+    assert parse_pasted("x = 'it’s'")[0] == [said("x", "it’s", 1)]
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,8 @@ class TestPastedSettings:
         line = self.TEXT.split("\n").index("random_page_cost = 1e300") + 1
         level = Level("setting", "random_page_cost", "1e300")
         assert experiment.location(level)[1] == line
-        assert [mend.line for mend in experiment.mends] == [line]
-        assert experiment.mends[0].what.startswith(f"line {line}: ")
+        assert [mend.place.line for mend in experiment.mends] == [line]
+        assert experiment.mends[0].words.startswith(f"line {line}: ")
 
     def test_a_line_that_cannot_be_understood_is_located(self):
         error = refused("work_mem = 4MB", "work_mem is {", self.TEXT)

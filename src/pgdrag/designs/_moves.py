@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import TypeVar
 
 from pgdrag.designs._subsets import Changes
-from pgdrag.designs.ablate.labels import Effect, effect_of
 from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
+from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.interval import bounded_exp
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
@@ -65,7 +65,7 @@ def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[Mov
     found = []
     for one in moves:
         low, center, high = map(bounded_exp, (one.more.low, one.more.center, one.more.high))
-        ratio = Interval(low, center, high, 0.95, "t interval")
+        ratio = Interval(low, center, high, CONFIDENCE, "t interval")
         label = labels.get(one.quantity, one.quantity)
         found.append(MoveFinding(one.quantity, label, ratio, one.false_rate))
     return tuple(found)

@@ -19,8 +19,8 @@ from pgdrag import registry
 from pgdrag.english import did_you_mean
 from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
-from pgdrag.experiment.pasted import Mend
 from pgdrag.experiment.reader import read_document
+from pgdrag.experiment.said import Mended
 from pgdrag.host.nearest_file import nearest_file
 from pgdrag.model import Level, Study
 from pgdrag.toml_lines import KeyLines
@@ -51,7 +51,7 @@ class Experiment:
     title: str
     question: str
     scales: Mapping[str, str]
-    mends: tuple[Mend, ...]
+    mends: tuple[Mended, ...]
     _studies: Mapping[str, Study]
     _lines: Mapping[Level, int]
     _design_line: int

@@ -19,7 +19,7 @@ from pgdrag.experiment.applicable import applicable, skipped_words
 from pgdrag.experiment.formats import Given, Place, Skipped, read_configuration
 from pgdrag.experiment.missing import HOW_TO_WRITE, unknown_arm
 from pgdrag.experiment.mistakes import error_of_places
-from pgdrag.experiment.pasted import ConfLine, effective
+from pgdrag.experiment.pasted import effective
 from pgdrag.factors import Phase, Problem, is_of, kind_of
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.model.changes import Change
@@ -193,12 +193,12 @@ def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not is_name(name):
             raise UsageError(f'"{pair}" sets nothing', hint=HOW_TO_WRITE)
-        lines.append(ConfLine(name, value.strip("'"), 1))
+        lines.append(Given(name, value.strip("'"), Place(Path(), 1)))
     _refuse_repeated(lines)
     return Arm(text, _levels(effective(lines).values(), settings))
 
 
-def _refuse_repeated(lines: Sequence[ConfLine]) -> None:
+def _refuse_repeated(lines: Sequence[Given]) -> None:
     """Refuse pairs that give one setting two values: whoever types them means one of the two."""
     first: dict[str, str] = {}
     for line in lines:
@@ -234,7 +234,7 @@ def _rung(study: Study, name: str) -> Rung:
     )
 
 
-def _levels(lines: Iterable[ConfLine | Given], settings: SettingsCatalog) -> tuple[Level, ...]:
+def _levels(lines: Iterable[Given], settings: SettingsCatalog) -> tuple[Level, ...]:
     kind = kind_of(Phase.SETTINGS)
     return tuple(Level(kind, _spelt(line.name, settings), line.value) for line in lines)
 

@@ -13,7 +13,8 @@ from typing import Any
 from pgdrag.errors import ConfError
 from pgdrag.experiment.mistakes import Mistake, in_table
 from pgdrag.experiment.model import ScaleTable
-from pgdrag.experiment.pasted import Mend, effective, parse_pasted
+from pgdrag.experiment.pasted import effective, parse_pasted
+from pgdrag.experiment.said import Mended
 from pgdrag.factors import Phase, is_of
 from pgdrag.servers.conf import fold
 from pgdrag.toml_lines import KeyLines, KeyPath
@@ -30,7 +31,7 @@ class Written:
     """
 
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    mends: list[Mend] = field(default_factory=list)
+    mends: list[Mended] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
 
@@ -68,22 +69,17 @@ def _plain(path: KeyPath, value: object, lines: KeyLines, written: Written) -> o
 
 def _pasted(path: KeyPath, text: str, first_line: int, written: Written) -> dict[str, str]:
     try:
-        found, mends = parse_pasted(text)
+        found, mended = parse_pasted(text, first_line=first_line)
     except ConfError as error:
-        within = error.line or 1
-        message = error.message.removeprefix(f"line {within}: ")
-        written.mistakes.append(
-            Mistake(path, message, error.hint or "", line=first_line + within - 1)
-        )
+        line = error.line or first_line
+        message = error.message.removeprefix(f"line {line}: ")
+        written.mistakes.append(Mistake(path, message, error.hint or "", line=line))
         return {}
-    for mend in mends:
-        line = first_line + mend.line - 1
-        what = mend.what.removeprefix(f"line {mend.line}: ")
-        written.mends.append(Mend(line, f"line {line}: {what}"))
+    written.mends += mended
     last = effective(found)
-    for name, conf_line in last.items():
-        written.lines[(*path, name)] = first_line + conf_line.line - 1
-    return {name: conf_line.value for name, conf_line in last.items()}
+    for name, given in last.items():
+        written.lines[(*path, name)] = given.place.line
+    return {name: given.value for name, given in last.items()}
 
 
 def _flat(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.errors import ConfError
+from pgdrag.experiment.said import Given, Mended, Place, Skipped
 from pgdrag.servers.conf import (
     IDENTIFIER,
     INCLUDES,
@@ -86,60 +87,44 @@ _PHRASES = ("read committed", "read uncommitted", "repeatable read")
 
 
 @dataclass(frozen=True)
-class ConfLine:
-    """One setting as a file gives it: the name as written, the value without its quotes."""
-
-    name: str
-    value: str
-    line: int
-    is_altered: bool = field(default=False, compare=False)  # by ALTER SYSTEM
-
-
-@dataclass(frozen=True)
 class Include:
     """A directive of `INCLUDES`, in lower case, and the path as written."""
 
     directive: str
     target: str
-    line: int
+    place: Place
 
-
-@dataclass(frozen=True)
-class Aside:
-    """A statement that sets nothing for the whole server: its words, shortened, and why; a clause."""
-
-    statement: str
-    why: str
-    line: int
-
-
-@dataclass(frozen=True)
-class Mend:
-    """One liberty that was taken; `what` is a clause that begins with the line."""
-
-    line: int
-    what: str
+    def __str__(self) -> str:
+        return f"{self.directive} '{self.target}'"
 
 
 @dataclass(frozen=True)
 class Pasted:
-    """What a text says; what an `ALTER SYSTEM RESET` takes back is not in it."""
+    """What a text says; what an `ALTER SYSTEM RESET` takes back is not in it.
 
-    lines: tuple[ConfLine | Include, ...]
-    asides: tuple[Aside, ...]
-    mends: tuple[Mend, ...]
+    Attributes:
+        skipped: statements that set nothing for the whole server; their words are shortened.
+    """
+
+    lines: tuple[Given | Include, ...]
+    skipped: tuple[Skipped, ...]
+    mended: tuple[Mended, ...]
+
+
+@dataclass(frozen=True)
+class _Altered:
+    given: Given  # by ALTER SYSTEM
 
 
 @dataclass(frozen=True)
 class _Reset:
     name: str
-    line: int
 
 
-_Parsed = ConfLine | Include | Aside | _Reset | None
+_Parsed = Given | _Altered | Include | Skipped | _Reset | None
 
 
-def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 1) -> Pasted:
+def read_pasted(text: str, *, path: Path = Path(), first_line: int = 1) -> Pasted:
     """Return the settings of text copied from anywhere, and what had to be mended.
 
     A line that the server accepts is taken as it stands, unless it has a typographic quote,
@@ -147,23 +132,24 @@ def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 
     Any other line is read as a person would, if there is only one way to read it.
 
     Args:
-        path: for messages.
+        path: of the file; `Path()`: it stands in none.
         first_line: the number of the text's first line, where it stands within a file.
 
     Raises:
         ConfError: a line that stays ambiguous or senseless.
     """
-    lines: dict[int, ConfLine | Include] = {}
+    lines: dict[int, Given | Include] = {}
     altered: dict[str, list[int]] = {}  # lines by ALTER SYSTEM, by the setting's name
-    asides, mends = [], []
+    skipped, mended = [], []
     for number, source in enumerate(text.split("\n"), start=first_line):
+        place = Place(path, number)
         try:
-            parsed, notes = _parse_line(source, number)
+            parsed, notes = _parse_line(source, place)
         except LineError as error:
-            raise _conf_error(error, source, number, path) from None
-        mends += [Mend(number, f"line {number}: {note}") for note in notes]
-        if isinstance(parsed, Aside):
-            asides.append(parsed)
+            raise _conf_error(error, source, place) from None
+        mended += [Mended(note, place) for note in notes]
+        if isinstance(parsed, Skipped):
+            skipped.append(parsed)
         elif isinstance(parsed, _Reset):
             name = fold(parsed.name)
             reset = list(altered) if name == "all" else [name] if name in altered else []
@@ -172,71 +158,75 @@ def read_pasted(text: str, *, path: Path | str | None = None, first_line: int = 
                     del lines[at]
             if not reset:
                 statement = f"ALTER SYSTEM RESET {parsed.name}"
-                asides.append(Aside(statement, "no ALTER SYSTEM above sets it", number))
+                skipped.append(Skipped(statement, "no ALTER SYSTEM above sets it", place))
+        elif isinstance(parsed, _Altered):
+            lines[number] = parsed.given
+            altered.setdefault(fold(parsed.given.name), []).append(number)
         elif parsed is not None:
             lines[number] = parsed
-            if isinstance(parsed, ConfLine) and parsed.is_altered:
-                altered.setdefault(fold(parsed.name), []).append(number)
-    return Pasted(tuple(lines.values()), tuple(asides), tuple(mends))
+    return Pasted(tuple(lines.values()), tuple(skipped), tuple(mended))
 
 
-def parse_pasted(text: str) -> tuple[list[ConfLine], list[Mend]]:
+def parse_pasted(text: str, *, first_line: int = 1) -> tuple[list[Given], list[Mended]]:
     """Return the settings of text that includes no file, and what was mended or left out.
 
     Raises:
         ConfError: as `read_pasted`, and of a line that includes a file.
     """
-    pasted = read_pasted(text)
+    pasted = read_pasted(text, first_line=first_line)
     found = []
     for line in pasted.lines:
         if isinstance(line, Include):
+            number = line.place.line
             raise ConfError(
-                f'line {line.line}: cannot follow "{line.directive}": all settings must be in this file',
-                line=line.line,
+                f'line {number}: cannot follow "{line.directive}": all settings must be in this file',
+                line=number,
                 hint="Put the lines of the included files in the place of this one.",
             )
         found.append(line)
-    left_out = [
-        Mend(x.line, f'line {x.line}: left out "{x.statement}": {x.why}') for x in pasted.asides
-    ]
-    return found, sorted([*pasted.mends, *left_out], key=lambda mend: mend.line)
+    left_out = [Mended(f'left out "{x.name}": {x.why}', x.place) for x in pasted.skipped]
+    return found, sorted([*pasted.mended, *left_out], key=lambda one: one.place)
 
 
-def effective(lines: Iterable[ConfLine]) -> dict[str, ConfLine]:
+def effective(lines: Iterable[Given]) -> dict[str, Given]:
     """Return the line that counts for each setting, the last, under its folded name."""
     return {fold(line.name): line for line in lines}
 
 
-def _conf_error(error: LineError, source: str, line: int, path: Path | str | None) -> ConfError:
-    prefix = "" if path is not None else f"line {line}: "
+def _conf_error(error: LineError, source: str, place: Place) -> ConfError:
+    file = place.file if place.file.name else None
+    prefix = "" if file else f"line {place.line}: "
     detail = f"The line is: {source.strip()[:200]!r}."
-    return ConfError(prefix + str(error), path=path, line=line, detail=detail, hint=error.hint)
+    return ConfError(
+        prefix + str(error), path=file, line=place.line, detail=detail, hint=error.hint
+    )
 
 
-def _parse_line(source: str, number: int) -> tuple[_Parsed, list[str]]:
+def _parse_line(source: str, place: Place) -> tuple[_Parsed, list[str]]:
     """Return what a line says, if anything, and a clause for each liberty taken."""
     if len(source) <= _LONGEST and _NO_SETTING.fullmatch(source):
         return None, []
     try:
         setting = parse_line(source)
     except LineError as error:
-        return _mend_line(source, number, error)
+        return _mend_line(source, place, error)
     bare = [text for kind, text in lex(source) if kind != "string"]
     if any(_TYPOGRAPHY.search(text) for text in bare):
-        return _mend_line(source, number, LineError("typographic characters"))
-    return _said(setting, number), []
+        return _mend_line(source, place, LineError("typographic characters"))
+    return _said(setting, place), []
 
 
-def _said(setting: tuple[str, str] | None, number: int, *, is_altered: bool = False) -> _Parsed:
+def _said(setting: tuple[str, str] | None, place: Place, *, is_altered: bool = False) -> _Parsed:
     if setting is None:
         return None
     name, value = setting
     if fold(name) in INCLUDES:
-        return Include(fold(name), value, number)
-    return ConfLine(name, value, number, is_altered)
+        return Include(fold(name), value, place)
+    given = Given(name, value, place)
+    return _Altered(given) if is_altered else given
 
 
-def _mend_line(source: str, number: int, error: LineError) -> tuple[_Parsed, list[str]]:
+def _mend_line(source: str, place: Place, error: LineError) -> tuple[_Parsed, list[str]]:
     if len(source) > _LONGEST:
         hint = "Break the text into lines."
         raise LineError(f"cannot tell what a line of {len(source)} characters sets", hint=hint)
@@ -249,11 +239,11 @@ def _mend_line(source: str, number: int, error: LineError) -> tuple[_Parsed, lis
     if remark := _WHOLE_REMARK.fullmatch(text):
         return None, [*notes, f'took "{_short(remark["text"])}" for a remark']
     text = _without_prefix(text, notes)
-    said = _other_statement(text, number) or _assignment(text, number, notes, error)
+    said = _other_statement(text, place) or _assignment(text, place, notes, error)
     return said, notes
 
 
-def _assignment(text: str, number: int, notes: list[str], error: LineError) -> _Parsed:
+def _assignment(text: str, place: Place, notes: list[str], error: LineError) -> _Parsed:
     command = _COMMAND.match(text)
     if command:
         text = text[command.end() :]
@@ -272,16 +262,16 @@ def _assignment(text: str, number: int, notes: list[str], error: LineError) -> _
     if value is None:
         raise _cannot_read(error)
     is_altered = command is not None and command["alter"] is not None
-    return _said((name, value), number, is_altered=is_altered)
+    return _said((name, value), place, is_altered=is_altered)
 
 
-def _other_statement(text: str, number: int) -> Aside | _Reset | None:
+def _other_statement(text: str, place: Place) -> Skipped | _Reset | None:
     """Return what a statement is that sets nothing for the server as a whole."""
     if match := _RESET.fullmatch(text):
-        return _Reset(match["reset"] or match["set"], number)
+        return _Reset(match["reset"] or match["set"])
     if match := _NARROW.fullmatch(text):
         kind = match["kind"].lower().replace("user", "role")
-        return Aside(" ".join(match["words"].split()), f"for one {kind} only", number)
+        return Skipped(" ".join(match["words"].split()), f"for one {kind} only", place)
     return None
 
 

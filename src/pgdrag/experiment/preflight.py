@@ -163,7 +163,7 @@ def check_experiment(
             for level in levels
         ),
         problems=tuple(_problem(Place(*experiment.location(x.level)), x) for x in problems),
-        mends=tuple(mend.what for mend in experiment.mends),
+        mends=tuple(mend.words for mend in experiment.mends),
         notes=(
             *dict.fromkeys(note for study in studies for note in _overrides(study)),
             *_channel_notes(levels, here.settings.server_version_num),

@@ -32,8 +32,8 @@ from pgdrag.experiment.model import (
     Table,
     experiment_table,
 )
-from pgdrag.experiment.pasted import Mend
 from pgdrag.experiment.profile import load_profile
+from pgdrag.experiment.said import Mended
 from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Claim, Instrument, Level, Rung, Source, Study, Treatment, WorkloadSpec
@@ -65,7 +65,7 @@ class ReadExperiment:
 
     table: ExperimentTable
     studies: Mapping[str, Study]
-    mends: tuple[Mend, ...]
+    mends: tuple[Mended, ...]
     level_lines: Mapping[Level, int]
 
 

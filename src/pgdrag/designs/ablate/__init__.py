@@ -17,7 +17,7 @@ from pgdrag.designs.ablate.findings import (
     ShareFinding,
 )
 from pgdrag.designs.ablate.history import REFERENCE, History
-from pgdrag.designs.ablate.labels import Call, Effect, Label, effect
+from pgdrag.designs.ablate.labels import Call, Label, effect
 from pgdrag.designs.ablate.long_trials import END_TRIALS, LongTrials
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.screening import Screening
@@ -26,6 +26,7 @@ from pgdrag.designs.ablate.shapley import Share, Shares
 from pgdrag.errors import UsageError
 from pgdrag.findings.values import Interval
 from pgdrag.model import Forecast, Result, Rung, RunRecord
+from pgdrag.stats.effects import Effect
 from pgdrag.stats.interval import bounded_exp
 
 _CONFIDENCE = 0.95

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdrag.designs.ablate.history import TrialNoise, Value
-from pgdrag.stats.distributions import student_beyond, t_multiplier
+from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.multiple_testing import false_discovery_rates
 
 # Benjamini and Hochberg's bound on the share of false effects among those that are called. Not
@@ -21,7 +21,6 @@ from pgdrag.stats.multiple_testing import false_discovery_rates
 # next stage, which corrects it; a missed effect is out of the search.
 _FALSE_SHARE = 0.01
 SUSPECT_P = 0.05  # a comparison this unlikely by chance is not called inert either
-_CONFIDENCE = 0.95
 
 
 class Label(StrEnum):
@@ -92,46 +91,6 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True)
-class Effect:
-    """How much slower a change makes the server: a natural logarithm, above 0 is slower.
-
-    Attributes:
-        low, high: 95 % bounds of this one comparison; infinite where a side is only bounded.
-        se: standard error, infinite for a bound.
-        dof: degrees of freedom of the noise.
-    """
-
-    center: float
-    low: float
-    high: float
-    se: float
-    dof: float
-
-    @property
-    def p_value(self) -> float:
-        """Probability of an effect this large by chance; 0 or 1 for a bound, by its 95 % interval."""
-        if math.isinf(self.se):
-            return 0.0 if self.is_significant else 1.0
-        return 2 * student_beyond(abs(self.center) / self.se, self.dof)
-
-    @property
-    def is_significant(self) -> bool:
-        """The interval excludes 0."""
-        return self.low > 0 or self.high < 0
-
-    def is_within(self, matters: float) -> bool:
-        """Tell whether the interval lies within so much either way, a natural logarithm above 0."""
-        return -matters < self.low <= self.high < matters
-
-    @property
-    def size(self) -> float:
-        """The center, or the finite end of a bound: the effect is at least that."""
-        if math.isfinite(self.center):
-            return self.center
-        return self.low if self.center > 0 else self.high
-
-
 def effect(before: Value | None, after: Value | None, noise: TrialNoise) -> Effect | None:
     """Estimate how much slower `after` is than `before`; None where that is wholly unknown."""
     if before is None or after is None or (before.is_bound and after.is_bound):
@@ -141,7 +100,7 @@ def effect(before: Value | None, after: Value | None, noise: TrialNoise) -> Effe
     center = before.center - after.center
     # Throughput that is only bounded lies below its bound, and a bound has no error of its own.
     known = before if after.is_bound else after
-    half = t_multiplier(_CONFIDENCE, noise.dof) * math.sqrt(known.variance)
+    half = t_multiplier(CONFIDENCE, noise.dof) * math.sqrt(known.variance)
     if after.is_bound:
         return Effect(math.inf, center - half, math.inf, math.inf, noise.dof)
     return Effect(-math.inf, -math.inf, center + half, math.inf, noise.dof)
@@ -153,12 +112,6 @@ def contrast(values: Sequence[Value], signs: Sequence[int], noise: TrialNoise) -
     center = sum(sign * one.center for sign, one in pairs)
     se = math.sqrt(sum(sign**2 * one.variance for sign, one in pairs))
     return effect_of(center, se, noise.dof)
-
-
-def effect_of(center: float, se: float, dof: float) -> Effect:
-    """Return an effect with its bounds, by Student's t."""
-    half = t_multiplier(_CONFIDENCE, dof) * se
-    return Effect(center, center - half, center + half, se, dof)
 
 
 def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call, ...]:

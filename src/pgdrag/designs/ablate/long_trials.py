@@ -18,7 +18,7 @@ from itertools import combinations
 
 from pgdrag.designs._subsets import Changes, Request
 from pgdrag.designs.ablate.history import REFERENCE, History, TrialNoise, Value
-from pgdrag.designs.ablate.labels import Effect, contrast
+from pgdrag.designs.ablate.labels import contrast
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.shapley import (
     Coalition,
@@ -30,6 +30,7 @@ from pgdrag.designs.ablate.shapley import (
     leverage,
     shares,
 )
+from pgdrag.stats.effects import Effect
 
 END_TRIALS = 3  # of reference and target to begin with: they show the noise
 _EXACT_PLAYERS = 4  # 16 sets in all; two draws of orders of five players need 16 of their 32

@@ -23,7 +23,6 @@ from pgdrag.designs._subsets import Changes, Request, Steps, few_that_keep
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import (
     Call,
-    Effect,
     Label,
     call_all,
     effect,
@@ -33,6 +32,7 @@ from pgdrag.designs.ablate.labels import (
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.effects import Effect
 
 _END_TRIALS = 2  # of reference and target before anything else
 _CONTROLS = 8  # of each of them: more add little to what they are compared with

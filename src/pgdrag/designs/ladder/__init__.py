@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from pgdrag.designs.ablate.labels import Call, Effect, Label, call_all, label_of, resolved
+from pgdrag.designs.ablate.labels import Call, Label, call_all, label_of, resolved
 from pgdrag.designs.rungs import EveryRung, RungsParameters
 from pgdrag.english import listed, percent_words
 from pgdrag.findings.combine import group
@@ -23,6 +23,7 @@ from pgdrag.findings.values import Comparison, DesignFinding, Interval
 from pgdrag.findings.wording import inverse, slowdown_words
 from pgdrag.model import Block, Level, Outcome, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import t_multiplier
+from pgdrag.stats.effects import Effect
 from pgdrag.stats.interval import LogEstimate
 from pgdrag.stats.linear_model import Weights, fit
 from pgdrag.units import format_ratio

@@ -19,51 +19,14 @@ from typing import ClassVar, Self
 from pgdrag import registry
 from pgdrag.errors import ConfError, UsageError
 from pgdrag.experiment.formats._documents import Entry, documents_in, looks_like_document
+from pgdrag.experiment.said import Given as Given
+from pgdrag.experiment.said import Mended as Mended
+from pgdrag.experiment.said import Place as Place
+from pgdrag.experiment.said import Skipped as Skipped
 from pgdrag.servers.conf import fold
 
 # A managed service's export of its 400 settings has a quarter of that.
 LARGEST_FILE_BYTES = 2_000_000
-
-
-@dataclass(frozen=True, order=True)
-class Place:
-    """A line of a file."""
-
-    file: Path
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True)
-class Given:
-    """One setting: the name as written, the value as postgresql.conf would have it, without quotes."""
-
-    name: str
-    value: str
-    place: Place
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """What a file says and pgdrag leaves out. Its value is not kept: it may be a password.
-
-    Attributes:
-        name: of the setting, or the words of a statement.
-        why: a clause.
-    """
-
-    name: str
-    why: str
-    place: Place
-
-
-@dataclass(frozen=True)
-class Mended:
-    """One liberty that was taken with pasted text: a sentence without a full stop."""
-
-    what: str
 
 
 Said = Given | Skipped | Mended
@@ -76,7 +39,7 @@ class Configuration:
     Attributes:
         format: how the format is called in messages.
         given: each setting once, as it counts in the end; in the order of the file.
-        mends: what had to be mended in pasted text: see `Mended`.
+        mends: what had to be mended in pasted text: see `Mended.words`.
         is_exported: a program wrote it, all that its server has: a name may be unknown here.
     """
 
@@ -94,7 +57,7 @@ class Configuration:
             format_.name,
             tuple({fold(x.name): x for x in said if isinstance(x, Given)}.values()),
             tuple(x for x in said if isinstance(x, Skipped)),
-            tuple(x.what for x in said if isinstance(x, Mended)),
+            tuple(x.words for x in said if isinstance(x, Mended)),
             is_exported,
         )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdrag.errors import ConfError
-from pgdrag.experiment.formats import Given, Mended, Place, Said, Skipped
+from pgdrag.experiment.formats import Given, Said, Skipped
 from pgdrag.experiment.formats._documents import Entry
 from pgdrag.experiment.formats._parameters import DocumentFormat
-from pgdrag.experiment.pasted import ConfLine, read_pasted
+from pgdrag.experiment.pasted import read_pasted
 
 _OTHERS = ("pg_hba.conf", "pg_ident.conf")
 
@@ -38,16 +38,12 @@ data:
                 raise ConfError(f'"{name}" is no text', path=entry.path, line=entry.line, hint=hint)
             pasted = read_pasted(entry.text, path=entry.path, first_line=entry.first_line_of_text)
             for line in pasted.lines:
-                place = Place(entry.path, line.line)
-                if isinstance(line, ConfLine):
-                    yield Given(line.name, line.value, place)
+                if isinstance(line, Given):
+                    yield line
                 else:
-                    words = f"{line.directive} '{line.target}'"
-                    yield Skipped(words, "a ConfigMap includes no files", place)
-            for aside in pasted.asides:
-                yield Skipped(aside.statement, aside.why, Place(entry.path, aside.line))
-            for mend in pasted.mends:
-                yield Mended(f"{entry.path.name}, {mend.what}")
+                    yield Skipped(str(line), "a ConfigMap includes no files", line.place)
+            yield from pasted.skipped
+            yield from pasted.mended
 
 
 def _texts(document: Entry) -> dict[str, Entry]:

@@ -15,14 +15,13 @@ from pgdrag.experiment.formats import (
     Configuration,
     Format,
     Given,
-    Mended,
     Place,
     Said,
     Skipped,
     Source,
     read_text,
 )
-from pgdrag.experiment.pasted import ConfLine, Include, Pasted, read_pasted
+from pgdrag.experiment.pasted import Include, read_pasted
 
 MOST_DEPTH = 10  # as the server: CONF_FILE_MAX_DEPTH
 MOST_FILES = 500
@@ -62,24 +61,19 @@ class _Reader:
 
     def read(self, path: Path, text: str, above: tuple[Path, ...]) -> None:
         pasted = read_pasted(text, path=path)
-        self._note(path, pasted)
+        self.found += [*pasted.skipped, *pasted.mended]
         for line in pasted.lines:
-            if isinstance(line, ConfLine):
-                self.found.append(Given(line.name, line.value, Place(path, line.line)))
+            if isinstance(line, Given):
+                self.found.append(line)
             else:
-                self._include(line, path, (*above, path.resolve()))
+                self._include(line, (*above, path.resolve()))
 
-    def _note(self, path: Path, pasted: Pasted) -> None:
-        self.found += [Skipped(x.statement, x.why, Place(path, x.line)) for x in pasted.asides]
-        self.found += [Mended(f"{path.name}, {mend.what}") for mend in pasted.mends]
-
-    def _include(self, line: Include, path: Path, above: tuple[Path, ...]) -> None:
-        place = Place(path, line.line)
-        target = self._below_root(line, place)
-        directive = f"{line.directive} '{line.target}'"
+    def _include(self, line: Include, above: tuple[Path, ...]) -> None:
+        place, directive = line.place, str(line)
+        target = self._below_root(line)
         if line.directive == "include_dir":
             if not target.is_dir():
-                why = f"no such directory beside {path.name}"
+                why = f"no such directory beside {place.file.name}"
                 self.found.append(Skipped(directive, why, place))
                 return
             files = _files_of(target)
@@ -91,8 +85,9 @@ class _Reader:
         for file in files:
             self._follow(file, place, above)
 
-    def _below_root(self, line: Include, place: Place) -> Path:
+    def _below_root(self, line: Include) -> Path:
         """Return the path that a directive names, where the server would look for it."""
+        place = line.place
         if not line.target:
             hint = "Write the path in quotes, or remove the line."
             raise _refusal(f'"{line.directive}" names nothing', place, hint)
