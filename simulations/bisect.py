@@ -19,11 +19,12 @@ from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
 from simulations.seed_systems import GROUPS, NAMES, SeedSystem
-from simulations.systems import CHANGES, Machine, System, mixed
+from simulations.systems import CHANGES, FILE, Machine, System, file_of_45, mixed
 
 SYSTEMS = 1000
 GOAL = BisectParameters(groups=GROUPS)
 MIXED_GOAL = BisectParameters(max_trials=80)
+FILE_NOISE = 0.05  # between short trials of a file of 45
 MOST = 8  # settings of a set that is small enough
 TOLERANCE = 0.02  # of a share: what the counting error of the confirming trials hides
 
@@ -99,6 +100,7 @@ def simulate(scale: float) -> list[Row]:
         ),
         *_ddmin_rows(max(count // 4, 10)),
         *_mixed_rows(max(count // 4, 10)),
+        *_file_rows(max(count // 10, 10)),
         *_nothing_rows(max(count // 4, 10)),
         *_outcome_rows(max(count // 4, 10)),
     ]
@@ -229,6 +231,42 @@ def _mixed_rows(count: int) -> list[Row]:
             f"{name}: trials, median (at most {MIXED_GOAL.max_trials})", float(np.median(trials))
         ),
     ]
+
+
+def _file_rows(count: int) -> list[Row]:
+    """Files of 45 settings where equal trials differ by 5 %: throughput alone, and what is measured beside it."""
+    rows = []
+    for name, has_quantities in (("throughput alone", False), ("quantities, too", True)):
+        kept, innocent, trials = 0, [], []
+        for seed in range(count):
+            rng = np.random.default_rng([11, seed])
+            system, quantities = file_of_45(rng, least=1.2, most=3, movers=4)
+            machine = Machine(noise=FILE_NOISE / 1.5, brief_noise=FILE_NOISE, rng=rng)
+            bisection = Procedure([f"s{at}" for at in range(FILE)], MIXED_GOAL)
+            while (asked := bisection.request) is not None:
+                bisection.tell(
+                    [
+                        Observed(
+                            changes,
+                            asked.is_brief,
+                            machine.run(system, changes, is_brief=asked.is_brief),
+                            Outcome.MEASURED,
+                            quantities.seen(changes, rng) if has_quantities else {},
+                        )
+                        for changes in asked.sets
+                    ]
+                )
+            share = system.lost(bisection.found) / system.lost(frozenset(range(FILE)))
+            kept += share >= MIXED_GOAL.share - TOLERANCE
+            innocent.append(len(bisection.found - system.kinds.keys()))
+            trials.append(len(bisection.history.results))
+        start = f"bisect, files of 45 settings, {name}"
+        rows += [
+            share_row(f"{start}: the set keeps 90 % to within 2 points", kept, count),
+            value_row(f"{start}: innocent settings in the set, mean", float(np.mean(innocent))),
+            value_row(f"{start}: trials, median", float(np.median(trials))),
+        ]
+    return rows
 
 
 def _smallest(system: System) -> int:

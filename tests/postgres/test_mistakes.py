@@ -98,6 +98,7 @@ MISTAKES = {
         pgdrag compare default work_mem=64MG
         pgdrag compare default work_mem=64mb
         pgdrag compare default work_mem=64%
+        pgdrag compare default work_mem=8MB,work_mem=9MB
         pgdrag compare default shared_buffers=64kB
         pgdrag compare default shared_buffers=100TB
         pgdrag compare default random_page_cost=low
@@ -117,6 +118,7 @@ MISTAKES = {
         pgdrag boundary fsync
         pgdrag boundary shared_buffers --min 1GB --max 1MB
         pgdrag boundary shared_buffers --max lots
+        pgdrag boundary shared_buffers --max 10TB
         pgdrag boundary work_mem --ratio 1
         pgdrag boundary shared_buffers=1GB
     """,

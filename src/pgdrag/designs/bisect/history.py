@@ -8,13 +8,15 @@ until one side is far likelier.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from pgdrag.designs._moves import Quantities
 from pgdrag.designs._subsets import Changes, Observed
+from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.stats.noise import Noise, pooled_noise
 
@@ -190,6 +192,7 @@ class History:
         self.reserved = 0
         self.known_threshold: Threshold | None = None
         self.has_slow_target = False
+        self._moving: dict[tuple[Changes, Changes], bool] = {}
 
     @property
     def threshold(self) -> Threshold:
@@ -205,6 +208,7 @@ class History:
     def add(self, results: Sequence[Observed]) -> None:
         """Take the results of the trials wanted last."""
         self.results += results
+        self._moving.clear()
         for result in results:
             test = self.tests.setdefault(result.changes, SetTest(self.stage))
             if self.known_threshold is not None:
@@ -236,6 +240,22 @@ class History:
             return LogValue(0.0, 0.0)
         readings = self.judged(subset)
         return self.threshold.effect(readings) if readings else None
+
+    def moves_nothing(self, before: Changes, after: Changes) -> bool:
+        """Tell whether `after` has as much as `before` of each amount per transaction that the whole moves.
+
+        Those are far less noisy than throughput. False where the whole moves nothing, or a set has no trial.
+        """
+        if (before, after) not in self._moving:
+            trials: dict[Changes, list[Mapping[str, Quantity]]] = {}
+            for one in self.results:
+                if one.is_brief and one.reading is not None:
+                    trials.setdefault(one.changes, []).append(one.quantities)
+            quantities, whole = Quantities(trials), (self.none, self.all)
+            is_known = {before, after} <= trials.keys() and bool(quantities.fingerprint(whole))
+            moved = quantities.moves(whole, {0: (before, after)})[0] if is_known else ()
+            self._moving[before, after] = is_known and not moved
+        return self._moving[before, after]
 
     def verdict(self, subset: Changes) -> SetVerdict:
         """Return what the sequential test says of a set so far."""

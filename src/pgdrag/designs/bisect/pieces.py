@@ -23,6 +23,7 @@ _ENOUGH_JOINT = 0.5  # part of its gain that a joint piece must keep when it is 
 _DENSITY = 0.75  # how much less a piece twice as large is worth: it must still be split
 _JOINT_WORTH = 0.25  # the same where its halves do nothing alone
 _TOLERANCE = 1.5  # standard deviations of the noise that a gain must reach to count
+_CLEAR = 3.0  # standard errors from which a gain is no noise, whatever else its trials measured
 _WORTH_ADDING = 0.33  # of that, to be worth a trial in a set that is nearly enough
 # Parts of the whole: above the first the other half is taken for redundant where one does it all, and
 # the second is a gain that halves only have together.
@@ -166,10 +167,16 @@ class Pieces:
             yield Request(tuple(x for x in new for _ in range(times)), is_brief=True)
 
     def gain(self, members: Changes, context: Changes = frozenset()) -> float:
-        """Return what members add to the base and the context; 0 without a number."""
+        """Return what members add to the base and the context; 0 without a number, and where it is noise."""
         base = self.base | context
         here, there = self.history.effect(base | members), self.history.effect(base)
-        return here.log - there.log if here is not None and there is not None else 0.0
+        if here is None or there is None:
+            return 0.0
+        found, se = here.log - there.log, math.hypot(here.se, there.se)
+        # What may be noise, and moves nothing of what the whole moves, is noise.
+        is_doubtful = 0 < found < _CLEAR * se
+        is_noise = is_doubtful and self.history.moves_nothing(base, base | members)
+        return 0.0 if is_noise else found
 
     def measure_units(self, base: Changes) -> Steps[None]:
         """Measure every unit on a base; they are the pieces then."""
