@@ -35,6 +35,9 @@ _WANTED = {
     "too_short": "must have at least {min_length} element",
 }
 
+# What these say of a value needs no repetition of it.
+_NOT_OF_VALUE = frozenset({"too_short", "string_too_short", "pairs", "steps"})
+
 
 def wanted(details: ErrorDetails, forms: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what is wrong with a value, to go on a sentence: ` must be at least 1, not 0`.
@@ -59,7 +62,7 @@ def wanted(details: ErrorDetails, forms: Mapping[str, str] = MappingProxyType({}
         text = text[:1].lower() + text[1:]
         if text.startswith("input should"):
             text = "must" + text.removeprefix("input should")
-    is_about_value = details["type"] not in ("too_short", "string_too_short", "pairs", "steps")
+    is_about_value = details["type"] not in _NOT_OF_VALUE
     if details["type"] == "value_error":
         return f": {text}"
     return f" {text}, not {_shown(details['input'])}" if is_about_value else f" {text}"
