@@ -85,6 +85,16 @@ def test_a_device_has_its_file_system_and_leaves_nothing(make, base, journal, fi
     assert journal.steps() == []
 
 
+def test_nothing_on_a_device_is_a_way_to_become_root(make):
+    """Also mounted afresh with options of a treatment's own."""
+    device = make()
+    for options in ([], ["noatime"]):
+        device.mount_with(options)
+        found = mount_at(device.mount_point)
+        assert found is not None
+        assert {"nosuid", "nodev"} <= set(found.options)
+
+
 def test_all_of_its_room_is_taken_beforehand_and_stays_so(make):
     device = make()
     # mkfs gives blocks back to the disk below unless it is told not to.
@@ -100,8 +110,7 @@ def test_direct_io_is_as_asked_for_where_the_disk_can(make):
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ({"mkfs_options": "-Z 3"}, "could not make 320 MB of ext4"),
-        ({"mkfs_options": "-E nonsense"}, "could not make 320 MB of ext4"),
+        ({"mkfs_options": "-b 3000"}, "could not make 320 MB of ext4"),
         ({"file_system": "xfs", "size": "200MB"}, "could not make 200 MB of xfs"),
     ],
 )

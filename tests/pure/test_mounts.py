@@ -153,7 +153,14 @@ def problem_of(level: Level, place: Here) -> Problem | None:
     return next(iter(kind().check([level], place)), None)
 
 
-@pytest.mark.parametrize("options", ["ro", "remount", "loop", "x-systemd.automount", "", "nofail"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("ro", "remount", "loop", "x-systemd.automount", "", "nofail"),
+        # Beyond the file system: a way to become root, another device, an end of the whole machine.
+        *("noatime,suid", "dev", "journal_path=/dev/sdb", "device=/dev/sdb", "errors=panic"),
+    ],
+)
 def test_what_is_no_option_for_a_trial_is_a_mistake(options):
     found = problem_of(Level("mount", "options", options), here(size="1GB"))
     assert found is not None

@@ -37,6 +37,20 @@ _NOT_OPTIONS = frozenset(
     {"remount", "bind", "rbind", "move", "loop", "auto", "noauto", "user", "nouser", "users"}
     | {"owner", "group", "nofail", "_netdev", "ro", "norecovery", "noload", "abort"}
 )
+# What reaches beyond the file system: a way to become root, another device, an end of the whole machine.
+_REACHING = frozenset(
+    {
+        "suid",
+        "dev",
+        "device",
+        "journal_dev",
+        "journal_path",
+        "logdev",
+        "rtdev",
+        "degraded",
+        "offset",
+    }
+)
 
 
 class MountOptions(Factor):
@@ -128,12 +142,17 @@ def options_of(levels: Mapping[str, str]) -> list[str]:
     return merged((), [x for x in written if x and x != "defaults"])
 
 
+def _reaches(option: str) -> bool:
+    name, _, value = option.partition("=")
+    return name in _REACHING or "/" in value or value == "panic"
+
+
 def _problem(level: Level, here: Here) -> Problem | None:
     if level.name != OPTIONS:
         message = f'a mount has no "{level.name}"'
         return Problem(level, True, message, f'Write {OPTIONS} = "noatime,nodiratime".')
     options = options_of({level.name: level.value})
-    wrong = [x for x in options if x in _NOT_OPTIONS or x.startswith(("x-", "X-"))]
+    wrong = [x for x in options if x in _NOT_OPTIONS or x.startswith(("x-", "X-")) or _reaches(x)]
     if wrong or not options:
         what = f'"{wrong[0]}"' if wrong else f'"{level.value}"'
         message = f"mount options cannot be {what}"

@@ -51,6 +51,8 @@ _SPARE_BYTES = 64 * 2**20
 # All else as the file system has it by default. btrfs would give blocks of the file back to the disk
 # below, in the background of a trial, and get them again when they are written next.
 _ALWAYS_MOUNTED_WITH = {"btrfs": ("nodiscard",)}
+# Last, so that they decide: whatever gets onto the file system is no way to become root.
+_DECIDING_OPTIONS = ("nosuid", "nodev")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -280,7 +282,7 @@ class ScratchDevice(Storage):
 
     def _mount(self, options: tuple[str, ...]) -> None:
         kind = self.spec.file_system
-        every = (*_ALWAYS_MOUNTED_WITH.get(kind, ()), *options)
+        every = (*_ALWAYS_MOUNTED_WITH.get(kind, ()), *options, *_DECIDING_OPTIONS)
         refusal = mount(self.block_device, self.mount_point, kind, every)
         if refusal is not None:
             raise ScratchDeviceError(

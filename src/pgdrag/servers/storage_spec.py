@@ -5,12 +5,12 @@ Nothing here looks at the machine.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdrag.errors import UsageError
+from pgdrag.servers.mkfs_options import known_options, words_of
 from pgdrag.units import format_bytes, parse_bool, parse_bytes
 
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
@@ -25,7 +25,7 @@ class StorageSpec:
 
     Attributes:
         size_bytes: of a file that becomes a loop device; 0 with a `device`.
-        mkfs_options: more words for mkfs, beside pgdrag's own.
+        mkfs_options: more words for mkfs, beside pgdrag's own: see `known_options`.
         device: a real device by path, all of which is taken.
         direct_io: the loop device goes past the page cache to its file.
         overwrite: what is on the device may be lost.
@@ -56,7 +56,7 @@ class StorageSpec:
                 f'storage "{spec.device}" cannot have a size: all of the device is taken',
                 hint="Leave out size, or device.",
             )
-        return spec
+        return replace(spec, mkfs_options=known_options(spec.mkfs_options, spec.file_system))
 
     @property
     def can_reflink(self) -> bool:
@@ -91,13 +91,7 @@ def parse_level(name: str, value: str) -> tuple[str, object]:
                 raise UsageError(f'{what} "{value}"', hint=hint)
             return name, value
         case "mkfs_options":
-            try:
-                return name, tuple(shlex.split(value))
-            except ValueError as error:
-                raise UsageError(
-                    f"{what} read as words of a command: {error}",
-                    hint='Write them as for a shell: mkfs_options = "-b 4096".',
-                ) from None
+            return name, words_of(value)
         case "device":
             if not value.startswith("/dev/"):
                 raise UsageError(f'{what} "{value}"', hint='Name it by its path: "/dev/sdb".')
