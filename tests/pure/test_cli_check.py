@@ -234,7 +234,10 @@ def test_a_file_of_settings_is_checked_like_an_experiment(run, conf):
     assert ["1", "shared_buffers", "1GB", "1", "GB", "restart", "128", "MB", "ok"] in lines
     assert ["5", "fsync", "on", "on", "reload", "on", "default"] in lines
     assert "  line 2: port: pgdrag decides where its servers live and listen" in found.output
-    assert "  line 6: stats_temp_directory: a name that only that server knows" in found.output
+    assert (
+        "  line 6: stats_temp_directory: no files elsewhere are written or removed without --allow-change"
+        in found.output
+    )
     assert "wal.conf:1" in found.output
     assert "  wal.conf, line 1: read 4 GB as 4GB" in found.output
     assert "log_checkpoints = off is run as on" in found.output
@@ -254,7 +257,7 @@ def test_what_is_skipped_is_in_the_json(run, conf):
             "file": str(conf),
             "line": 6,
             "name": "stats_temp_directory",
-            "why": "a name that only that server knows",
+            "why": "no files elsewhere are written or removed without --allow-change",
         },
     ]
     assert found["scales"] == []

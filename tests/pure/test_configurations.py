@@ -34,8 +34,10 @@ HERE = Path(__file__).parent / "configurations"
 
 PLACE = "pgdrag decides where its servers live and listen"
 TLS = "clients connect through a local socket, without certificates"
-ARCHIVE = "nothing is archived or restored here"
+ARCHIVE = "nothing is archived or restored here without --allow-change"
+CONNECTED = "no other server is connected to here without --allow-change"
 STANDBYS = "there are no standbys here"
+ELSEWHERE = "no files elsewhere are written or removed without --allow-change"
 KNOWN_THERE = "a name that only that server knows"
 LOCALE = "pgdrag's servers have the locale C"
 SESSION = "part of the session that asked"
@@ -101,7 +103,7 @@ EXPECTED = {
             (35, "ssl"): TLS,
             (37, "ssl_cert_file"): TLS,
             (38, "ssl_key_file"): TLS,
-            (70, "stats_temp_directory"): KNOWN_THERE,
+            (70, "stats_temp_directory"): ELSEWHERE,
             (78, "lc_messages"): LOCALE,
             (79, "lc_monetary"): LOCALE,
             (80, "lc_numeric"): LOCALE,
@@ -323,7 +325,7 @@ EXPECTED = {
             (14, "archive_mode"): ARCHIVE,
             (15, "archive_command"): ARCHIVE,
             (18, "synchronous_standby_names"): STANDBYS,
-            (19, "primary_conninfo"): STANDBYS,
+            (19, "primary_conninfo"): CONNECTED,
             (32, "lc_messages"): LOCALE,
             (33, "lc_monetary"): LOCALE,
             (34, "lc_numeric"): LOCALE,
@@ -403,7 +405,7 @@ EXPECTED = {
             "max_parallel_workers_per_gather": "0",
         },
         {
-            (4, "primary_conninfo"): STANDBYS,
+            (4, "primary_conninfo"): CONNECTED,
         },
     ),
     "sql/session.txt": Expected(
@@ -464,7 +466,8 @@ def test_skipped_settings_are_reported_in_one_line_for_each_reason():
         "postgresql.conf, lines 15 to 31: data_directory, hba_file, ident_file, external_pid_file, "
         f"port and unix_socket_directories are not applied: {PLACE}",
         f"postgresql.conf, lines 35 to 38: ssl, ssl_cert_file and ssl_key_file are not applied: {TLS}",
-        "postgresql.conf, line 70: stats_temp_directory is not applied: a name that only that server knows",
+        "postgresql.conf, line 70: stats_temp_directory is not applied: no files elsewhere are written or "
+        "removed without --allow-change",
         "postgresql.conf, lines 78 to 81: lc_messages, lc_monetary, lc_numeric and lc_time are not "
         f"applied: {LOCALE}",
         "postgresql.conf, line 90: include_if_exists 'local.conf' is not applied: no such file",

@@ -64,7 +64,7 @@ def check(
     scratch = open_scratch()
     here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
     if loaded is None:
-        checked = check_arm(read_arm(experiment, here.settings), path, here)
+        checked = check_arm(read_arm(experiment, here.settings, allowed=here.allowed), path, here)
     else:
         checked = check_experiment(loaded, studies, here, free_bytes=scratch.free_bytes())
     if json:

@@ -64,7 +64,8 @@ class StudyCommand:
             PgdragError: an argument is invalid, or cannot run anywhere.
         """
         talk = stderr()
-        arms = [read_arm(text, self.settings, scale=self.options.scale) for text in texts]
+        scale, allowed = self.options.scale, self.runner.here.allowed
+        arms = [read_arm(x, self.settings, scale=scale, allowed=allowed) for x in texts]
         found: dict[Problem, None] = {}
         for arm in arms:
             problems = self.runner.check(arm.levels)

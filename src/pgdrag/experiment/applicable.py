@@ -2,7 +2,8 @@
 
 A configuration says where its own server lives, how it proves who it is, where its WAL goes and which
 standbys it waits for. None of that is here, and much of it would keep a server from starting, have every
-commit wait for ever, or run a program. Whoever names such a setting himself (`ssl=on`) gets what he asked for.
+commit wait for ever, or run a program. Whoever names such a setting himself (`ssl=on`, or `--allow-change ssl`)
+gets what he asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pgdrag.servers.settings import (
     UnknownSetting,
     version_text,
 )
+from pgdrag.servers.side_effects import why_not_applied
 
 MOST_NAMES = 6  # of one reason in a line
 
@@ -29,22 +31,19 @@ _REASONS: Mapping[str, str] = {
     "pgdrag decides where its servers live and listen": " ".join(PLACE),
     "clients connect through a local socket, without certificates": """
         ssl ssl_ca_file ssl_cert_file ssl_ciphers ssl_crl_dir ssl_crl_file ssl_dh_params_file ssl_ecdh_curve
-        ssl_groups ssl_key_file ssl_max_protocol_version ssl_min_protocol_version ssl_passphrase_command
+        ssl_groups ssl_key_file ssl_max_protocol_version ssl_min_protocol_version
         ssl_passphrase_command_supports_reload ssl_prefer_server_ciphers ssl_renegotiation_limit
         ssl_tls13_ciphers krb_caseins_users krb_server_keyfile gss_accept_delegation
         oauth_validator_libraries""",
-    "nothing is archived or restored here": """
-        archive_cleanup_command archive_command archive_library archive_mode recovery_end_command
+    "there is nothing to recover here": """
         recovery_target recovery_target_action recovery_target_inclusive recovery_target_lsn
-        recovery_target_name recovery_target_time recovery_target_timeline recovery_target_xid
-        restore_command""",
+        recovery_target_name recovery_target_time recovery_target_timeline recovery_target_xid""",
     "there are no standbys here": """
-        primary_conninfo primary_slot_name standby_slot_names sync_replication_slots
+        primary_slot_name standby_slot_names sync_replication_slots
         synchronized_standby_slots synchronous_standby_names""",
     "pgdrag's servers have the locale C": "lc_messages lc_monetary lc_numeric lc_time",
     "a name that only that server knows": """
-        default_tablespace dynamic_library_path extension_control_path search_path
-        stats_temp_directory temp_tablespaces""",
+        default_tablespace search_path temp_tablespaces""",
     "part of the session that asked": """
         application_name client_encoding role session_authorization transaction_deferrable
         transaction_isolation transaction_read_only""",
@@ -61,13 +60,17 @@ _PRELOADED = ("shared_preload_libraries", "session_preload_libraries", "local_pr
 
 
 def applicable(
-    configuration: Configuration, settings: SettingsCatalog
+    configuration: Configuration,
+    settings: SettingsCatalog,
+    *,
+    allowed: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Given, ...], tuple[Skipped, ...]]:
     """Return what a throw-away server can have of a configuration, and all that is skipped, by line.
 
     Args:
         settings: what the server says of its settings. A setting that it has not is skipped where an older
             server had it, or a program wrote it; what a person wrote stays, to be told as a mistake.
+        allowed: names that are applied whatever they do, as `--allow-change` gives them.
     """
     kept: list[Given] = []
     skipped = list(configuration.skipped)
@@ -75,7 +78,7 @@ def applicable(
     skipped += [Skipped(f'library "{name}"', _NO_LIBRARY, x.place) for name, x in lacking.items()]
     for one in given:
         why = (
-            _why_elsewhere(one.name)
+            _why_elsewhere(one, allowed)
             or _why_refused(one, settings, is_exported=configuration.is_exported)
             or (_NO_LIBRARY if _belongs_to(one.name, lacking) else "")
         )
@@ -97,11 +100,15 @@ def skipped_words(skipped: Sequence[Skipped]) -> list[str]:
     ]
 
 
-def _why_elsewhere(name: str) -> str:
+def _why_elsewhere(given: Given, allowed: frozenset[str]) -> str:
+    if fold(given.name) in map(fold, allowed):
+        return ""
     for service, beginnings in _SERVICES.items():
-        if fold(name).startswith(beginnings):
+        if fold(given.name).startswith(beginnings):
             return f"specific to {service}"
-    return _WHY_NOT.get(fold(name), "")
+    if why := why_not_applied(given.name, given.value):
+        return f"{why} without --allow-change"
+    return _WHY_NOT.get(fold(given.name), "")
 
 
 def _why_refused(given: Given, settings: SettingsCatalog, *, is_exported: bool) -> str:

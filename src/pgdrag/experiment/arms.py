@@ -90,12 +90,19 @@ class Arm:
         raise error_of_places([(at.file, at.line, message, hint) for at, message, hint in placed])
 
 
-def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) -> Arm:
+def read_arm(
+    text: str,
+    settings: SettingsCatalog,
+    *,
+    scale: str | None = None,
+    allowed: frozenset[str] = frozenset(),
+) -> Arm:
     """Return the arm that an argument means.
 
     Args:
         settings: what the server says of its settings: names are spelt as it spells them.
         scale: of an experiment; by default its first.
+        allowed: settings of a file that are applied whatever they do: see `applicable`.
 
     Raises:
         UsageError: it means none.
@@ -106,7 +113,7 @@ def read_arm(text: str, settings: SettingsCatalog, *, scale: str | None = None) 
     if text == DEFAULT:
         return Arm(DEFAULT, ())
     if path.is_file() and path.suffix != ".toml":
-        return _file_arm(path, settings)
+        return _file_arm(path, settings, allowed)
     if text.strip() and (_VERSION.fullmatch(text) or is_server_directory(path)):
         return Arm(
             f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
@@ -161,9 +168,9 @@ def categories(changes: Iterable[Change], settings: SettingsCatalog) -> dict[str
     return found
 
 
-def _file_arm(path: Path, settings: SettingsCatalog) -> Arm:
+def _file_arm(path: Path, settings: SettingsCatalog, allowed: frozenset[str]) -> Arm:
     configuration = read_configuration(path)
-    found, skipped = applicable(configuration, settings)
+    found, skipped = applicable(configuration, settings, allowed=allowed)
     if not found:
         raise ConfError(
             "no line sets anything that a throw-away server can have",

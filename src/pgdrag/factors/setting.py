@@ -12,6 +12,7 @@ from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
 from pgdrag.servers.settings import NotInThisBuild, SettingsCatalog, UnknownSetting
+from pgdrag.servers.side_effects import why_not_applied
 from pgdrag.units import same_value, with_base_unit
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Setting(Factor):
         self._notes: dict[str, str] = {}
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return typos and values out of every range as mistakes, the rest as untestable here."""
+        """Return typos and values out of every range as mistakes; what needs consent, and the rest, as untestable."""
         return [problem for level in levels if (problem := _problem(level, here)) is not None]
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
@@ -100,11 +101,19 @@ def _execute_in_the_end(connection: psycopg.Connection, command: LiteralString) 
 def _problem(level: Level, here: Here) -> Problem | None:
     refusal = _refusal(level, here.settings)
     if refusal is None:
-        return None
+        return _without_consent(level, here)
     by_newest = _refusal(level, here.newest_settings)
     is_mistake = by_newest is not None and not isinstance(by_newest, NotInThisBuild)
     hint = _hint(here, refusal) if by_newest is None else refusal.hint or ""
     return Problem(level, is_mistake, refusal.message, hint)
+
+
+def _without_consent(level: Level, here: Here) -> Problem | None:
+    why = why_not_applied(level.name, level.value, allowed=here.allowed)
+    if not why:
+        return None
+    message = f'setting "{level.name}" is not applied in the laboratory: {why}'
+    return Problem(level, False, message, f"To apply it, add --allow-change {level.name}.")
 
 
 def _refusal(level: Level, catalog: SettingsCatalog) -> SettingError | None:

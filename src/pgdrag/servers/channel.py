@@ -69,7 +69,7 @@ def channel_settings(log_directory: Path, server_version_num: int) -> dict[str, 
 def merge_channel(
     settings: Mapping[str, str], channel: Mapping[str, str]
 ) -> tuple[dict[str, str], list[ChannelNote]]:
-    """All settings for the server's file: `channel` first, then what is left of `settings`.
+    """All settings for the server's file: what is left of `settings`, and `channel` last, where it decides.
 
     Returns:
         The settings by lower-case name, and a note for each that is not as asked. A setting that
@@ -93,7 +93,8 @@ def merge_channel(
                 notes.append(ChannelNote(name, asked, channel[name], _OBSERVED))
         else:
             merged[name] = asked
-    return merged, notes
+    deciding = {name: merged.pop(name) for name in channel}
+    return {**merged, **deciding}, notes
 
 
 def _with_destination(asked: str, observed: str) -> str:
