@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+
+# C0 and C1 but line feed and tab, and the characters that turn the direction of text.
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def percent_words(share: float) -> str:
@@ -19,6 +23,15 @@ def capital(text: str) -> str:
 def printable(name: str) -> str:
     """Return a file's name as text: its bytes that are no UTF-8 become question marks."""
     return name.encode(errors="replace").decode()
+
+
+def without_controls(text: str) -> str:
+    """Return a text that only writes where it is printed: line ends and tabs stay.
+
+    Escape sequences move a terminal's cursor or set its title, and marks of direction show a command as another
+    one; each such character becomes `�`.
+    """
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def in_sentence(label: str) -> str:

@@ -8,7 +8,7 @@ in common; one that a trial spoilt is made anew for the next.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -17,6 +17,7 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import DatasetDamaged, PgdragError, ScratchDeviceError, ServerError, StorageError
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
+from pgdrag.factors.programs import lacking_consent, programs_of, refuse_without_consent
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.host.undo import UndoJournal
@@ -78,6 +79,11 @@ class Provision:
         """
         here = look_here(scratch, binaries, allowed=allowed)
         return cls(scratch, binaries, Driver(find_driver()), here)
+
+    def allow(self, names: Iterable[str]) -> None:
+        """Let trials also do this: see `Here.allowed`."""
+        self.here = replace(self.here, allowed=self.here.allowed.union(names))
+        self._others.clear()
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec | None = None) -> list[Problem]:
         """Return which levels, of one treatment, cannot be had here, and why.
@@ -255,6 +261,9 @@ class Provision:
         if wanted is None:
             return self.binaries, self.here
         if wanted not in self._others:
+            own = [level for level in treatment.levels if is_of(Phase.SERVER, level.kind)]
+            if lacking_consent(programs_of(None, own), self.here.allowed):
+                return self.binaries, self.here  # a problem of that level, too
             try:
                 binaries = find_binaries(wanted)
             except ServerError:  # a problem of that level, and told as such
@@ -273,7 +282,11 @@ class Provision:
         """Return the snapshot of a workload's dataset, by default for the bench's own server.
 
         One on a device is a copy of that in the bench's own scratch directory, which outlives the run.
+
+        Raises:
+            UsageError: the workload runs programs that nobody has allowed; every trial comes by here.
         """
+        refuse_without_consent(workload.programs(), self.here.allowed)
         binaries, scratch = binaries or self.binaries, scratch or self.scratch
         key = (scratch, repr(workload.dataset()), binaries.identity)
         if key not in self._snapshots:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pgdrag.errors import DriverError, UsageError
+from pgdrag.factors.programs import programs_of
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile, Step
@@ -22,6 +23,7 @@ def run(bench: ServerTrialRunner, load: LoadProfile = LOAD, **parameters: Any) -
     if "profile" not in parameters:
         parameters = {"pattern": PATTERN, **parameters}
     spec = WorkloadSpec("command", {"dataset_mb": 70, **parameters})
+    bench.allow(x.key for x in programs_of(spec, ()))
     return run_trial(Trial(1, 1, 1, Treatment("untouched"), spec, load, seed=7), bench)
 
 
@@ -96,6 +98,7 @@ def test_the_check_runs_under_default_settings(bench: ServerTrialRunner) -> None
     parameters = {"pattern": PATTERN, "dataset_mb": 70, "check": shown + "4MB"}
     parameters["command"] = f"{shown}64kB && echo tps 5"
     spec = WorkloadSpec("command", parameters)
+    bench.allow(x.key for x in programs_of(spec, ()))
     found = run_trial(Trial(1, 1, 1, crippled, spec, LOAD, seed=7), bench)
     assert (found.outcome, found.warnings) == (Outcome.MEASURED, ()), found.reason
 

@@ -291,6 +291,29 @@ def test_settings_that_an_older_server_lacks_are_left_out_and_named(scratch: Scr
     assert result.server_version.startswith("15")
 
 
+def test_a_pasted_archive_command_is_not_run_until_it_is_allowed(bench: ServerTrialRunner) -> None:
+    """It is production's, with production's rights: its WAL archive would be overwritten."""
+    mark = bench.scratch.root / "archived"
+    mark.mkdir()
+    bench.scratch.give(mark)
+    trial = trial_of(
+        archive_mode="on", archive_command=f"touch {mark}/%f", archive_timeout="1", work_mem="1MB"
+    )
+    result = run_trial(trial, bench)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    told = {x.level.name: (x.effective, x.note) for x in result.applied}
+    for name in ("archive_mode", "archive_command"):
+        said = f'setting "{name}" is not applied in the laboratory: nothing is archived or restored here'
+        assert told[name] == (None, said)
+    assert told["work_mem"][0] == "1024kB"
+    assert list(mark.iterdir()) == []
+    allowing = replace(
+        bench, here=replace(bench.here, allowed=frozenset(x.name for x in trial.treatment.levels))
+    )
+    assert run_trial(trial, allowing).outcome is Outcome.MEASURED
+    assert list(mark.iterdir()) != []
+
+
 def when_measuring(do: Callable[[], None]) -> Callable[[Event], None]:
     """Return a listener that does something once, when the measured window is under way."""
     return when("measure", do)

@@ -13,7 +13,7 @@ from pgdrag.model.events import ignore
 from pgdrag.provision import Provision
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 
-WORKLOAD: Any = SimpleNamespace(dataset=lambda: {"rows": 1})
+WORKLOAD: Any = SimpleNamespace(dataset=lambda: {"rows": 1}, programs=lambda: ())
 BINARIES: Any = SimpleNamespace(identity="18")
 OWN: Any = "own scratch"
 DEVICE: Any = "scratch on the device"

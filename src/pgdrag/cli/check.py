@@ -39,7 +39,7 @@ def check(
 ) -> None:
     """Check an experiment, or a file of settings, without running it.
 
-    A server is started to ask it about settings; no dataset is loaded.
+    Your own server is asked about settings. Nothing that the file names is started, and no dataset is loaded.
     """
     from pgdrag.cli.place import open_scratch
     from pgdrag.experiment import experiment_schema, load_experiment
@@ -77,6 +77,7 @@ def check(
 
 
 def _print(checked: Checked) -> None:
+    from pgdrag.cli.consent import program_words
     from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.progress import count_words
     from pgdrag.factors import Phase, is_of
@@ -111,6 +112,10 @@ def _print(checked: Checked) -> None:
         (
             "Not applied",
             [f"line {_place(x, checked)}: {x.name}: {x.why}" for x in checked.skipped],
+        ),
+        (
+            "Not started, so not known to work",
+            [program_words(x).replace("\n", "\n  ") for x in checked.programs],
         ),
         ("Corrected in pasted text", checked.mends),
         ("Notes", checked.notes),

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.options import Json, Wait
 from pgdrag.cli.plain_output import print_json
+from pgdrag.english import without_controls
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def clean(
     scratch = Scratch.open()
     with measuring(wait):
         for sentence in (*clear_up(scratch), *clear_former(with_snapshots=snapshots)):
-            print(sentence)
+            print(without_controls(sentence))
         store = SnapshotStore(scratch)
         for snapshot in store.list():
             if snapshots:
@@ -74,7 +75,7 @@ def restore(
         ) from None
     # Before the journal: a server that still runs would keep mounts and huge pages in use.
     for sentence in sweep(Scratch.open()):
-        print(sentence, file=sys.stderr)
+        print(without_controls(sentence), file=sys.stderr)
     if journal is None:
         _print([], [], json=json)
         return EXIT_DONE
@@ -82,7 +83,7 @@ def restore(
     results = journal.restore_all(overwrite=overwrite)
     journal.take_warnings()  # printed below instead
     for sentence in sweep_devices(Scratch.open()):
-        print(sentence, file=sys.stderr)
+        print(without_controls(sentence), file=sys.stderr)
     _print(list(zip(steps, results, strict=True)), journal.unreadable(), json=json)
     is_whole = all(x.is_settled for x in results) and not journal.unreadable()
     return EXIT_DONE if is_whole else EXIT_FAILED_CHECK

@@ -16,6 +16,7 @@ import typer
 
 import pgdrag
 from pgdrag.cli.plain_output import lost_output, prepare_output
+from pgdrag.english import without_controls
 from pgdrag.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_DONE,
@@ -59,7 +60,7 @@ def print_error(error: PgdragError) -> None:
     for kind, text in (("error", error.message), ("detail", error.detail), ("hint", error.hint)):
         if text:
             label = f"\x1b[{_STYLES[kind]}m{kind}:\x1b[0m" if is_styled else f"{kind}:"
-            print(label, text, file=sys.stderr)
+            print(label, without_controls(text), file=sys.stderr)
 
 
 def status_of(command: Callable[[], object]) -> int:

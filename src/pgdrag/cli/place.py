@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console, OverflowMethod
+from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
+from pgdrag.english import without_controls
 from pgdrag.errors import UsageError
 from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.host.undo import UndoJournal
@@ -23,10 +25,18 @@ from pgdrag.servers.sweep import sweep, sweep_devices
 
 
 class _Console(Console):
-    """Rich's own ends the program with 1 where the reader of its output has gone: that would mean *slower*."""
+    """Rich's own lets escape sequences of data pass, and ends with 1, which means *slower*, when its reader has gone."""
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 -- it is called while the error is handled
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return segments whose text only writes: data from files, servers and programs is printed."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(without_controls(text), style)
 
 
 def stdout(*, piped_width: int | None = None) -> Console:
@@ -77,7 +87,7 @@ def open_scratch() -> Scratch:
     """
     scratch = Scratch.open()
     for sentence in (*clear_up(scratch), *clear_former()):
-        print(sentence, file=sys.stderr)
+        print(without_controls(sentence), file=sys.stderr)
     return scratch
 
 

@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 from unicodedata import normalize
 
+from pgdrag.english import without_controls
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
@@ -86,7 +88,7 @@ def print_document(text: str) -> None:
     """Print what programs read (JSON, HTML, Markdown): in UTF-8 whatever the locale, as in a file."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)
-    print(text, end="" if text.endswith("\n") else "\n")
+    print(without_controls(text), end="" if text.endswith("\n") else "\n")
 
 
 def json_text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pgdrag.cli.consent import program_words
 from pgdrag.cli.place import plain_table, stdout
 from pgdrag.cli.plain_output import print_json
 from pgdrag.cli.progress import count_words
@@ -40,6 +41,10 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     if added and not plan.differences:
         out.print(f"\nTreatments ({len(plan.treatments)}):", style="bold")
         out.print(_treatments(plan.treatments))
+    if plan.programs:
+        out.print("\nStarts, by consent:", style="bold")
+        for program in plan.programs:
+            out.print(f"  {program_words(program)}", soft_wrap=True)
     out.print()
     for line in summary(plan):
         out.print(line)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from pgdrag.errors import StorageError, UsageError
+from pgdrag.errors import StorageError
 
 
 def rm(
@@ -21,6 +20,7 @@ def rm(
 
     A run in progress is refused. A report written elsewhere with --html stays.
     """
+    from pgdrag.cli.consent import ask
     from pgdrag.cli.place import open_journal, report_path, stderr, stdout
     from pgdrag.english import counted, listed
     from pgdrag.host.machine_lock import measuring_pid
@@ -29,7 +29,11 @@ def rm(
     journal = open_journal()
     run_ids = list(dict.fromkeys(map(journal.find, run)))  # before the first of them is removed
     if not yes:
-        _confirm(f"Remove {listed(run_ids)} with all trials and reports?")
+        ask(
+            f"Remove {listed(run_ids)} with all trials and reports?",
+            refusal="cannot ask whether to remove without a terminal",
+            cancelled="nothing was removed",
+        )
     freed_bytes = 0
     for run_id in run_ids:
         trials, page = journal.remove_run(run_id), report_path(run_id)
@@ -50,10 +54,3 @@ def rm(
     if kept:
         text = f"The journal keeps its size, and uses the room again: {kept}."
         stderr().print(text, soft_wrap=True)
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("cannot ask whether to remove without a terminal", hint="Give --yes.")
-    if not typer.confirm(question, err=True):
-        raise UsageError("cancelled; nothing was removed")

@@ -10,12 +10,14 @@ import typer
 from pgdrag.cli.options import (
     LONGEST_BUDGET_S,
     AllowChange,
+    AllowRun,
     DryRun,
     ExperimentName,
     Html,
     Json,
     Postgres,
     Profile,
+    Remember,
     RunName,
     Scale,
     Seed,
@@ -43,16 +45,23 @@ def run(
     ] = None,
     profile: Profile = False,
     allow_change: AllowChange = None,
+    allow_run: AllowRun = False,
+    remember: Remember = False,
     dry_run: DryRun = False,
     wait: Wait = None,
     html: Html = None,
     json: Json = False,
 ) -> int:
-    """Run an experiment and report the result."""
+    """Run an experiment and report the result.
+
+    Programs that the experiment names are shown and asked about first.
+    """
+    from pgdrag.cli.consent import agree
     from pgdrag.cli.place import refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
     from pgdrag.experiment import load_experiment
+    from pgdrag.experiment.consent import Needed, study_programs
 
     refuse_unwritable(html)
     loaded = load_experiment(experiment)
@@ -61,7 +70,16 @@ def run(
         study = study.with_replicates(replicates)
     if profile:
         study = replace(study, instrument=study.instrument.also("profile"))
-    runner = open_runner(postgres, allow_change)
+    allowed = frozenset(allow_change or ())
+    if not dry_run:
+        # Before anything is started: also a server's version is asked of its program.
+        allowed |= agree(
+            Needed(study_programs(study)),
+            f'experiment "{loaded.name}"',
+            allow_run=allow_run,
+            remember=remember,
+        )
+    runner = open_runner(postgres, allowed)
     _refuse_mistakes(loaded, study, runner)
     plan = planned(study, runner)
     if dry_run:
@@ -77,6 +95,9 @@ def resume(
         str | None,
         typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
+    allow_change: AllowChange = None,
+    allow_run: AllowRun = False,
+    remember: Remember = False,
     dry_run: DryRun = False,
     wait: Wait = None,
     html: Html = None,
@@ -84,8 +105,10 @@ def resume(
 ) -> int:
     """Resume a run that was interrupted, killed or stopped.
 
-    Finished trials are kept. The interrupted one and invalid ones run again.
+    Finished trials are kept. The interrupted one and invalid ones run again. Consent that you gave when the run
+    began still holds; a run that another user began needs its own.
     """
+    from pgdrag.cli.consent import agree
     from pgdrag.cli.place import open_journal, refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan
     from pgdrag.cli.running import (
@@ -95,6 +118,7 @@ def resume(
         resume_and_report,
     )
     from pgdrag.duration import took_s
+    from pgdrag.experiment.consent import run_needs
     from pgdrag.findings.find import trials_left
     from pgdrag.model import Outcome
     from pgdrag.units import format_duration
@@ -120,7 +144,15 @@ def resume(
     if record.status == "done" and len(kept) == record.planned_trials:
         stderr().print(f"Run {run_id} is complete: nothing is left to run.")
         return EXIT_DONE if dry_run else report_run(record, html=html, json=json)
-    allowed, wanted = record.study.allowed, journal.server_wanted(run_id)
+    wanted = journal.server_wanted(run_id)
+    allowed = agree(
+        run_needs(record.study, wanted),
+        f"run {run_id}",
+        allow_run=allow_run,
+        allow_change=allow_change or (),
+        remember=remember,
+        run_id=run_id,
+    )
     runner = open_runner(wanted, allowed)
     _refuse_another_place(record, runner)
     if dry_run:

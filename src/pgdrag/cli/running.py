@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +20,15 @@ from pgdrag.cli.place import (
 )
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, StorageError
+from pgdrag.experiment.consent import Remembered, run_needs
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
 from pgdrag.experiment.preflight import disk_bytes
 from pgdrag.findings.values import Gate
 from pgdrag.lab import run_experiment
 from pgdrag.model import Forecast, Result, RunRecord, Study
+from pgdrag.model.program import is_program
 from pgdrag.report.html import render_html
 from pgdrag.report.terminal import render_answer
 from pgdrag.servers.binaries import find_binaries
@@ -39,10 +42,10 @@ _STATUS = {
 }
 
 
-def open_runner(postgres: str | None, allowed: Sequence[str] | None) -> ServerTrialRunner:
+def open_runner(postgres: str | None, allowed: Collection[str]) -> ServerTrialRunner:
     """Return what runs trials, and knows the server's settings; nothing is locked or measured yet."""
     binaries = find_binaries(postgres)
-    return ServerTrialRunner.open(open_scratch(), binaries, allowed=allowed or ())
+    return ServerTrialRunner.open(open_scratch(), binaries, allowed=allowed)
 
 
 def planned(
@@ -97,16 +100,24 @@ def begin_and_report(
         UsageError: another pgdrag is measuring on this machine.
     """
     binaries = runner.binaries
+    changes = sorted(x for x in runner.here.allowed if not is_program(x))
+    study = replace(study, allowed=tuple(changes))
+    # What means the same from any directory.
+    server = None if binaries.source == "embedded" else str(binaries.bin_dir)
     with measuring(wait_s):
         run_id = open_journal().begin_run(
-            replace(study, allowed=tuple(sorted(runner.here.allowed))),
+            study,
             runner.host(study),
-            # What means the same from any directory.
-            server_wanted=None if binaries.source == "embedded" else str(binaries.bin_dir),
+            server_wanted=server,
             server_version=binaries.version,
             pgdrag_version=pgdrag.__version__,
             seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
         )
+        needed = run_needs(study, server)
+        # Without a home directory of its own a user is asked again.
+        with suppress(StorageError):
+            if needed:
+                Remembered().add(needed, run_id)
         return _run_and_report(run_id, runner, html=html, json=json)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from pgdrag.cli.place import stderr
+from pgdrag.cli.consent import ask, can_answer
 from pgdrag.driver.connection_string import Server, names_a_server, reach
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
@@ -46,9 +44,8 @@ def named_server(
             detail="There is no connection string, and PGHOST, PGDATABASE and the like are not set.",
             hint=f"Name a server, for example: {example}",
         )
-    can_answer = sys.stdin.isatty() and sys.stderr.isatty()
-    ask = getpass.getpass if can_answer else None
-    return reach(dsn, overrides, ask_password=ask, is_for_driver=is_for_driver)
+    ask_password = getpass.getpass if can_answer() else None
+    return reach(dsn, overrides, ask_password=ask_password, is_for_driver=is_for_driver)
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:
@@ -67,16 +64,12 @@ def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str =
     why += [risk] if risk else []
     if is_given or not why:
         return
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"{why[0][:1].lower()}{why[0][1:]}",
-            detail=f"{capital(why[1])}." if len(why) > 1 else None,
-            hint=f"Give --yes to {purpose} anyway.",
-        )
-    for reason in why:
-        stderr().print(f"{capital(reason)}.", style="yellow", soft_wrap=True)
-    if not typer.confirm(f"{purpose[0].upper()}{purpose[1:]} anyway?", err=True):
-        raise UsageError("cancelled; nothing was done")
+    ask(
+        f"{capital(purpose)} anyway?",
+        reasons=[f"{capital(reason)}." for reason in why],
+        refusal=f"{why[0][:1].lower()}{why[0][1:]}",
+        hint=f"Give --yes to {purpose} anyway.",
+    )
 
 
 @contextmanager

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-import typer
 from pydantic import ValidationError
 
+from pgdrag.cli.consent import agree, ask, can_answer
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
 from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
@@ -19,11 +18,14 @@ from pgdrag.cli.running import begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
+from pgdrag.experiment.consent import Needed, study_programs
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
+from pgdrag.factors.programs import programs_of
 from pgdrag.model import Study
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.program import Program
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import all_workloads
@@ -50,7 +52,7 @@ class StudyCommand:
         """Open the place where a study runs; nothing is locked before the study is complete."""
         refuse_unwritable(options.html)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-        return cls(options, open_runner(options.postgres, options.allow_change), seed)
+        return cls(options, open_runner(options.postgres, options.allow_change or ()), seed)
 
     @property
     def settings(self) -> SettingsCatalog:
@@ -68,6 +70,11 @@ class StudyCommand:
         arms = [read_arm(x, self.settings, scale=scale, allowed=allowed) for x in texts]
         found: dict[Problem, None] = {}
         for arm in arms:
+            programs = programs_of(None, arm.levels)
+            if arm.experiment is None:  # a directory that was named on the command line
+                self.runner.allow(program.key for program in programs)
+            else:
+                self._agree(programs, arm.experiment.name)
             problems = self.runner.check(arm.levels)
             arm.refuse_mistakes(problems)
             for problem in problems:
@@ -88,6 +95,7 @@ class StudyCommand:
             The command's exit status.
         """
         options, talk = self.options, stderr()
+        self._agree(study_programs(study), study.name)
         try:
             plan = planned(study, self.runner, differences=differences)
         except ValidationError as error:
@@ -102,11 +110,9 @@ class StudyCommand:
         for line in difference_lines(differences):
             talk.print(line)
         talk.print(trials_words(plan))
-        can_answer = sys.stdin.isatty() and sys.stderr.isatty()
         long_s = min(plan.seconds_least, study.budget_s or plan.seconds_least)
-        is_asked = long_s > LONG_S and can_answer and not options.yes
-        if is_asked and not typer.confirm("Continue?", default=True, err=True):
-            raise UsageError("cancelled; nothing was run")
+        if long_s > LONG_S and can_answer() and not options.yes:
+            ask("Continue?", cancelled="nothing was run", default=True)
         return begin_and_report(
             study,
             self.runner,
@@ -115,6 +121,14 @@ class StudyCommand:
             html=options.html,
             json=options.json,
         )
+
+    def _agree(self, programs: tuple[Program, ...], name: str) -> None:
+        """Ask for consent to what an experiment starts; without a run nothing of it is started."""
+        needed = Needed(programs).without(self.runner.here.allowed)
+        if not self.options.dry_run:
+            allow_run, remember = self.options.allow_run, self.options.remember
+            subject = f'experiment "{name}"'
+            self.runner.allow(agree(needed, subject, allow_run=allow_run, remember=remember))
 
 
 def share_of(text: str, option: str) -> float:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from pgdrag.duration import Experience
 from pgdrag.errors import UsageError
+from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.differences import Difference
 from pgdrag.findings.durability import loss_of
 from pgdrag.lab import make_design
 from pgdrag.model import Forecast, Rung, Study
+from pgdrag.model.program import Program
 from pgdrag.units import format_duration
 
 
@@ -53,6 +55,7 @@ class Plan:
         spent_s: what a run that is to be resumed has spent of that.
         disk_bytes: room that it needs in all, snapshots included.
         free_bytes: room that there is.
+        programs: that the experiment names and trials start, by consent.
     """
 
     title: str
@@ -73,6 +76,7 @@ class Plan:
     spent_s: float
     disk_bytes: int
     free_bytes: int
+    programs: tuple[Program, ...]
     notes: tuple[str, ...]
 
 
@@ -119,6 +123,7 @@ def plan_of(
         spent_s=round(spent_s, 1),
         disk_bytes=disk_bytes,
         free_bytes=free_bytes,
+        programs=study_programs(study),
         notes=study.notes,
     )
 

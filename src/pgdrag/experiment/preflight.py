@@ -13,6 +13,7 @@ from pgdrag.designs import all_designs
 from pgdrag.errors import ExperimentError, SettingError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm
+from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.formats import Place
 from pgdrag.experiment.mistakes import error_of_places
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
@@ -20,6 +21,7 @@ from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
 from pgdrag.lab import make_design
 from pgdrag.model import Level, Study, Treatment
+from pgdrag.model.program import Program
 from pgdrag.provision import problems_of, storage_of
 from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import SettingsCatalog
@@ -103,6 +105,7 @@ class Checked:
 
     Attributes:
         experiment: its name, or that of a file of settings, which has no scales.
+        programs: that it names. None was started: what they do, and whether they work, is not known.
     """
 
     experiment: str
@@ -115,6 +118,7 @@ class Checked:
     notes: tuple[str, ...]
     scales: tuple[CheckedScale, ...]
     skipped: tuple[CheckedSkip, ...] = ()
+    programs: tuple[Program, ...] = ()
 
 
 def check_arm(arm: Arm, path: Path, here: Here) -> Checked:
@@ -176,6 +180,7 @@ def check_experiment(
             *(note for study in studies for note in _crowded_storage(study, here)),
         ),
         scales=scales,
+        programs=tuple(dict.fromkeys(x for study in studies for x in study_programs(study))),
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag import registry
 from pgdrag.model import Applied, Level, Recordings, Trial, WorkloadSpec
+from pgdrag.model.program import Program
 from pgdrag.servers.settings import SettingsCatalog
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class Here:
         newest_settings: the same of the newest server that pgdrag knows (the embedded one), which
             tells a typo from a setting that the server at hand is too old for.
         scratch_root: the directory below which the clusters' data lie.
-        allowed: what may be changed though it is somebody's: the names given to `--allow-change`.
+        allowed: what may be changed though it is somebody's: the names given to `--allow-change`; and what
+            may be started: the keys of `Program`s.
         storage: the levels of the treatment's own storage, by name; none: the clusters lie on the disk
             that the scratch directory is on.
         workload: what the experiment's clients do; None: that is not known yet.
@@ -134,6 +136,11 @@ class Factor(ABC):
             PgdragError: the file cannot be read, or is wrong.
         """
         return value
+
+    @classmethod
+    def programs(cls, levels: Mapping[str, str]) -> Sequence[Program]:
+        """Return the programs that levels of one treatment name; what nobody has allowed is never started."""
+        return ()
 
     @classmethod
     def mount_options(cls, levels: Mapping[str, str]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pgdrag.errors import ServerError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
-from pgdrag.servers.binaries import find_binaries
+from pgdrag.model.program import Program
+from pgdrag.servers.binaries import find_binaries, strange_programs
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -27,7 +28,13 @@ class Server(Factor):
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
         """Return names other than "postgres" as mistakes, and versions that are not installed here."""
-        return [problem for level in levels if (problem := _problem(level)) is not None]
+        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+
+    @classmethod
+    def programs(cls, levels: Mapping[str, str]) -> list[Program]:
+        """Return the directories of programs that are not this machine's own."""
+        found = (strange_programs(value) for name, value in levels.items() if name == POSTGRES)
+        return [program for program in found if program is not None]
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return the version that the cluster is of."""
@@ -35,10 +42,14 @@ class Server(Factor):
         return [Applied(Level(self.name, name, value), version) for name, value in levels.items()]
 
 
-def _problem(level: Level) -> Problem | None:
+def _problem(level: Level, here: Here) -> Problem | None:
     if level.name != POSTGRES:
         message = f'a server has no "{level.name}"'
         return Problem(level, True, message, f'Write {POSTGRES} = "17", or a directory.')
+    strange = strange_programs(level.value)
+    if strange is not None and strange.key not in here.allowed:
+        message = f'what PostgreSQL is in "{level.value}" is not known: nothing there was started'
+        return Problem(level, False, message, "If you trust its programs, add --allow-run.")
     try:
         find_binaries(level.value)
     except ServerError as error:

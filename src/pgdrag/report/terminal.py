@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from pgdrag.english import without_controls
 from pgdrag.findings.values import Findings
 from pgdrag.report import document as doc
 from pgdrag.report.document import Align, Block, Cell, Table, Tone
@@ -45,7 +46,8 @@ def terminal_text(findings: Findings, *, width: int = 100) -> str:
         file=out, width=width, color_system=None, force_terminal=False, highlight=False
     )
     render_terminal(findings, console)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    lines = without_controls(out.getvalue()).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _print(blocks: Iterable[Block], console: Console) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import locked
+from pgdrag.model.program import Program
 from pgdrag.servers.copying import flush_file_system
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
 from pgdrag.servers.manifest import tree_damage, write_manifest
@@ -101,6 +102,20 @@ def find_binaries(wanted: str | None = None) -> Binaries:
 def is_server_directory(directory: Path) -> bool:
     """Whether a directory, or one near it as of an installation, holds a server's programs."""
     return directory.is_dir() and any(map(_is_server_bin_dir, _bin_dirs(directory)))
+
+
+def strange_programs(wanted: str | None) -> Program | None:
+    """Return the programs that `find_binaries` would start, unless they are this machine's or pgdrag's own.
+
+    Nothing is started to find out.
+    """
+    if wanted is None or wanted == "embedded" or _WANTED_VERSION.fullmatch(wanted):
+        return None
+    found = next((x.resolve() for x in _bin_dirs(Path(wanted)) if _is_server_bin_dir(x)), None)
+    own = (embedded_bin_dir(), *fetched_bin_dirs(), *installed_bin_dirs())
+    if found is None or found in (x.resolve() for x in own if x is not None):
+        return None
+    return Program("be the server", str(found))
 
 
 def refuse_too_old(version: str) -> None:

@@ -9,7 +9,7 @@ of `Workload` in a module of this folder.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from pgdrag import registry
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example, Measurement
+from pgdrag.model.program import Program
 
 if TYPE_CHECKING:
     from pgdrag.driver.contract import Line
@@ -140,6 +141,10 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def job(self) -> dict[str, object]:
         """Return the `workload` object of the driver's job."""
+
+    def programs(self) -> Sequence[Program]:
+        """Return the programs that it starts on this machine; without consent none of its trials is run."""
+        return ()
 
     def objection(self, load: LoadProfile) -> Objection | None:
         """Return why these parameters make no sense under this load; None where they do."""

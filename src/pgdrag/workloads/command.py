@@ -18,6 +18,7 @@ from pgdrag.host.foreign_files import read_foreign
 from pgdrag.model import Counts, DriverCost, Latency, Measurement
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example
+from pgdrag.model.program import Program
 from pgdrag.workloads import Workload
 from pgdrag.workloads._program import Ended, program_environment, run_program
 from pgdrag.workloads._reading import (
@@ -170,6 +171,15 @@ class Command(Workload):
     def job(self) -> dict[str, object]:
         """Return the parameters: pgdrag's own driver has no part in it."""
         return {"kind": self.name, **self.model_dump(mode="json")}
+
+    def programs(self) -> tuple[Program, ...]:
+        """Return all that the shell is given."""
+        written = {
+            "make the dataset": self.setup,
+            "put load on the server": self.command,
+            "check the dataset": self.check,
+        }
+        return tuple(Program(x, text, self.directory) for x, text in written.items() if text)
 
     def populate(self, loading: Loading) -> None:
         """Run `setup`.

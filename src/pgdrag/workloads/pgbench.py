@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -17,6 +19,7 @@ from pydantic import (
 )
 
 from pgdrag.errors import UsageError
+from pgdrag.model.program import Program
 from pgdrag.workloads import DatasetSize, Workload
 from pgdrag.workloads.scripts import (
     Script,
@@ -34,6 +37,8 @@ BYTES_PER_SCALE = 16_000_000
 BYTES_WITHOUT_TABLES = 60_000_000
 LARGEST_SCALE = 20_000  # from 21,475 on an account's number is no integer any more
 
+# A line that may run a program, with those that continue it; the driver knows which lines do.
+_SHELL_LINE = re.compile(r"^.*shell(?:.*\\\r?\n)*.*$", re.MULTILINE | re.IGNORECASE)
 _NAME_FORM = r"^[A-Za-z0-9_]+$"
 
 
@@ -157,6 +162,21 @@ class Pgbench(Workload):
         super().populate(loading)
         if self.setup:
             run_setup(self.setup, loading.target)
+
+    def programs(self) -> tuple[Program, ...]:
+        """Return the lines of scripts that run something, or look so."""
+        if not self.allow_shell:
+            return ()
+        return tuple(
+            # Variables, and what queries return, become words of the command.
+            Program(
+                f'be part of script "{script.name}"',
+                found[0].strip(),
+                around=json.dumps([script.text, self.variables]),
+            )
+            for script in self.scripts
+            for found in _SHELL_LINE.finditer(script.text)
+        )
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""

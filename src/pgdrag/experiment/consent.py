@@ -1,0 +1,151 @@
+"""What of an experiment needs consent before it is run, and which consent does this user remember?
+
+What is remembered is a hash of all that was agreed to: the commands, and the content of the files that they
+name. It is kept in the user's own configuration directory and never in a journal, which may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from pgdrag.errors import StorageError
+from pgdrag.factors.programs import programs_of
+from pgdrag.lab import make_design
+from pgdrag.model import Study
+from pgdrag.model.program import Program
+from pgdrag.servers.binaries import strange_programs
+
+# The file of a command is read whole: more than that is no script.
+_LARGEST_FILE_BYTES = 100_000_000
+_MOST_FILES = 1000
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What needs consent.
+
+    Attributes:
+        programs: to be started.
+        changes: names of what is to be changed though it is somebody's.
+    """
+
+    programs: tuple[Program, ...] = ()
+    changes: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The names of all that, as `Here.allowed` has them."""
+        return frozenset({*self.changes, *(program.key for program in self.programs)})
+
+    def without(self, allowed: Collection[str]) -> Needed:
+        """Return what is not among what is allowed already."""
+        return Needed(
+            tuple(x for x in self.programs if x.key not in allowed),
+            tuple(x for x in self.changes if x not in allowed),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.programs or self.changes)
+
+
+def study_programs(study: Study) -> tuple[Program, ...]:
+    """Return every program that a trial of a study may start; nothing is started to find out."""
+    reference = study.rungs[0].treatment
+    treatments = [rung.treatment for rung in study.rungs]
+    treatments += [reference.with_levels("", [x]) for x in make_design(study).levels]
+    found = (x for one in treatments for x in programs_of(study.workload, one.levels))
+    return tuple(dict.fromkeys(found))
+
+
+def run_needs(study: Study, server: str | None) -> Needed:
+    """Return what a run of a journal needs to go on: programs, its server's among them, and changes."""
+    own = strange_programs(server)
+    programs = (*study_programs(study), *([own] if own is not None else []))
+    return Needed(programs, study.allowed)
+
+
+class Remembered:
+    """The consent that this user gave on this machine: for anything with this content, or for one run.
+
+    Args:
+        path: of the file; by default in the user's configuration directory.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or platformdirs.user_config_path("pgdrag") / "allowed"
+
+    def includes(self, needed: Needed, run_id: str = "") -> bool:
+        """Tell whether this user agreed to just that, in general or for a run."""
+        known = self._known()
+        return any(_digest(needed, one) in known for one in ("", run_id))
+
+    def add(self, needed: Needed, run_id: str = "") -> None:
+        """Remember that this user agreed to that, in general or for one run.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        what = " ".join(sorted(needed.keys)).split("\n", 1)[0][:200]
+        line = (
+            f"{_digest(needed, run_id)} {time.strftime('%Y-%m-%d')} {json.dumps(run_id or what)}\n"
+        )
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(fd, "a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StorageError(f'could not remember consent in "{self.path}": {reason}') from None
+
+    def _known(self) -> frozenset[str]:
+        with contextlib.suppress(OSError):
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
+                found = os.fstat(file.fileno())
+                # One that others may write, or that was written by another user, is nobody's consent.
+                if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+                    return frozenset(line.split(" ", 1)[0] for line in file)
+        return frozenset()
+
+
+def _digest(needed: Needed, run_id: str) -> str:
+    programs = [[x.key, *_contents(x)] for x in sorted(needed.programs)]
+    content = json.dumps([run_id, sorted(needed.changes), programs])
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _contents(program: Program) -> Iterator[str]:
+    """Yield a hash of each file that a command names: the words are the same when `./run.sh` is another one."""
+    for word in dict.fromkeys(_words(program.command)):
+        path = Path(program.directory, word)
+        with contextlib.suppress(OSError, ValueError):
+            if path.is_dir():
+                yield f"{word} {_listing(path)}"
+            elif path.is_file() and path.stat().st_size <= _LARGEST_FILE_BYTES:
+                with path.open("rb") as file:
+                    yield f"{word} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    except ValueError:  # a quote that is not closed
+        return command.split()
+
+
+def _listing(directory: Path) -> str:
+    """Return a hash of the files of a directory, such as a server's programs: their sizes and times."""
+    files = sorted(x for x in directory.iterdir() if x.is_file())[:_MOST_FILES]
+    seen = [[x.name, x.stat().st_size, x.stat().st_mtime_ns] for x in files]
+    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
