@@ -85,6 +85,13 @@ def test_the_terminal_reads_no_markup_in_a_title():
     assert "[red]title[/red]" in terminal_text(hostile_findings("[red]title[/red]"))
 
 
+@pytest.mark.parametrize("render", [terminal_text, render_markdown])
+def test_no_escape_sequence_of_data_is_in_a_text_that_a_terminal_shows(render):
+    text = render(hostile_findings("ti\x1b[31mtle\x9b2J"))
+    assert not {"\x1b", "\x9b"} & set(text)
+    assert "ti�" in text
+
+
 def test_json_has_no_infinity_and_says_what_was_censored():
     document = json.loads(render_json(sample_findings()), parse_constant=pytest.fail)
     rate = document["rungs"][6]["tps"]

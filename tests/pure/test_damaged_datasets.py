@@ -34,7 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
 
 
 def bench() -> Provision:
-    return Provision(OWN, BINARIES, driver=SimpleNamespace(), here=SimpleNamespace())  # type: ignore[arg-type]
+    return Provision(OWN, BINARIES, driver=SimpleNamespace(), here=SimpleNamespace(allowed=()))  # type: ignore[arg-type]
 
 
 def damaged_until(count: int, tries: list[Snapshot]) -> Any:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from pgdrag.english import without_controls
 from pgdrag.errors import UsageError
@@ -29,6 +30,10 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 -- it is called while the error is handled
+
+    def render_str(self, text: str, **given: Any) -> Text:
+        """Return a text that only writes, so that it is laid out as wide as it is printed."""
+        return super().render_str(without_controls(text), **given)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from pgdrag.collectors import all_collectors
 from pgdrag.designs import all_designs
+from pgdrag.english import printable
 from pgdrag.errors import PluginError
 from pgdrag.experiment.load import LoadTable
 from pgdrag.factors import Phase, all_factors
@@ -58,6 +59,8 @@ def _level_text(value: object) -> str:
             return str(value)
         case str() if "\n" in value or "\0" in value:
             raise PydanticCustomError("level_text", "must be one line")
+        case str() if value != printable(value):  # pasted with an escape such as '\\351'
+            raise PydanticCustomError("level_text", "must be UTF-8")
         case str():
             return value
         case _:

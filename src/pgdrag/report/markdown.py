@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from pgdrag.english import without_controls
 from pgdrag.findings.values import Findings
 from pgdrag.report import document as doc
 from pgdrag.report.document import Align, Block, Cell, Table
@@ -25,7 +26,7 @@ def render_markdown(findings: Findings) -> str:
         lines.append(f"## {_escape(section.title)}")
         for block in section.blocks(findings):
             lines += _paragraphs(block)
-    return "\n\n".join(lines) + "\n"
+    return without_controls("\n\n".join(lines)) + "\n"
 
 
 def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)

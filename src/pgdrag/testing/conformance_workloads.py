@@ -78,6 +78,7 @@ class WorkloadConformance:
         self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
         """The driver knows it, commits something, counts the types it names, and finds no violation."""
+        bench.allow(program.key for program in workload_class.example().programs())
         result = run_trial(a_trial(workload_class), bench)
         assert result.outcome is Outcome.MEASURED, result.reason
         assert result.measurement is not None
@@ -89,6 +90,7 @@ class WorkloadConformance:
         self, workload_class: type[Workload], bench: ServerTrialRunner
     ) -> None:
         workload = workload_class.example()
+        bench.allow(program.key for program in workload.programs())
         snapshot = bench.snapshot(workload, lambda event: None)
         assert 0.5 < snapshot.bytes / workload.dataset_bytes() < 2
 
