@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgdrag.cli.findings import write_report
-from pgdrag.cli.place import write_named
+from pgdrag.cli.place import open_journal, write_named
 from pgdrag.errors import StorageError
 
 FINDINGS: Any = None
@@ -47,6 +47,21 @@ def test_a_report_is_not_written_through_what_lies_in_its_place(
     assert path.is_file()
     assert not path.is_symlink()
     assert (path.read_text(), other.read_text()) == ("report", "untouched")
+
+
+def test_a_home_that_an_older_pgdrag_left_open_is_closed_unless_somebody_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("PGDRAG_HOME", raising=False)
+    home = tmp_path / "data" / "pgdrag"
+    home.mkdir(parents=True)
+    open_journal().close()
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    (tmp_path / "named").mkdir()
+    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path / "named"))
+    open_journal().close()
+    assert stat.S_IMODE((tmp_path / "named").stat().st_mode) == 0o777
 
 
 def test_a_report_that_cannot_be_written_leaves_the_one_before(

@@ -69,7 +69,7 @@ def test_a_cache_that_serves_for_nothing_is_not_used(
     places: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if trouble == "read-only":
-        monkeypatch.setattr(os, "access", lambda *_: False)
+        monkeypatch.setattr(os, "access", lambda _, mode: mode == os.F_OK)
     else:
         monkeypatch.setattr(scratch_module, "network_file_system", lambda _: trouble)
     assert default_root(1000) == places / "_AGED" / "pgdrag-1000"
@@ -115,6 +115,25 @@ def test_anothers_directory_in_the_former_place_is_left_alone(places: Path) -> N
         own.mkdir()
         os.chown(own, 12345, 12345)
         assert Scratch.former() is None
+
+
+def test_a_former_place_that_others_may_write_to_is_left_alone(places: Path) -> None:
+    own = former_root(os.geteuid())
+    own.mkdir()
+    assert Scratch.former() is not None
+    own.chmod(0o777)
+    assert Scratch.former() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_home_that_a_user_may_not_look_into_is_no_error(places: Path) -> None:
+    (places / "home").chmod(0o700)
+    places.chmod(0o711)
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(12345)
+        os._exit(default_root(12345) != former_root(12345))
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_directories_of_clusters_are_spread_where_the_file_system_can(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -155,7 +155,12 @@ def measuring(wait_s: float | None) -> Iterator[None]:
 
 def open_journal() -> Journal:
     """Return the user's journal."""
-    return Journal(home_directory() / "journal.sqlite")
+    home = home_directory()
+    if not os.environ.get("PGDRAG_HOME"):
+        # An older pgdrag left it to the umask, and reports in it.
+        with suppress(OSError):
+            home.chmod(0o700)
+    return Journal(home / "journal.sqlite")
 
 
 def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> None:

@@ -122,7 +122,7 @@ class WaitProfile(Collector):
         return Recordings((*profile, *_series(seen, window)))
 
     def _within(self, window: Window) -> Sequence[Waits]:
-        """Return the intervals inside of the window; all, where the wall clock was set meanwhile.
+        """Return the intervals inside of the window; all, where none is whole within it.
 
         Raises:
             Unseen: there is none.

@@ -116,7 +116,8 @@ def default_root(uid: int) -> Path:
     if uid == 0:
         return _ROOTS_CACHE / "pgdrag"
     root = platformdirs.user_cache_path("pgdrag") / "scratch"
-    nearest = next(each for each in root.parents if each.exists())
+    # A home that this user may not look into is no error.
+    nearest = next(each for each in root.parents if os.access(each, os.F_OK))
     is_usable = os.access(nearest, os.W_OK | os.X_OK) and network_file_system(nearest) is None
     return root if is_usable else former_root(uid)
 
@@ -235,7 +236,8 @@ class Scratch:
             return None
         with contextlib.suppress(OSError):
             found = root.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == uid:
+            is_own = found.st_uid == uid and not found.st_mode & 0o022
+            if stat.S_ISDIR(found.st_mode) and is_own:
                 return cls(root, server_user())
         return None
 
