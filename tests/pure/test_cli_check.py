@@ -411,3 +411,26 @@ def test_the_list_in_json_has_scales(run):
     scales = {one["name"]: list(one["scales"]) for one in found["experiments"]}
     assert scales["slow-42k"] == ["demo", "standard", "paper"]
     assert "tpcc" in found["workloads"]
+
+
+def test_nothing_that_a_file_names_is_started_and_what_is_not_known_is_said(run, tmp_path):
+    """check asked ./evil/postgres for its version."""
+    evil, mark = tmp_path / "evil", tmp_path / "mark"
+    evil.mkdir()
+    for name in ("postgres", "initdb", "pg_controldata"):
+        (evil / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (evil / name).chmod(0o755)
+    path = tmp_path / "stranger.toml"
+    workload = f'kind = "command"\nprofile = "pgbench"\ncommand = "touch {mark}"\n'
+    server = f'[baseline.server]\npostgres = "{evil}"\n'
+    path.write_text(TEXT.replace('kind = "tpcc"\n', workload + server))
+    said = " ".join(run("check", path).output.split())
+    assert not mark.exists()
+    assert f'what PostgreSQL is in "{evil}" is not known: nothing there was started' in said
+    programs = said.partition("Not started, so not known to work: ")[2]
+    assert programs.startswith(
+        f"To be the server, runs: {evil} To put load on the server, runs in "
+    )
+    assert f"touch {mark}" in programs
+    document = json.loads(run("check", path, "--json").output)
+    assert [x["command"] for x in document["programs"]] == [str(evil), f"touch {mark}"]

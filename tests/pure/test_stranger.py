@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdrag.cli.consent import agree, program_words
-from pgdrag.cli.run import run
+from pgdrag.cli.options import StudyOptions
+from pgdrag.cli.run import resume, run
+from pgdrag.cli.study_command import StudyCommand
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.consent import Needed, Remembered, run_needs, study_programs
-from pgdrag.factors import Here
+from pgdrag.factors import Here, Problem
 from pgdrag.factors.server import Server
-from pgdrag.model import Level
+from pgdrag.journal import Journal
+from pgdrag.model import Host, Level
 from pgdrag.model.program import Program
 from pgdrag.provision import Provision
 from pgdrag.servers.settings import SettingsCatalog
@@ -200,6 +205,75 @@ def test_a_journal_brings_no_consent_of_its_own(stranger: Path, evil: Path) -> N
     assert agree(needed, "run X", allow_run=False, remember=False, run_id="X") == needed.keys
     with pytest.raises(UsageError):
         agree(needed, "run Y", allow_run=False, remember=False, run_id="Y")
+
+
+def test_resume_asks_before_anything_of_a_journal_is_started(
+    stranger: Path, home: Path, evil: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDRAG_HOME", str(home / "theirs"))
+    study = load_experiment(str(stranger)).study("demo")
+    study = replace(study, allowed=("/dev/sdb",))
+    run_id = Journal(home / "theirs" / "journal.sqlite").begin_run(
+        study,
+        Host("", 1, 1, "", ""),
+        server_wanted=str(evil),
+        server_version="18.6",
+        pgdrag_version="0",
+        seed=1,
+    )
+    with pytest.raises(UsageError, match=f"run {run_id} needs consent") as refused:
+        resume(run_id)
+    assert refused.value.hint == "If you trust it, add --allow-run --allow-change /dev/sdb."
+    assert str(evil) in (refused.value.detail or "")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("is_agreed", [True, False])
+def test_on_a_terminal_the_commands_are_shown_and_asked_about(
+    is_agreed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pgdrag.cli.consent.can_answer", lambda: True)
+    asked: list[str] = []
+    monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text) or is_agreed)
+    needed = Needed((Program("put load on the server", "./load.sh", "/home/me"),))
+    if is_agreed:
+        assert agreed(needed) == needed.keys
+    else:
+        with pytest.raises(UsageError, match="cancelled; nothing was run"):
+            agreed(needed)
+    assert asked == ["Allow this?"]
+    shown = "To put load on the server, runs in /home/me:\n    ./load.sh\n"
+    assert capsys.readouterr().err == shown
+
+
+class Runner:
+    """Where a question's trials would run: it says what was allowed before levels are looked at."""
+
+    def __init__(self) -> None:
+        catalog = SettingsCatalog(180006, {})
+        self.here, self.looked = Here(catalog, catalog), False
+
+    def allow(self, names: Iterable[str]) -> None:
+        self.here = replace(self.here, allowed=self.here.allowed.union(names))
+
+    def check(self, levels: object) -> list[Problem]:
+        self.looked = True
+        return []
+
+
+def test_an_arm_of_a_strangers_experiment_is_asked_about_and_a_directory_that_i_name_is_not(
+    home: Path, evil: Path, mark: Path
+) -> None:
+    text = HEAD + TRICKS["programs in the server's place"].replace("{evil}", str(evil))
+    (home / "stranger.toml").write_text(text)
+    runner = Runner()
+    command = StudyCommand(StudyOptions(), runner, 1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match='"stranger" needs consent'):
+        command.arms("default", f"{home}/stranger.toml:R1")
+    assert (runner.looked, mark.exists()) == (True, False)  # at the levels of `default`
+    command.arms(str(evil))
+    assert runner.here.allowed == {f"run: {evil}"}
+    assert not mark.exists()
 
 
 def test_changes_that_a_journal_claims_to_be_allowed_need_consent_too() -> None:
