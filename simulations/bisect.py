@@ -100,7 +100,7 @@ def simulate(scale: float) -> list[Row]:
         ),
         *_ddmin_rows(max(count // 4, 10)),
         *_mixed_rows(max(count // 4, 10)),
-        *_file_rows(max(count // 10, 10)),
+        *_file_rows(max(count // 5, 10)),
         *_nothing_rows(max(count // 4, 10)),
         *_outcome_rows(max(count // 4, 10)),
     ]
