@@ -11,8 +11,9 @@ from pgdrag.designs.compare.rules import End
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
-from pgdrag.lab import run_experiment
+from pgdrag.lab import expand, make_design, run_experiment
 from pgdrag.model import Host, Outcome
+from pgdrag.model.events import ignore
 from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 from simulations.compare import simulate
 
@@ -52,6 +53,20 @@ def test_what_was_planted_is_found_under_drift_and_noise_that_lasts(
     assert (found.verdict, found.end) == (verdict, End.DECIDED)
     assert found.slowdown is not None
     assert found.slowdown.low <= slowdown <= found.slowdown.high
+
+
+def test_no_more_trials_are_foretold_than_pairs_are_allowed() -> None:
+    study = simulated_ladder("a").with_design("compare", max_pairs=4)
+    design, bench, done = make_design(study), SimulatedTrialRunner(Truth(noise=0.05)), 0
+    for number in range(1, 10):
+        block, foretold = design.ask(), design.forecast()
+        assert foretold.fewest <= foretold.greatest <= 8 - done
+        trials = expand(block, study, seed=1, block_number=number, first_number=done + 1)
+        if not trials:
+            break
+        design.tell([bench.run(trial, ignore) for trial in trials])
+        done += len(trials)
+    assert done == 8
 
 
 def test_a_comparison_cut_off_goes_on_to_the_identical_finding(tmp_path: Path) -> None:
